@@ -22,13 +22,12 @@ from kvorum.storage.cleaner.grouping import Source
 from kvorum.storage.cleaner.hosts import Host
 from kvorum.storage.cleaner.offset_map import SECRET_SIZE
 from kvorum.storage.cleaner.pace import Pace
+from kvorum.storage.cleaner.settings import IO_BUFFER_BYTES_MAX
 from kvorum.storage.cleaner.swap import discard, offer, prepare
 from kvorum.storage.cleaner.work import Advanced, Begin, End, Map, Task, Write
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.segment import Segment
 
-LOAD_FACTOR_MIN: Final = 0.01
-"""A smaller share of the slots is not reckoned with when they are counted out."""
 PAUSE_SECONDS_MAX: Final = 0.5
 """A throttled cleaner looks up this often: it may not be wanted any more."""
 
@@ -109,8 +108,8 @@ class Cleaning:
             job=job,
             secret=self._chance.randbytes(SECRET_SIZE),
             memory_bytes=config.dedupe_buffer_size // config.threads,
-            slots_max=int(offsets / max(config.load_factor, LOAD_FACTOR_MIN)) + 2,
-            io_buffer_size=config.io_buffer_size // config.threads // 2,
+            slots_max=int(offsets / config.load_factor) + 2,
+            io_buffer_size=min(config.io_buffer_size // config.threads // 2, IO_BUFFER_BYTES_MAX),
             load_factor=config.load_factor,
         )
 

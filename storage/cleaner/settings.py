@@ -1,8 +1,14 @@
 """The broker's settings for its log cleaners (Kafka's CleanerConfig)."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from kvorum.runtime.config import Settings
+
+LOAD_FACTOR_MIN: Final = 0.01
+LOAD_FACTOR_MAX: Final = 1.0
+IO_BUFFER_BYTES_MAX: Final = 64 << 20
+"""For reading and for writing, of one cleaner. What is allowed beyond these, as by Kafka, counts as these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +28,7 @@ class CleanerConfig:
         return CleanerConfig(
             threads=settings.int("log.cleaner.threads"),
             dedupe_buffer_size=settings.int("log.cleaner.dedupe.buffer.size"),
-            load_factor=settings.float("log.cleaner.io.buffer.load.factor"),
+            load_factor=min(max(settings.float("log.cleaner.io.buffer.load.factor"), LOAD_FACTOR_MIN), LOAD_FACTOR_MAX),
             io_buffer_size=settings.int("log.cleaner.io.buffer.size"),
             bytes_per_second_max=settings.float("log.cleaner.io.max.bytes.per.second"),
             backoff_ms=settings.int("log.cleaner.backoff.ms"),

@@ -9,6 +9,7 @@ from kvorum.broker.replica.partition import Partition
 from kvorum.cluster.broker_metrics import follow_broker
 from kvorum.network.traffic import Traffic
 from kvorum.protocol.uuids import ZERO_UUID
+from kvorum.quorum.configs.layers import LeftOut
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import READ_AT_ONCE, Metrics
@@ -129,7 +130,12 @@ class FakeServer:
                 metadata=SimpleNamespace(
                     topic=lambda name: SimpleNamespace(partitions=range(topics[name])) if name in topics else None
                 ),
-                configs=SimpleNamespace(layers=SimpleNamespace(left_out=()), errors=0),
+                configs=SimpleNamespace(
+                    errors=3,
+                    layers=SimpleNamespace(
+                        left_out=(LeftOut("log.roll.ms", "0", "dynamic config of this broker", "no"),)
+                    ),
+                ),
             ),
         )
         self.parts: SimpleNamespace | None = None
@@ -301,3 +307,11 @@ def test_partitions_may_come_and_go_while_a_scrape_is_between_two_slices() -> No
                 del partitions[gone], kept[gone]
     assert pieces[names.LOG_SIZE] > 3
     assert pieces[names.PARTITION_UNDER_MIN_ISR] > 2
+
+
+def test_configs_that_do_not_count_are_told_of() -> None:
+    metrics, server = a_broker()
+    server.parts = server.running
+    told = scraped(metrics)
+    assert told[names.CONFIGS_LEFT_OUT, (("key", "log.roll.ms"), ("layer", "dynamic config of this broker"))] == 1
+    assert told[names.BROKER_METADATA_APPLY_ERRORS, ()] == 3

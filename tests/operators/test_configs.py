@@ -45,6 +45,7 @@ from kvorum.quorum.image.client_metrics import DEFINITIONS as CLIENT_METRICS
 from kvorum.quorum.image.client_quotas import quota_record
 from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
+from kvorum.quorum.raft.settings import raft_settings
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_checks import check_node
@@ -218,6 +219,15 @@ def test_every_quota_that_is_taken_is_kept_to(value: float) -> None:
         assert 0 <= mutations.throttle_ms() < 2**31
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("value", [0, 1, 2**31 - 1])
+def test_a_quorum_takes_every_time_that_is_allowed(value: int) -> None:
+    times = [key for key in config_defs.BROKER if key.startswith("controller.quorum.") and key.endswith(".ms")]
+    assert len(times) > 4
+    for key in times:
+        raft_settings(Settings.of({key: value}))
+    raft_settings(Settings.of(dict.fromkeys(times, value)))
 
 
 STORED = (

@@ -11,7 +11,7 @@ from kvorum.runtime import metric_names
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.cleaner import cleaner as cleaner_module
 from kvorum.storage.cleaner.hosts import ThreadHost
-from kvorum.storage.cleaner.manager import LogCleaner
+from kvorum.storage.cleaner.manager import CLEANERS_MAX, LogCleaner
 from kvorum.storage.cleaner.throttle import Throttle
 from kvorum.storage.cleaner.work import Advanced, Slice, Task
 from kvorum.storage.names import TopicPartition
@@ -62,6 +62,33 @@ def configured(broker: Broker, **changes: str) -> None:
         broker.cleaner.configure(broker.settings.with_overrides(changes))
 
     broker.loop.run_until_complete(configure())
+
+
+# Settings
+
+
+@pytest.mark.parametrize("factor", ["-Infinity", "-1", "0", "1e-300", "1.5", "1e308", "Infinity"])
+@pytest.mark.parametrize("size", [0, 2**31 - 1])
+def test_every_setting_that_is_allowed_is_cleaned_with(factor: str, size: int) -> None:
+    broker = Broker(
+        **{
+            "log.cleaner.io.buffer.load.factor": factor,
+            "log.cleaner.io.buffer.size": size,
+            "log.cleaner.dedupe.buffer.size": 2**63 - 1,
+            "log.cleaner.io.max.bytes.per.second": "Infinity",
+            "log.cleaner.backoff.ms": 2**63 - 1,
+        }
+    )
+    filled(broker, count=60, keys=5)
+    while broker.clean():
+        pass
+    assert len(offsets_of(broker.log)) == 5
+
+
+def test_no_more_cleaners_run_than_are_of_use() -> None:
+    broker = Broker(**{"log.cleaner.threads": 2**31 - 1, "log.cleaner.dedupe.buffer.size": 2**63 - 1})
+    assert len(started(broker)._tasks) == CLEANERS_MAX
+    broker.loop.run_until_complete(broker.cleaner.close())
 
 
 # Cleaning and retention
