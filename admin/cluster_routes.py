@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
+from kvorum.admin.client import LATEST, METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
 from kvorum.admin.elections import partitions_of
+from kvorum.admin.metadata_fetch import offset_of_log
 from kvorum.admin.min_isr import in_sync
 from kvorum.admin.models import (
     INT32_MAX,
@@ -24,14 +25,23 @@ from kvorum.admin.models import (
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
 from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY, check_named
 from kvorum.admin.places import Place
+from kvorum.admin.problems import status_of
 from kvorum.admin.replication import is_under_replicated, moving_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.describe_quorum import ReplicaState
+from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("admin")
 
 NAMED_PARTITIONS_MAX = 100
 ALL_BROKERS = ""
 """The name of what holds for all of them, among the resources of type BROKER."""
+QUORUM_MS = 1_600
+"""/v1/quorum is asked when there is no leader, too: it must not wait for one."""
+QUORUM_SOON_SECONDS = 0.3
+"""Past it, the leader is slow or there is none: a broker is asked what it knows by itself."""
+QUORUM_LOCAL_SECONDS = 1.3
 CONTROLLER_MS = 5_000
 """Who looks after the health is not kept longer; a broker without a controller waits for one."""
 
@@ -152,8 +162,65 @@ async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
 
 
 async def get_quorum(call: Call[NoBody]) -> Quorum:
-    """Describe the metadata quorum."""
-    answer = await call.cluster.describe_quorum()
+    """Describe the metadata quorum, within two seconds.
+
+    Without an active controller `leader_id` is -1 and `error` says why. The voters are then those of a broker's
+    configuration, and `high_watermark` is the end of its copy of the metadata log.
+    """
+    asked = asyncio.ensure_future(call.cluster.describe_quorum(timeout_ms=QUORUM_MS))
+    local: asyncio.Future[Quorum] | None = None
+    try:
+        await asyncio.wait((asked,), timeout=QUORUM_SOON_SECONDS)
+        if not asked.done():
+            local = asyncio.ensure_future(known_locally(call.cluster))
+            await asyncio.wait((asked,), timeout=QUORUM_MS / 1000 - QUORUM_SOON_SECONDS)
+        if asked.done():
+            try:
+                return quorum_of(asked.result())
+            except (KafkaError, Unreachable) as error:
+                if isinstance(error, KafkaError) and status_of(error.code) != 503:
+                    raise
+                reason = str(error)
+        else:
+            reason = f"no active controller answered within {QUORUM_MS} ms"
+        known = await (known_locally(call.cluster) if local is None else local)
+        return known.model_copy(update={"error": f"there is no leader: {reason}"})
+    finally:
+        asked.cancel()
+        if local is not None:
+            local.cancel()
+
+
+async def known_locally(cluster: ClusterClient) -> Quorum:
+    """Return what a broker knows of the quorum without a controller. Raises Unreachable: no broker answers."""
+    found = Quorum(leader_id=-1, leader_epoch=-1, high_watermark=-1, voters=[], observers=[])
+    try:
+        async with asyncio.timeout(QUORUM_LOCAL_SECONDS):
+            brokers = (await cluster.metadata([])).brokers
+            found.high_watermark = await offset_of_log(cluster, LATEST)
+            configs = await cluster.describe_configs(ResourceType.BROKER, str(brokers[0].node_id))
+            values = {each.name: each.value for each in configs}
+            found.voters = configured_voters(values.get("controller.quorum.voters") or "")
+    except (KafkaError, TimeoutError, IndexError) as error:
+        log.info("a broker did not tell what it knows of the quorum", error=error)
+    return found
+
+
+def configured_voters(text: str) -> list[Voter]:
+    """Return the voters of controller.quorum.voters (ID@HOST:PORT,...): how far they are is not known."""
+    voters = []
+    for each in text.split(","):
+        number, _, address = each.strip().partition("@")
+        host, _, port = address.rpartition(":")
+        if number.isdecimal() and port.isdecimal():
+            listener = QuorumListener(name="", host=host.strip("[]"), port=int(port))
+            unknown = dict.fromkeys(("log_end_offset", "lag", "last_caught_up_ms", "last_fetch_ms"), -1)
+            voters.append(Voter(id=int(number), directory_id="", listeners=[listener], **unknown))
+    return voters
+
+
+def quorum_of(answer: DescribeQuorumResponse) -> Quorum:
+    """Return the leader's answer for HTTP."""
     partition = answer.topics[0].partitions[0]
     end = max([state.log_end_offset for state in partition.current_voters], default=0)
 

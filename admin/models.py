@@ -229,10 +229,11 @@ class Voter(BaseModel):
 
 
 class Quorum(BaseModel):
-    """The metadata quorum."""
+    """The metadata quorum. Without a leader: what brokers know by themselves, and -1 or nothing for the rest."""
 
-    leader_id: int
+    leader_id: int = Field(description="-1: there is none, or none that answers")
     leader_epoch: int
-    high_watermark: int
+    high_watermark: int = Field(description="Without a leader: the end of a broker's copy of the log")
     voters: list[Voter]
     observers: list[Voter]
+    error: str | None = Field(default=None, description="Why there is no leader's answer")

@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.models import TopicSummary
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
 from kvorum.admin.paging import behind
@@ -12,7 +13,14 @@ from kvorum.admin.replication import NOTHING, Moving, asked_moving
 from kvorum.admin.topic_models import TopicLine, TopicPage
 from kvorum.admin.topic_routes import summary
 from kvorum.admin.topic_sizes import TopicSize, topic_sizes
-from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+    RequestCursor,
+)
+from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 NAME: Final = "name"
 SIZE: Final = "size"
@@ -20,6 +28,11 @@ DAMAGE: Final = "under_replicated"
 ORDERS: Final = (NAME, SIZE, "partitions", DAMAGE)
 ASK_MS: Final = 1_000
 """A controller that is there answers in some milliseconds; without one the list is shown without what it would tell."""
+SHORT_PAGE: Final = 200
+"""Topics of a page that is asked of the broker as a page; a longer one is cut out of the whole list."""
+PAGE_PARTITIONS_MIN: Final = 64
+PAGE_PARTITIONS_MAX: Final = 2_000
+"""Of one question; Kafka's max.request.partition.size.limit."""
 Sizes = Mapping[str, TopicSize]
 
 
@@ -44,6 +57,10 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     limit, pattern, order = PAGE.of(call), call.query.get("filter", "*"), call.choice("order", NAME, ORDERS)
     internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
     after = key_after(call, order)
+    if order == NAME and pattern == "*" and limit <= SHORT_PAGE and not damaged and not sized:
+        short = await short_page(call.cluster, after.name if after is not None else None, limit, internal)
+        if short is not None:
+            return short
     metadata = await call.cluster.metadata()
     matching = {
         topic.name: topic
@@ -70,6 +87,57 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
         topics=[line_of(summary(topic, moving or NOTHING), sizes) for topic in page],
         next=keys[-1].text if more else None,
         reassigning_known=moving is not None,
+    )
+
+
+async def short_page(cluster: ClusterClient, after: str | None, limit: int, internal: bool) -> TopicPage | None:
+    """Return a page by name that costs no more than its topics; None where brokers cannot tell a page."""
+    found: list[MetadataResponseTopic] = []
+    first = None if after is None else RequestCursor(topic_name=f"{after}\0", partition_index=0)
+    partitions = PAGE_PARTITIONS_MIN
+    try:
+        while True:
+            request = DescribeTopicPartitionsRequest(response_partition_limit=partitions, cursor=first)
+            answer = await cluster.ask(request, DescribeTopicPartitionsResponse)
+            for each in answer.topics:
+                add_partitions(found, each)
+            following = answer.next_cursor
+            if not internal:
+                found = [each for each in found if not each.is_internal]
+            whole = len(found) - 1 if following is not None and following.partition_index else len(found)
+            if following is None or whole > limit:
+                break
+            first = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
+            partitions = min(2 * partitions, PAGE_PARTITIONS_MAX)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return None
+    page = found[:limit]
+    moving = await asked_moving(cluster, page, ASK_MS)
+    return TopicPage(
+        topics=[line_of(summary(topic, moving or NOTHING), {}) for topic in page],
+        next=page[-1].name if len(found) > limit else None,
+        reassigning_known=moving is not None,
+    )
+
+
+def add_partitions(found: list[MetadataResponseTopic], told: DescribeTopicPartitionsResponseTopic) -> None:
+    """Add a topic to a list, or more partitions to its last one."""
+    if told.error_code:
+        return  # deleted meanwhile
+    if not found or found[-1].name != told.name:
+        found.append(
+            MetadataResponseTopic(name=told.name, topic_id=told.topic_id, is_internal=told.is_internal, partitions=[])
+        )
+    found[-1].partitions.extend(
+        MetadataResponsePartition(
+            partition_index=row.partition_index,
+            leader_id=row.leader_id,
+            replica_nodes=row.replica_nodes,
+            isr_nodes=row.isr_nodes,
+        )
+        for row in told.partitions
     )
 
 

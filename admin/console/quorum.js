@@ -36,7 +36,7 @@ export function open() {
     async load(signal) {
       const asked = performance.now();
       const [quorum, epochs] = await Promise.all([
-        get("/v1/quorum", { signal }).catch((error) => (error.passing ? null : Promise.reject(error))),
+        get("/v1/quorum", { signal }).then((found) => (found.leader_id < 0 ? null : found)).catch((error) => (error.passing ? null : Promise.reject(error))),
         get("/v1/quorum/epochs", { signal }).catch((error) => (error.name === "AbortError" ? Promise.reject(error) : [])),
       ]);
       // A sample is taken for the newer one only where it came while this was asked, and is not behind it.

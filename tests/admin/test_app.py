@@ -33,6 +33,13 @@ from kvorum.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kvorum.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
 from kvorum.protocol.messages.fetch import FetchRequest
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -173,7 +180,12 @@ class MemoryCluster:
 
     async def ask(
         self, request: Message, response: type[Message], address: object = None, **_: object
-    ) -> ListOffsetsResponse | ListPartitionReassignmentsResponse | DescribeConfigsResponse:
+    ) -> (
+        ListOffsetsResponse
+        | ListPartitionReassignmentsResponse
+        | DescribeConfigsResponse
+        | DescribeTopicPartitionsResponse
+    ):
         if isinstance(request, ListPartitionReassignmentsRequest):
             return ListPartitionReassignmentsResponse()
         if isinstance(request, DescribeConfigsRequest):
@@ -184,6 +196,9 @@ class MemoryCluster:
             )
         if isinstance(request, FetchRequest):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "there is no log in it")
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            self._check()
+            return topic_partitions(self.topics, request)
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[
@@ -199,6 +214,35 @@ class MemoryCluster:
                 for topic in request.topics
             ]
         )
+
+
+def topic_partitions(
+    topics: dict[str, MetadataResponseTopic], request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Answer as a broker does: in the order of the names, from the cursor on, up to a number of partitions."""
+    answer, left, cursor = DescribeTopicPartitionsResponse(), request.response_partition_limit, request.cursor
+    for name in sorted(each for each in topics if cursor is None or each >= cursor.topic_name):
+        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if left == 0:
+            answer.next_cursor = ResponseCursor(topic_name=name, partition_index=0)
+            break
+        topic = topics[name]
+        rows = [
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=row.partition_index, replica_nodes=row.replica_nodes, isr_nodes=row.isr_nodes
+            )
+            for row in topic.partitions[start : start + left]
+        ]
+        answer.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=rows
+            )
+        )
+        left -= len(rows)
+        if start + len(rows) < len(topic.partitions):
+            answer.next_cursor = ResponseCursor(topic_name=name, partition_index=start + len(rows))
+            break
+    return answer
 
 
 def check(configs: dict[str, str]) -> None:
@@ -722,3 +766,50 @@ def test_configs_have_a_tag_that_defaults_and_leaders_do_not_change() -> None:
         assert (await call(client, "PATCH", path, change))[0] == 204, "nobody has to compare"
 
     with_api(test)
+
+
+class CountingCluster(MemoryCluster):
+    """Counts the partitions that brokers described, and the whole lists."""
+
+    described = 0
+    lists = 0
+
+    async def metadata(self, names: list[str] | None = None) -> MetadataResponse:
+        self.lists += names is None
+        return await super().metadata(names)
+
+    async def ask(self, request: Message, response: type[Message], address: object = None, **more: object) -> Any:
+        answer = await super().ask(request, response, address, **more)
+        if isinstance(answer, DescribeTopicPartitionsResponse):
+            self.described += sum(len(topic.partitions) for topic in answer.topics)
+        return answer
+
+
+def test_a_short_page_of_topics_costs_no_more_than_its_topics() -> None:
+    async def run() -> None:
+        cluster = CountingCluster()
+        for number in range(500):
+            cluster.set_topic(f"t{number:03}", 3, 1)
+        cluster.set_topic("__internal", 100, 1)
+        cluster.topics["__internal"].is_internal = True
+        cluster.set_topic("t2000", 5_000, 1)
+        async with serve(cluster) as client:
+            status, found = await call(client, "GET", "/v1/topics?limit=1&after=t009")
+            assert (status, [each["name"] for each in found["topics"]], found["next"]) == (200, ["t010"], "t010")
+            assert (cluster.lists, cluster.described) == (0, 64)
+            names, after = [], ""
+            while True:
+                _, found = await call(client, "GET", f"/v1/topics?limit=7{after}")
+                names += [(each["name"], each["partitions"]) for each in found["topics"]]
+                if found["next"] is None:
+                    break
+                after = f"&after={found['next']}"
+            wanted = {name: len(topic.partitions) for name, topic in cluster.topics.items() if name != "__internal"}
+            assert names == sorted(wanted.items())
+            _, found = await call(client, "GET", "/v1/topics?limit=1&internal=true")
+            assert [(each["name"], each["partitions"]) for each in found["topics"]] == [("__internal", 100)]
+            assert cluster.lists == 0
+            await call(client, "GET", "/v1/topics?limit=1&under_replicated=true")
+            assert cluster.lists == 1
+
+    asyncio.run(run())

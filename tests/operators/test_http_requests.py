@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from kvorum.admin import incoming
+from kvorum.admin.client import Unreachable
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from kvorum.runtime import logs
-from tests.admin.fake import Client, FakeCluster, call, with_fake
+from tests.admin.fake import Client, FakeCluster, call, serve, with_fake
 from tests.cluster_units.test_http_pages import serving
 
 MIB = 1 << 20
@@ -125,5 +128,51 @@ def test_what_was_received_of_bodies_is_given_back() -> None:
         with pytest.raises(incoming.GivenUp):
             await bodies.read(Request(Content(b"x" * 70_000, b"y")))  # type: ignore[arg-type]
         assert bodies.size == 0
+
+    asyncio.run(main())
+
+
+class WithoutLeader(FakeCluster):
+    """Brokers that have no controller to ask about the quorum: DescribeQuorum waits, or is refused."""
+
+    refusal: Exception | None = None
+
+    async def describe_quorum(self, *, timeout_ms: int | None = None) -> Any:
+        assert timeout_ms is not None and timeout_ms < 2_000
+        if self.refusal is not None:
+            raise self.refusal
+        await asyncio.Event().wait()
+
+    async def describe_configs(self, *_: Any, **__: Any) -> Any:
+        voters = "1@10.0.0.1:9093,2@[::1]:9093"
+        return [DescribeConfigsResourceResult(name="controller.quorum.voters", value=voters)]
+
+
+@pytest.mark.parametrize(
+    "refusal", [None, KafkaError(ErrorCode.NOT_CONTROLLER, "no leader"), Unreachable("timed out")], ids=str
+)
+def test_without_a_leader_the_quorum_is_what_a_broker_knows(refusal: Exception | None) -> None:
+    async def main() -> None:
+        cluster = WithoutLeader()
+        cluster.refusal = refusal
+        cluster.logs["__cluster_metadata"][0].end = 42
+        async with serve(cluster) as client:
+            status, quorum = await call(client, "GET", "/v1/quorum")
+        assert (status, quorum["leader_id"], quorum["high_watermark"]) == (200, -1, 42)
+        assert [(each["id"], each["lag"]) for each in quorum["voters"]] == [(1, -1), (2, -1)]
+        assert quorum["voters"][1]["listeners"] == [{"name": "", "host": "::1", "port": 9093}]
+        assert quorum["error"].startswith("there is no leader: ")
+
+    asyncio.run(main())
+
+
+def test_a_refusal_of_the_quorum_is_no_missing_leader() -> None:
+    async def main() -> None:
+        cluster = WithoutLeader()
+        cluster.refusal = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for you")
+        async with serve(cluster) as client:
+            assert (await call(client, "GET", "/v1/quorum"))[0] == 403
+            cluster.refusal, cluster.reachable = Unreachable("refused"), False
+            assert (await call(client, "GET", "/v1/quorum"))[0] == 503
 
     asyncio.run(main())
