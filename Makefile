@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
+.PHONY: run test test-long check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -87,6 +87,10 @@ acceptance: $(VENV)/.tests
 	KVORUM_PIPELINES=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs -m pipelines \
 		tests/pipelines/bridge/test_kills.py tests/pipelines/bridge/test_executor_kills.py tests/pipelines/mirror/test_mirror.py
 	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
+
+# What `make test` leaves out because it takes minutes.
+test-long: $(VENV)/.tests
+	KVORUM_LONG=all $(BIN)/python -m pytest -q -m long
 
 # As many seeds as SOAK seconds hold, of the quorum alone and of whole clusters; failing ones stay in build/failing.
 SOAK ?= 1800

@@ -70,8 +70,11 @@ def is_long_in_the_lab(item: pytest.Item) -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the long ones out unless they are asked for."""
-    on_spark, in_the_lab = (os.environ.get(name) == "all" for name in ("KVORUM_PIPELINES", "KVORUM_LAB"))
+    names = ("KVORUM_PIPELINES", "KVORUM_LAB", "KVORUM_LONG")
+    on_spark, in_the_lab, takes_long = (os.environ.get(name) == "all" for name in names)
     for item in items:
+        if item.get_closest_marker("long") and not takes_long:
+            item.add_marker(pytest.mark.skip(reason="long, run by `make test-long` (KVORUM_LONG=all)"))
         if item.get_closest_marker("pipelines"):
             is_long = "/".join(item.path.parts[-2:]) in LONG_ON_SPARK or item.name == LONG_CASE_ON_SPARK
             if is_long and not on_spark:
