@@ -10,12 +10,14 @@ from faststream_invoices import broker
 
 
 def test_every_order_is_invoiced_though_a_leader_dies(kvorum_session_cluster):
+    """Kill the leader of `invoices` in the middle."""
     kvorum_session_cluster.create_topic("orders", replicas=3)
     kvorum_session_cluster.create_topic("invoices", replicas=3)
     asyncio.run(invoice_orders(kvorum_session_cluster))
 
 
 async def invoice_orders(cluster, count=200):
+    """Run the application while orders are sent and the leader dies."""
     async with broker:
         await broker.start()
         for number in range(count):

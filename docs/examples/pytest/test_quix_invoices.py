@@ -14,6 +14,7 @@ APPLICATION = Path(__file__).with_name("quix_invoices.py")
 
 
 def test_every_order_is_invoiced_though_a_leader_dies(kvorum_session_cluster):
+    """Kill the leader of `invoices` in the middle."""
     kvorum_session_cluster.create_topic("orders", replicas=3)
     kvorum_session_cluster.create_topic("invoices", replicas=3)
     application = subprocess.Popen([sys.executable, APPLICATION])
