@@ -15,7 +15,7 @@ from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.cluster.local import LocalCluster
-from kvorum.storage.names import parse_folder, parse_future_folder
+from kvorum.storage.names import FUTURE_FOLDER_SUFFIX, parse_folder, parse_suffixed_folder
 
 GONE: Final = ".gone"
 """Behind the name of a directory that has failed: what it held."""
@@ -103,7 +103,7 @@ class DirectoryFaults:
             for path in paths
             if os.path.isdir(path)
             for each in os.listdir(path)
-            if (found := parse_future_folder(each)) is not None and str(found) == partition
+            if (found := parse_suffixed_folder(each, FUTURE_FOLDER_SUFFIX)) is not None and str(found) == partition
         ]
         return not moves and os.path.isdir(os.path.join(self.path(name, number), partition))
 
