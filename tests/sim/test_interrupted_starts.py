@@ -130,7 +130,7 @@ def torn_and_interrupted(step: int) -> Violation | None:
     return None
 
 
-STEPS = (25, 45, 65)
+STEPS = (5, 15, 40)
 
 
 @pytest.mark.sim
