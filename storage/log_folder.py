@@ -9,6 +9,7 @@ from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.index import OFFSET_ENTRY_SIZE
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_types import LogParts
 from kvorum.storage.names import (
@@ -30,6 +31,8 @@ from kvorum.storage.segment_creation import create_segment
 from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
 
+SEGMENT_WITHOUT_INDEX_MAX: Final = 256 * 1024
+"""Bytes of a segment that is read whole rather than its index made anew."""
 INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -90,23 +93,48 @@ def read_epochs(disk: Disk, folder: str) -> EpochCache | None:
         return None
 
 
-def find_broken(segments: Segments, end_offset: int, *, is_compacted: bool) -> list[Segment]:
+def find_broken(disk: Disk, segments: Segments, end_offset: int, *, is_compacted: bool) -> list[Segment]:
     """Return the segments below an offset that do not reach to the next one's base, or whose batches do not.
 
-    A compacted log may have gaps (those that Kafka cleaned). Reads the last index interval of each. Raises OSError.
+    A compacted log may have gaps (those that Kafka cleaned). Of each segment only the last index interval is read, and
+    of the index the last entry: a start after a crash does not take long by this. Raises OSError.
     """
+
+    def is_whole(segment: Segment, position: int) -> bool:
+        try:
+            return checked_end(segment, position) == segments.next_base(segment) or is_compacted
+        except CorruptSegment:
+            return False
+
     found = []
     for segment in segments:
         if segment.base_offset >= end_offset:
             break
-        try:
-            is_whole = checked_end(segment) == segments.next_base(segment) or is_compacted
-        except CorruptSegment:
-            is_whole = False
-        segment.forget_indexes()
-        if not is_whole:
-            found.append(segment)
+        position = last_indexed(disk, segment)
+        if position is None or not is_whole(segment, position):
+            # The index may be what is wrong: it is read, and made anew if need be.
+            try:
+                is_broken = not is_whole(segment, segment.start_position(OFFSET_MAX))
+            except CorruptSegment:
+                is_broken = True
+            if is_broken:
+                found.append(segment)
+            segment.forget_indexes()
+        segment.close()  # it is opened again on first use
     return found
+
+
+def last_indexed(disk: Disk, segment: Segment) -> int | None:
+    """Return the position of the last entry of a segment's offset index on disk; None where it should have one."""
+    path = segment.path(INDEX_SUFFIX)
+    size = disk.size(path) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE if disk.exists(path) else 0
+    if not size:
+        return 0 if segment.size <= SEGMENT_WITHOUT_INDEX_MAX else None
+    file = disk.open(path)
+    try:
+        return int.from_bytes(file.pread(4, size - 4), "big")
+    finally:
+        file.close()
 
 
 def repair_segment(segment: Segment) -> None:
@@ -143,14 +171,14 @@ def assign_epochs(segments: Segments, epochs: EpochCache) -> None:
                 epochs.assign(header.partition_leader_epoch, header.base_offset)
 
 
-def checked_end(active: Segment) -> int:
-    """Return one past the last offset of a segment, its newest batches held against their CRC.
+def checked_end(segment: Segment, start: int) -> int:
+    """Return one past the last offset of a segment, its batches from a position on held against their CRC.
 
     Raises CorruptSegment, OSError.
     """
-    end_offset = active.base_offset
-    for position, header in active.batches(active.start_position(OFFSET_MAX)):
-        if crc_of(memoryview(active.file.pread(header.size, position)), 0, header.size) != header.crc:
-            raise CorruptSegment(f"{active.path(LOG_SUFFIX)} has a damaged batch at {position}")
+    end_offset = segment.base_offset
+    for position, header in segment.batches(start):
+        if crc_of(memoryview(segment.file.pread(header.size, position)), 0, header.size) != header.crc:
+            raise CorruptSegment(f"{segment.path(LOG_SUFFIX)} has a damaged batch at {position}")
         end_offset = header.next_offset
     return end_offset

@@ -194,7 +194,7 @@ class _Loading:
         """
         if files is not None and files != closed.files:
             raise CorruptSegment(f"{self.folder} has other files, or of other sizes, than at the last clean shutdown")
-        end_offset = checked_end(self.segments.active)
+        end_offset = checked_end(self.segments.active, self.segments.active.start_position(OFFSET_MAX))
         if end_offset != closed.log_end_offset:
             raise CorruptSegment(f"{self.folder} ends at offset {end_offset}, not {closed.log_end_offset}")
 
@@ -220,7 +220,7 @@ class _Loading:
         unchecked = list(self.segments.from_offset(unsynced_from))
         first_offset = unchecked[0].base_offset
         self.epochs.truncate_from_end(first_offset)
-        broken = find_broken(self.segments, first_offset, is_compacted=self.config.is_compacted)
+        broken = find_broken(self.disk, self.segments, first_offset, is_compacted=self.config.is_compacted)
         if broken:
             bases = [each.base_offset for each in broken]
             self.note_lack(f"records are missing in or behind the segments {bases}", Lack.SEGMENTS)
