@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import uvloop
 
-from kvorum.cluster.exits import Exit, fault_exit
+from kvorum.cluster.exits import Exit, fault_exit, leave_full_note
 from kvorum.cluster.paths import NodePaths
 from kvorum.runtime.disk import RESERVED_DESCRIPTORS, reserve
 from kvorum.runtime.logs import get_logger, keep_latest
@@ -59,6 +59,7 @@ class Ending:
     def fault(self, error: BaseException, folder: str) -> None:
         """End at once: going on could answer wrongly. `folder` is where the process writes what it relies on."""
         code, reason = fault_exit(error, folder)
+        leave_full_note(error)
         log.error("this process ends itself", reason=reason)
         crash(code)
 
