@@ -49,6 +49,7 @@ from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.trace_wish import KEY as TRACE
 from kvorum.storage.checkpoints import MetaProperties, read_meta_properties
+from kvorum.storage.log_dir import LogDir
 from kvorum.storage.tail import TailBudget
 
 log = get_logger("broker")
@@ -182,7 +183,7 @@ class BrokerServer:
         parts = self._started = self._build()
         await parts.log_manager.start()
         if not any(directory.is_online for directory in parts.log_manager.dirs):
-            raise AllLogDirectoriesOffline(", ".join(directory.path for directory in parts.log_manager.dirs))
+            raise offline(parts.log_manager.dirs)
         await self._open_listeners(unchosen_ports=True)
         lifecycle = parts.registration.lifecycle = self._lifecycle_manager()
         lifecycle.start()
@@ -222,7 +223,8 @@ class BrokerServer:
         if parts is None:
             return
         lifecycle = parts.registration.lifecycle
-        if controlled and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
+        has_logs = any(directory.is_online for directory in parts.log_manager.dirs)
+        if controlled and has_logs and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
             allowed = await lifecycle.controlled_shutdown()
             log.info("controlled shutdown", broker_id=self.broker_id, allowed=allowed)
         await parts.coordinators.close()
@@ -363,7 +365,16 @@ class BrokerServer:
             if directory.path == path and parts.registration.lifecycle is not None:
                 parts.registration.lifecycle.log_dir_failed(directory.directory_id)
         if not any(directory.is_online for directory in parts.log_manager.dirs):
-            self._world.on_fault(AllLogDirectoriesOffline(f"{path} was the last: {error}"))
+            self._world.on_fault(offline(parts.log_manager.dirs))
+
+
+def offline(directories: list[LogDir]) -> AllLogDirectoriesOffline:
+    """Return the error that says why each log directory is offline; its cause is the last failure."""
+    failures = {directory.path: directory.failure for directory in directories}
+    text = "; ".join(f"{path}: {failure}" for path, failure in failures.items())
+    error = AllLogDirectoriesOffline(f"all log directories are offline: {text}")
+    error.__cause__ = next((failure for failure in reversed(failures.values()) if failure is not None), None)
+    return error
 
 
 def registered(endpoint: Endpoint, ports: Mapping[str, int]) -> broker_registration.Listener:

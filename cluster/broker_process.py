@@ -7,7 +7,7 @@ from kvorum.broker.metadata.lifecycle import RegistrationRefused
 from kvorum.broker.server import AllLogDirectoriesOffline, BrokerServer, NotFormatted, World
 from kvorum.cluster import readiness
 from kvorum.cluster.broker_metrics import follow_broker
-from kvorum.cluster.exits import Exit
+from kvorum.cluster.exits import Exit, leave_full_note
 from kvorum.cluster.hosting import Ending, Refusal, host, reporting
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.node_pages import Process
@@ -38,6 +38,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             if isinstance(error, RegistrationRefused):
                 ending.refuse(Exit.CRASHED, str(error))
             elif isinstance(error, AllLogDirectoriesOffline):
+                leave_full_note(error)
                 ending.refuse(Exit.DATA_REFUSED, str(error))
             else:
                 ending.fault(error, settings.str("metadata.log.dir"))
@@ -84,6 +85,7 @@ async def _run(server: BrokerServer, ending: Ending) -> Exit:
         await asyncio.wait([starting])
         return await waiting
     except (NotFormatted, CheckpointError, RegistrationRefused, WrongCluster, AllLogDirectoriesOffline) as error:
+        leave_full_note(error)
         raise Refusal(exit_of(error), str(error)) from error
     finally:
         waiting.cancel()

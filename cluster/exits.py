@@ -1,5 +1,6 @@
 """What a process of ours means by its exit code: whether starting it again could help."""
 
+import mmap
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -24,6 +25,35 @@ class Exit(IntEnum):
 def restart_helps(code: int) -> bool:
     """Tell whether a supervisor should start a child again that ended with this code (negative: by that signal)."""
     return code not in (Exit.DONE, Exit.USAGE, Exit.DATA_REFUSED, Exit.BUSY, Exit.FATAL, Exit.CONFIG)
+
+
+class FullNote:
+    """One bit that a role's process leaves to its supervisor: it ended because a disk was full.
+
+    Memory that both share, since a full disk takes no file, and Exit.DATA_REFUSED has other reasons, too.
+    """
+
+    own: "FullNote | None" = None
+    """That of this process: set before the fork."""
+
+    def __init__(self) -> None:
+        """Begin without the note."""
+        self._memory = mmap.mmap(-1, 1)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the process left it."""
+        return self._memory[0] == 1
+
+    def leave(self, is_full: bool) -> None:
+        """Set or clear it."""
+        self._memory[0] = int(is_full)
+
+
+def leave_full_note(error: BaseException) -> None:
+    """Note for the supervisor whether this process ends for a full disk."""
+    if FullNote.own is not None:
+        FullNote.own.leave(any(failure.errno in FULL_ERRNOS for failure in _disk_errors(error)))
 
 
 def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 import uvloop
 
 from kvorum.cluster import readiness
-from kvorum.cluster.exits import Exit, fault_exit
+from kvorum.cluster.exits import Exit, fault_exit, leave_full_note
 from kvorum.cluster.paths import NodePaths
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.dial import ChannelError
@@ -75,6 +75,7 @@ class Ending:
     def fault(self, error: BaseException, folder: str) -> None:
         """End at once: going on could answer wrongly. `folder` is where the process writes what it relies on."""
         code, reason = fault_exit(error, folder)
+        leave_full_note(error)
         if code is Exit.FATAL and not is_expected(error):
             log.unexpected("process", error)
         else:

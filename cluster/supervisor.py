@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from kvorum.cluster import readiness
-from kvorum.cluster.exits import Exit, restart_helps
+from kvorum.cluster.exits import Exit, FullNote, restart_helps
 from kvorum.cluster.forked import Forked, Work
 from kvorum.cluster.paths import NodePaths
 from kvorum.runtime.disk import Disk, OsDisk
@@ -55,6 +55,7 @@ class Child:
     started_at: float = 0.0
     crashes: int = 0
     restart_at: float | None = None
+    full_note: FullNote = field(default_factory=FullNote)
     waits_for_room: bool = False
     """Whether it ended for a full disk: it is started again once there is room."""
     asked_to_stop: bool = False
@@ -67,6 +68,8 @@ class Child:
         output = None
         if self.log_path is not None:
             output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.full_note.leave(False)
+        FullNote.own = self.full_note
         try:
             self.prepare()
             self.process = Forked(f"kvorum {self.role}", self.work, output, writing, environment)
@@ -171,16 +174,15 @@ class Supervisor:
             log.warning("a role was told to end, so the node ends", node=self._paths.name, role=child.role)
             self._stopping = True
             return
-        if code == Exit.DATA_REFUSED and (full := self._full_folder(child)) is not None:
-            folder, free, wanted = full
+        full = self._full_folder(child) if code == Exit.DATA_REFUSED else None
+        if full is not None or (code == Exit.DATA_REFUSED and child.full_note.is_left):
             log.error(
                 "a disk is full: the role starts again once there is room",
                 node=self._paths.name,
                 role=child.role,
                 code=code,
-                folder=folder,
-                free_bytes=free,
-                wanted_bytes=wanted,
+                folder=full or ", ".join(child.folders),
+                wanted_bytes=ROOM_BYTES_MIN,
             )
             child.waits_for_room = True
             child.restart_at = time.monotonic() + ROOM_CHECK_SECONDS
@@ -205,16 +207,15 @@ class Supervisor:
         child.waits_for_room = False
         child.start()
 
-    def _full_folder(self, child: Child) -> tuple[str, int, int] | None:
-        """Return a folder of a role whose disk is full, the bytes free there and those wanted; None if none is."""
+    def _full_folder(self, child: Child) -> str | None:
+        """Return a folder of a role whose disk is full; None if none is."""
         for folder in child.folders:
             try:
                 free, total = self._disk.free_bytes(folder), self._disk.total_bytes(folder)
             except OSError:
                 continue  # it says nothing: the role's own exit code counts
-            wanted = min(ROOM_BYTES_MIN, total // 4)
-            if free < wanted:
-                return folder, free, wanted
+            if free < min(ROOM_BYTES_MIN, total // 4):
+                return folder
         return None
 
     def _stop_next(self) -> None:

@@ -10,11 +10,13 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Hashable, Iterator
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from typing_extensions import Buffer
 
 from kvorum.runtime import failpoints
+
+T = TypeVar("T")
 
 FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """There is no room: it works again once somebody has made some."""
@@ -45,20 +47,35 @@ class DescriptorReserve:
     def fill(self, size: int | None = None) -> None:
         """Hold `size` descriptors (by default as many as before), or as many as there are."""
         self.size = self.size if size is None else size
-        with contextlib.suppress(OSError):
-            while len(self._held) < self.size:
+        while len(self._held) < self.size:
+            try:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError:
+                return  # none is left: whoever closes a file tries again
 
-    @property
-    def is_short(self) -> bool:
-        """Whether some were given up."""
-        return len(self._held) < self.size
+    @contextlib.contextmanager
+    def opened(self, path: str, flags: int) -> Iterator[int]:
+        """Open a file for a while. Raises OSError."""
+        fd = self.open(path, flags)
+        try:
+            yield fd
+        finally:
+            self.close(fd)
 
-    def open(self, path: str, flags: int, mode: int = 0o644) -> int:
+    def close(self, fd: int) -> None:
+        """Close a descriptor, which the reserve takes if it is short of one."""
+        os.close(fd)
+        self.fill()
+
+    def open(self, path: str, flags: int) -> int:
         """Open a file, with a descriptor of the reserve if there is no other. Raises OSError."""
+        return self.used_by(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def used_by(self, call: Callable[[], T]) -> T:
+        """Return what a call returns; give up a descriptor, and call again, as long as it finds none left."""
         while True:
             try:
-                return os.open(path, flags, mode)
+                return call()
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._held:
                     raise
@@ -227,10 +244,8 @@ class OsFile:
     def close(self) -> None:
         """See File."""
         if self._fd >= 0:
-            os.close(self._fd)
+            reserve.close(self._fd)
             self._fd = -1
-            if reserve.is_short:
-                reserve.fill()
 
 
 class OsDisk:
@@ -240,26 +255,22 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         """See Disk."""
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(reserve.open(path, flags), path)
+        return OsFile(reserve.open(path, os.O_RDWR | (os.O_CREAT if create else 0)), path)
 
     def read(self, path: str) -> bytes:
         """See Disk."""
-        with os.fdopen(reserve.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
+        with reserve.opened(path, os.O_RDONLY) as fd, os.fdopen(fd, "rb", closefd=False) as file:
             return file.read()
 
     def write_atomic(self, path: str, data: Buffer) -> None:
         """See Disk."""
         temporary = path + ".tmp"
-        fd = reserve.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
-        try:
+        with reserve.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
             view = memoryview(data).cast("B")
             while view:
                 view = view[os.write(fd, view) :]
             failpoints.hit("file.replace.written")
             _sync(os.fsync, fd)
-        finally:
-            os.close(fd)
         failpoints.hit("file.replace.synced")
         os.replace(temporary, path)
         failpoints.hit("file.replace.renamed")
@@ -288,11 +299,9 @@ class OsDisk:
 
     def listdir(self, path: str) -> list[str]:
         """See Disk."""
-        fd = reserve.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            return sorted(os.listdir(fd))
-        finally:
-            os.close(fd)
+        names = sorted(reserve.used_by(lambda: os.listdir(path)))
+        reserve.fill()
+        return names
 
     def mkdir(self, path: str) -> None:
         """See Disk."""
@@ -326,13 +335,8 @@ class OsDisk:
 
     def sync_dir(self, path: str) -> None:
         """See Disk."""
-        fd = reserve.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with reserve.opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             _sync(os.fsync, fd)
-        finally:
-            os.close(fd)
-            if reserve.is_short:
-                reserve.fill()
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[bool]:

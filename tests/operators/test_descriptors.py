@@ -176,10 +176,10 @@ def test_files_are_opened_with_the_reserve_when_no_descriptor_is_left(
         assert disk.read(f"{tmp_path}/name") == b"content"
         assert disk.listdir(str(tmp_path)) == ["name"]
         files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(3)]
-        assert held.is_short
+        assert len(held._held) == 1
         for file in files:
             file.close()
-        assert not held.is_short
+        assert len(held._held) == 4
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for fd in (*taken, *held._held):
