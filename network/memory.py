@@ -134,14 +134,17 @@ class ConnectionMemory:
         self._waiting.pop(share, None)
 
     def _resume(self) -> None:
-        """Read again as many connections as there is room for, and the one whose request began first."""
+        """Read again the connection whose request began first, and the newest ones up to half of the limit.
+
+        The newest, as those that wait for long may be stalled; half, so that requests that begin now need not wait.
+        """
         if not self._waiting:
             return
         now_s = asyncio.get_running_loop().time()
-        room = self.request_bytes_max - self.request_bytes
+        room = self.request_bytes_max // 2 - self.request_bytes
         first = self._first()
         chosen = [first] if first is not None and first.waits else []
-        for share in self._waiting:
+        for share in reversed(self._waiting):
             if room <= 0:
                 break
             room -= READ_BYTES

@@ -51,7 +51,9 @@ def test_of_too_many_incomplete_requests_the_first_is_read_and_the_others_wait_t
         first.share.set_request(MIB, 2, 0.0)
         assert [each.share.waits for each in (first, second, third, fourth)] == [False, True, True, True]
         first.share.set_request(0, 0, 0.0)  # it is complete
-        assert [each.share.waits for each in (second, third, fourth)] == [False, False, False]
+        assert [each.share.waits for each in (second, third, fourth)] == [False, True, True]
+        second.share.set_request(0, 0, 0.0)
+        assert [each.share.waits for each in (third, fourth)] == [False, False]
         assert (second.updates, third.updates, fourth.updates) == (1, 1, 1)
         for each in (second, third, fourth):
             each.share.close()
