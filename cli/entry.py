@@ -50,10 +50,8 @@ def run(command: Callable[[], object]) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        what = " ".join(str(error).split())
-        report(
-            f"error in kvorum itself ({type(error).__name__}: {what}); {TRACEBACK_VARIABLE}=1 shows where, please report it"
-        )
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        report(f"error in kvorum itself ({what}); {TRACEBACK_VARIABLE}=1 shows where, please report it")
         code = Exit.FAILED
     try:
         sys.stdout.flush()
