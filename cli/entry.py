@@ -14,6 +14,7 @@ from typing import Final
 
 from kvorum.cli.output import Exit, report
 
+TRACEBACK_VARIABLE: Final = "KVORUM_TRACEBACK"
 STREAMS: Final = ("standard input", "standard output", "standard error")
 
 
@@ -35,7 +36,7 @@ def run(command: Callable[[], object]) -> int:
         command()
         code: int = Exit.DONE
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else Exit.DONE if end.code is None else Exit.FAILED
+        code = exit_code(end)
     except KeyboardInterrupt:
         code = Exit.FAILED
     except OSError as error:
@@ -46,12 +47,26 @@ def run(command: Callable[[], object]) -> int:
     except (MemoryError, RecursionError) as error:
         report(f"what was given or read is too large: {type(error).__name__}")
         code = Exit.FAILED
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        report(f"error in kvorum itself ({what}); {TRACEBACK_VARIABLE}=1 shows where, please report it")
+        code = Exit.FAILED
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         code = code or report_os_error(error, closed)
         abandon_output()
     return code
+
+
+def exit_code(end: SystemExit) -> int:
+    """Return the code that the command ended with; a text instead of it is printed."""
+    if isinstance(end.code, str):
+        report(end.code)
+        return Exit.FAILED
+    return Exit.DONE if end.code is None else end.code
 
 
 def prepare_streams() -> list[str]:

@@ -47,6 +47,7 @@ NOT_CONFIGS = frozenset(
         "KVORUM_LOG_FORMAT",
         "KVORUM_LOG_LEVEL",
         "KVORUM_FAILPOINTS",
+        "KVORUM_TRACEBACK",
     }
 )
 

@@ -273,3 +273,30 @@ def test_the_console_producer_says_at_sigterm_what_was_not_sent(capsys: pytest.C
         send_lines(client, "t", read_lines(Input(b"one\ntwo\n"), LineReader()), sync=False)
     assert (ended.value.code, client.topic) == (1, [b"one", b"two"])
     assert "SIGTERM: what came behind these records was not sent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [
+        ("raise ZeroDivisionError('a\\nb')", 1, "error in kvorum itself (ZeroDivisionError: a b)"),
+        ("raise SystemExit('text')", 1, "kvorum: text"),
+        ("raise SystemExit(3)", 3, ""),
+        ("raise OSError(28, 'No space')", 1, "No space"),
+        ("'\\udcff'.encode()", 1, "not UTF-8"),
+        ("raise KeyboardInterrupt", 1, ""),
+        ("raise MemoryError", 1, "too large"),
+        ("print(chr(0xdcff))", 0, ""),
+    ],
+)
+def test_whatever_ends_a_command_is_a_line_and_a_code(ending: str, code: int, said: str) -> None:
+    script = f"import sys\nfrom kvorum.cli.entry import run\ndef end():\n    {ending}\nsys.exit(run(end))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, text=True)
+    assert (done.returncode, said in done.stderr) == (code, True), done
+    assert len(done.stderr.splitlines()) == (1 if said else 0)
+
+
+def test_the_traceback_of_a_fault_is_there_for_who_wants_it() -> None:
+    script = "from kvorum.cli.entry import run\nrun(lambda: 1 // 0)"
+    environment = {**os.environ, "KVORUM_TRACEBACK": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment)
+    assert b"Traceback" in done.stderr and done.returncode == 1
