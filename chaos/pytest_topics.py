@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kvorum.chaos.faults.lab import POLL_SECONDS, LabError
 
 LAG_SECONDS: Final = 30.0
 REQUEST_SECONDS: Final = 10.0
+LATEST, EARLIEST = OffsetSpec.latest(), OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LISTED_MAX: Final = 5
 """Partitions that a message names; the rest are counted."""
 
@@ -32,8 +33,8 @@ def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_s
             found, reason = lags(admin, group, topic), ""
             if found and sum(found.values()) <= at_most:
                 return sum(found.values())
-        except KafkaException as error:  # a partition without a leader, a coordinator that moves: it is asked again
-            reason = f"; the last look failed: {error.args[0].str()}"
+        except (KafkaException, TimeoutError) as error:  # no leader, a coordinator that moves: asked again
+            reason = f"; the last look failed: {str(error) or 'no answer in time'}"
         if time.monotonic() >= deadline:
             parts = ", ".join(f"{topic}-{partition}: {lag}" for partition, lag in found.items() if lag)
             raise LabError(
@@ -52,14 +53,14 @@ def lags(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
     partitions = [TopicPartition(topic, number) for number in range(count)]
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)], require_stable=True)
     committed = {each.partition: each.offset for each in asked[group].result(REQUEST_SECONDS).topic_partitions}
-    ends, starts = (
-        {part.partition: answer.result(REQUEST_SECONDS).offset for part, answer in listed.items()}
-        for listed in (
-            admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),
-            admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
-        )
-    )
+    ends, starts = offsets(admin, partitions, LATEST), offsets(admin, partitions, EARLIEST)
     return {number: max(0, ends[number] - max(committed.get(number, -1), starts[number])) for number in range(count)}
+
+
+def offsets(admin: AdminClient, partitions: Sequence[TopicPartition], which: OffsetSpec) -> dict[int, int]:
+    """Return {partition: its first or last offset}. Raises KafkaException."""
+    answers = admin.list_offsets({each: which for each in partitions})
+    return {each.partition: answer.result(REQUEST_SECONDS).offset for each, answer in answers.items()}
 
 
 def listed(names: Sequence[str]) -> str:

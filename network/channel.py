@@ -11,6 +11,7 @@ Kafka's NetworkClient does: answers come in order, the later ones would be stuck
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Final, TypeVar, cast
 
@@ -205,8 +206,8 @@ class Channel:
     ) -> None:
         """Connect to host and port, or to what the callable says when asked (None: not known now).
 
-        `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts.
-        `check` accepts each new connection before it is used, or raises ChannelError (ClusterCheck).
+        `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts. `check`
+        accepts each new connection before it is used, or raises ChannelError (ClusterCheck).
         """
         self._traffic = traffic
         self._check = check
@@ -310,11 +311,8 @@ class Channel:
             raise ConnectionLost("the peer's address is not known", maybe_sent=False)
         connection: ClientConnection | None = None
         try:
-            connection = await dial(
-                lambda: ClientConnection(self._client_id, self._lost, self._receive_buffer_bytes, self._traffic),
-                *address,
-                self._setup_timeout_ms,
-            )
+            make = partial(ClientConnection, self._client_id, self._lost, self._receive_buffer_bytes, self._traffic)
+            connection = await dial(make, *address, self._setup_timeout_ms)
             async with asyncio.timeout(self._setup_timeout_ms / 1000):
                 connection.versions = await negotiate(connection)
                 if self._check is not None:
@@ -323,11 +321,11 @@ class Channel:
             self._delay_next(loop)
             if connection is not None:
                 connection.close(f"first requests: {error}")
-            if isinstance(error, ForeignPeer):
-                raise
             refused = isinstance(error, ConnectionLost) and error.refused
             if refused and self._refused_callback is not None:
                 self._refused_callback()
+            if isinstance(error, ForeignPeer):
+                raise
             raise ConnectionLost(str(error) or "ApiVersions timed out", maybe_sent=False, refused=refused) from error
         except asyncio.CancelledError:
             if connection is not None:
@@ -390,10 +388,8 @@ def common_version(cls: type[Message], offered: Mapping[int, tuple[int, int]]) -
     first, last = offered.get(cls.API_KEY, (1, 0))
     version = min(last, cls.VERSIONS[1])
     if version < max(first, cls.VERSIONS[0]):
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"{cls.__name__}: the peer offers {first} to {last}" if last >= first else f"{cls.__name__} is not served",
-        )
+        offer = f": the peer offers {first} to {last}" if last >= first else " is not served"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{cls.__name__}{offer}")
     return version
 
 
