@@ -1,6 +1,8 @@
 """A wiped broker, dynamic configs on a living cluster, and a rolling restart."""
 
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -46,6 +48,41 @@ def test_a_wiped_broker_gets_metadata_from_the_controllers_and_records_from_its_
     sender.flush_acked(1010)
     found = read_all(bootstrap, "kept", 1)
     assert len(found[0]) == 1010
+    assert_all_there_once_in_order(found, sender.sent.acked)
+    wait_for_equal_logs(cluster, "kept-0", *addresses(cluster))
+
+
+def cut_the_active_segment(folder: Path) -> None:
+    active = max(folder.glob("*.log"))
+    active.write_bytes(active.read_bytes()[:-10])
+
+
+def remove_the_first_segment(folder: Path) -> None:
+    min(folder.glob("*.log")).unlink()
+
+
+@pytest.mark.parametrize("damage", [cut_the_active_segment, remove_the_first_segment, shutil.rmtree])
+def test_a_folder_damaged_while_the_cluster_was_stopped_costs_no_other_replica_a_record(
+    start_cluster: Start, damage: Callable[[Path], None]
+) -> None:
+    """The damaged node led last, so it would lead again if nobody noticed."""
+    cluster = start_cluster()
+    bootstrap = cluster.plan.bootstrap
+    create_topic(bootstrap, "kept", 1, 3, min_insync_replicas="2", segment_bytes="1048576")
+    sender = Sender(bootstrap, "kept")
+    sender.send(300)
+    sender.flush_acked(300)
+    eventually(lambda: isr_of(bootstrap, "kept", 0) == [1, 2, 3], "a full ISR")
+    damaged = name_of(cluster, leader_of(bootstrap, "kept", 0))
+    others = [node.name for node in cluster.plan.nodes if node.name != damaged]
+    for name in (*others, damaged):
+        cluster.stop(name)
+    damage(Path(cluster.node(damaged).data, "kept-0"))
+    restart(cluster, damaged, *others)
+    eventually(lambda: isr_of(bootstrap, "kept", 0) == [1, 2, 3], "a full ISR")
+    sender.send(100)
+    sender.flush_acked(400)
+    found = read_all(bootstrap, "kept", 1)
     assert_all_there_once_in_order(found, sender.sent.acked)
     wait_for_equal_logs(cluster, "kept-0", *addresses(cluster))
 
