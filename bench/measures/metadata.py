@@ -1,9 +1,11 @@
-"""Changes of the metadata with three controllers, one after the other: each is committed before the next is asked for.
+"""Changes of the metadata with three controllers, one after the other: each is committed before the next is sent.
 
 A change is one record: IncrementalAlterConfigs of one topic's config, asked of the active controller's own listener and
 answered when it is committed. Kvorum's controllers also tell how long a commit takes without the request around it.
+A new topic's leader gets ListOffsets as soon as CreateTopics is answered, and again until it serves the topic.
 """
 
+import contextlib
 import time
 
 from bench.asker import Asker, active_controller
@@ -13,23 +15,27 @@ from bench.own_metrics import told
 from bench.quantiles import quantile
 from bench.rows import Case, Figures, Measure, less, more
 from bench.stalled import StalledError
-from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kvorum.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kvorum.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kvorum.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kvorum.protocol.schema import Message
 from kvorum.runtime.metric_names import RAFT_COMMIT_LATENCY_AVG
 from tests.wire.raw import Raw
 
-CHANGES, TOPICS, WARM_UP_SHARE = 2_000, 500, 10
+CHANGES, TOPICS, SERVED_TOPICS, WARM_UP_SHARE = 2_000, 500, 100, 10
+NODES = (1, 2, 3)
 TOPIC_RESOURCE, SET = 2, 0
 TIMEOUT_MS = 10_000
 COMMIT = "metadata commit, one at a time, 3 controllers"
 OWN = "metadata commit, 3 controllers, as Kvorum's active controller tells it: mean of the last minute"
 CREATED = "topics created one at a time, 1 partition, RF 3, through a broker"
+REFUSED = "new topics whose leader refuses the first ListOffsets, RF 3"
+SERVED = "from CreateTopics' answer to its topic's offsets from the leader, RF 3"
 
 
 def change(topic: str, number: int) -> IncrementalAlterConfigsRequest:
@@ -83,6 +89,40 @@ def created(bed: Bed) -> Figures:
     return {CREATED: len(names) / elapsed}
 
 
+def served(bed: Bed) -> Figures:
+    """Create topics with leaders on each broker in turn; ask each leader for offsets until it has them."""
+    names = [bed.new_name() for _ in range(bed.scale.count(SERVED_TOPICS, 6))]
+    refused, times = 0, []
+    with contextlib.ExitStack() as stack:
+        raws = {node: stack.enter_context(Raw(*bed.system.address(node))) for node in NODES}
+        for number, name in enumerate(names):
+            replicas = [NODES[(number + place) % len(NODES)] for place in range(len(NODES))]
+            assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)]
+            topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assigned)
+            asked(
+                raws[NODES[number // len(NODES) % len(NODES)]],
+                CreateTopicsRequest(topics=[topic], timeout=TIMEOUT_MS),
+                7,
+            )
+            began = time.perf_counter()
+            looks = 1
+            while offsets_code(raws[replicas[0]], name):
+                looks += 1
+            refused += looks > 1
+            times.append((time.perf_counter() - began) * 1000)
+        asked(raws[1], DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names]), 6)
+    figures = {f"{SERVED}, {text}": quantile(times, share) for text, share in (("p50", 0.5), ("p99", 0.99))}
+    return {REFUSED: 100 * refused / len(names), **figures}
+
+
+def offsets_code(raw: Raw, name: str) -> int:
+    """Return the error code of ListOffsets for partition 0."""
+    partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
+    topic = ListOffsetsTopic(name=name, partitions=[partition])
+    answer = asked(raw, ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+    return int(answer.topics[0].partitions[0].error_code)  # type: ignore[attr-defined]
+
+
 MEASURE = Measure(
     name="metadata",
     nodes=3,
@@ -98,5 +138,10 @@ MEASURE = Measure(
             run=commits,
         ),
         Case(name=CREATED, rows=(more(CREATED, "topics/s"),), run=created),
+        Case(
+            name=SERVED,
+            rows=(less(REFUSED, "%"), less(f"{SERVED}, p50", "ms"), less(f"{SERVED}, p99", "ms")),
+            run=served,
+        ),
     ),
 )
