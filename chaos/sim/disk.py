@@ -115,7 +115,8 @@ class SimDisk:
         self._locks: set[str] = set()
         self._failures: dict[str, int] = {}
         self._steps_left: int | None = None
-        self._alarm: tuple[int, Callable[[], None]] | None = None
+        self.alarm: tuple[int, Callable[[], None]] | None = None
+        """(operations, action): called once, right before the operation after so many more, reads included."""
         self.broken: set[str] = set()
         """Folders below which every operation fails with EIO, in all lives, until they are taken out of here."""
         self.life = 0
@@ -138,19 +139,11 @@ class SimDisk:
         """Let so many more mutating operations happen; None for no limit."""
         self._steps_left = steps
 
-    def alarm(self, operations: int, action: Callable[[], None]) -> None:
-        """Call `action` right before the operation that comes after so many more, reads included; once."""
-        self._alarm = operations, action
-
-    def cancel_alarm(self) -> None:
-        """Take it back."""
-        self._alarm = None
-
     def before(self, operation: str, path: str) -> None:
         """Count an operation; raise what is due."""
-        if self._alarm is not None:
-            left, action = self._alarm
-            self._alarm = (left - 1, action) if left else None
+        if self.alarm is not None:
+            left, action = self.alarm
+            self.alarm = (left - 1, action) if left else None
             if not left:
                 action()
         self.counts[operation] = self.counts.get(operation, 0) + 1

@@ -87,13 +87,16 @@ class StartFaults:
                 return
             if process.state is State.STOPPING:
                 self._end(process, "kill")
-            process.disk.alarm(int(fault.amount), lambda: self._interrupt(process, lives + 1, words.interruption))
+            process.disk.alarm = (
+                int(fault.amount),
+                lambda: self._interrupt(process, lives + 1, words.interruption),
+            )
             process.start()
 
         loop.call_at_host(None, loop.time() + DOWN_S, start_again)
 
         def undo() -> None:
-            process.disk.cancel_alarm()
+            process.disk.alarm = None
             if process.state is State.STOPPING:
                 self._end(process, "kill")
             process.start()

@@ -117,10 +117,10 @@ def torn_and_interrupted(step: int) -> Violation | None:
                     active = max(each for each in process.disk.listdir(folder) if each.endswith(".log"))
                     file = process.disk.open(f"{folder}/{active}")
                     file.pwrite(TORN, file.size())
-            process.disk.alarm(step, process.terminate)
+            process.disk.alarm = (step, process.terminate)
             process.start()
             cluster.run_until(lambda: not process.running, 2.0)
-            process.disk.cancel_alarm()
+            process.disk.alarm = None
             process.start()
             try:
                 cluster.run_for(3.0)
