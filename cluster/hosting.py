@@ -1,6 +1,7 @@
 """What every process of a role does around its server: event loop, pid file, signals, metrics, exit code."""
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -192,7 +193,8 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
         if failure is None:
             log.unexpected(role, error)
             return Exit.CRASHED
-        log.error("this process does not start", role=role, reason=str(failure))
+        advice = "; raise the limit of open files (ulimit -n, LimitNOFILE)" if failure.errno == errno.EMFILE else ""
+        log.error("this process does not start", role=role, reason=f"{failure}{advice}")
         return Exit.BUSY if failure.errno == ADDRESS_IN_USE else Exit.CRASHED
     finally:
         remove_pid_file(paths.pid(role))

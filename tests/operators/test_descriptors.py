@@ -1,5 +1,6 @@
 """A process without free file descriptors refuses connections; its log directories stay online and nothing is lost."""
 
+import asyncio
 import errno
 import os
 import resource
@@ -15,11 +16,13 @@ from kvorum.network.arrival import Scarcity
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import disk as disk_module
 from kvorum.runtime.disk import PROCESS_ERRNOS, DescriptorReserve, OsDisk, is_process_error
+from kvorum.storage.names import TopicPartition
 from kvorum.storage.recovery import OpenOptions
 from tests.cluster.clients import Sender, assert_all_there_once_in_order, create_topic, eventually, read_all
 from tests.cluster.conftest import clusters_in
 from tests.storage.kit import batch, new_disk, open_test_log, small_config
 from tests.storage.kit import read_all as read_log
+from tests.storage.test_log_manager import TOPIC_ID, World
 
 LIMIT = 256
 
@@ -226,3 +229,44 @@ def test_the_last_descriptors_are_kept_for_the_logs() -> None:
     assert not scarcity.is_reached(1_047_551, 1_048_576, protected=False)
     assert scarcity.is_reached(1_047_552, 1_048_576, protected=False)
     assert not scarcity.is_reached(10**9, resource.RLIM_INFINITY, protected=False)
+
+
+def test_a_start_without_descriptors_fails_and_takes_no_directory_offline() -> None:
+    """A log that is there must not be taken for one that is not; the supervisor starts the process again."""
+
+    async def work() -> None:
+        world = World(dirs=["/data/a"])
+        manager = await world.started()
+        for partition in (TopicPartition("t", 0), TopicPartition("t", 1)):
+            created = manager.get_or_create(partition, TOPIC_ID)
+            await manager.sync_topic_id(created)
+            created.append_as_leader(batch(), 0)
+        world.disk._locks.clear()
+        world.disk.fail("open", errno.EMFILE)
+        with pytest.raises((OSError, ExceptionGroup)):
+            await world.manager().start()
+        assert world.offline == []
+        again = await world.started_after_kill()
+        assert [each.log_end_offset for each in again.logs()] == [1, 1]
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_a_new_log_that_lacks_a_descriptor_is_made_at_the_next_attempt(number: int) -> None:
+    async def work() -> None:
+        world = World(dirs=["/data/a"])
+        manager = await world.started()
+        world.disk.fail("open", number)
+        with pytest.raises(KafkaError) as raised:
+            manager.get_or_create(TopicPartition("t", 0), TOPIC_ID)
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        created = manager.get_or_create(TopicPartition("t", 0), TOPIC_ID)
+        world.disk.fail("sync_dir", number)
+        with pytest.raises(KafkaError):
+            await manager.sync_topic_id(created)
+        assert not created.is_topic_id_durable
+        await manager.sync_topic_id(created)
+        assert created.is_topic_id_durable and world.offline == []
+
+    asyncio.run(work())
