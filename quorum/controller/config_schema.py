@@ -235,7 +235,7 @@ def _validate_broker_config(name: str, key: str, value: str) -> None:
     try:
         check_key(key, cluster_wide=name == CLUSTER_DEFAULT)
     except KafkaError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, error.message) from error
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error.message)) from error
     definition = config_defs.broker_def(key)
     if definition is not None:
         definition.parse(value)

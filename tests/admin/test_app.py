@@ -34,6 +34,7 @@ from kvorum.protocol.messages.describe_quorum import (
     ResponseTopicData,
 )
 from kvorum.protocol.messages.fetch import FetchRequest
+from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -171,9 +172,7 @@ class MemoryCluster:
             else:
                 self.configs.setdefault(name, {})[change.name] = change.value or ""
 
-    async def ask(
-        self, request: Message, response: type[Message], address: object = None, **_: object
-    ) -> ListOffsetsResponse | ListPartitionReassignmentsResponse | DescribeConfigsResponse:
+    async def ask(self, request: Message, response: type[Message], address: object = None, **_: object) -> Message:
         if isinstance(request, ListPartitionReassignmentsRequest):
             return ListPartitionReassignmentsResponse()
         if isinstance(request, DescribeConfigsRequest):
@@ -184,6 +183,8 @@ class MemoryCluster:
             )
         if isinstance(request, FetchRequest):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "there is no log in it")
+        if isinstance(request, ListConfigResourcesRequest):
+            return ListConfigResourcesResponse()
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[
@@ -471,6 +472,7 @@ def test_health_names_what_is_wrong() -> None:
             "offline_partitions": 1,
             "brokers_fenced": [3],
             "partitions": ["ok-0", "thin-0", "thin-1"],
+            "configs_left_out": [],
             "controller_id": 2,
             "controller_error": None,
         }
