@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.client import LATEST, METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
 from kvorum.admin.elections import partitions_of
+from kvorum.admin.left_out_configs import left_out_configs
 from kvorum.admin.metadata_fetch import offset_of_log
 from kvorum.admin.min_isr import in_sync
 from kvorum.admin.models import (
@@ -74,7 +75,12 @@ async def get_health(call: Call[NoBody]) -> Health:
         call.cluster.describe_cluster(), call.cluster.metadata(), active_controller(call.cluster)
     )
     may_move = metadata.topics if controller_id >= 0 else []  # without a controller nobody could tell
-    moving, counted = await asyncio.gather(moving_of(call.cluster, may_move), in_sync(call.cluster, metadata.topics))
+    living = [broker.broker_id for broker in described.brokers if not broker.is_fenced]
+    moving, counted, left_out = await asyncio.gather(
+        moving_of(call.cluster, may_move),
+        in_sync(call.cluster, metadata.topics),
+        left_out_configs(call.cluster, living),
+    )
     too_few = frozenset() if counted is None else counted.under
     wrong: list[Place] = []
     under = offline = 0
@@ -88,13 +94,14 @@ async def get_health(call: Call[NoBody]) -> Health:
                 wrong.append(place)
     fenced = [broker.broker_id for broker in described.brokers if broker.is_fenced]
     return Health(
-        healthy=not wrong and not fenced and controller_id >= 0,
+        healthy=not wrong and not fenced and not left_out and controller_id >= 0,
         under_replicated_partitions=under,
         under_min_isr_partitions=None if counted is None else len(counted.under),
         at_min_isr_partitions=None if counted is None else counted.at,
         offline_partitions=offline,
         brokers_fenced=fenced,
         partitions=[str(place) for place in sorted(wrong)[:NAMED_PARTITIONS_MAX]],
+        configs_left_out=left_out,
         controller_id=controller_id,
         controller_error=controller_error,
     )

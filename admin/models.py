@@ -72,6 +72,11 @@ class Health(BaseModel):
     partitions: list[str] = Field(
         description="The first hundred, by topic and number, that are not as they should be, as topic-partition"
     )
+    configs_left_out: list[str] | None = Field(
+        description="Dynamic broker configs that are stored and not in force: their broker cannot take them over; "
+        "null: not every broker tells",
+        examples=[["broker 1: log.cleaner.threads=1000"]],
+    )
     controller_id: int = Field(
         description="The active controller's node; -1: nobody tells of one, and all else may be old"
     )

@@ -41,6 +41,7 @@ from kvorum.protocol.messages.describe_topic_partitions import (
     ResponseCursor,
 )
 from kvorum.protocol.messages.fetch import FetchRequest
+from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -178,14 +179,7 @@ class MemoryCluster:
             else:
                 self.configs.setdefault(name, {})[change.name] = change.value or ""
 
-    async def ask(
-        self, request: Message, response: type[Message], address: object = None, **_: object
-    ) -> (
-        ListOffsetsResponse
-        | ListPartitionReassignmentsResponse
-        | DescribeConfigsResponse
-        | DescribeTopicPartitionsResponse
-    ):
+    async def ask(self, request: Message, response: type[Message], address: object = None, **_: object) -> Message:
         if isinstance(request, ListPartitionReassignmentsRequest):
             return ListPartitionReassignmentsResponse()
         if isinstance(request, DescribeConfigsRequest):
@@ -199,6 +193,8 @@ class MemoryCluster:
         if isinstance(request, DescribeTopicPartitionsRequest):
             self._check()
             return topic_partitions(self.topics, request)
+        if isinstance(request, ListConfigResourcesRequest):
+            return ListConfigResourcesResponse()
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[
@@ -515,6 +511,7 @@ def test_health_names_what_is_wrong() -> None:
             "offline_partitions": 1,
             "brokers_fenced": [3],
             "partitions": ["ok-0", "thin-0", "thin-1"],
+            "configs_left_out": [],
             "controller_id": 2,
             "controller_error": None,
         }
