@@ -101,11 +101,12 @@ class DeltaApplier:
                     new.append((key, info))
             await self._pause()
         for start in range(0, len(new), CREATIONS_AT_ONCE):
-            piece = [self._create_log(key, info) for key, info in new[start : start + CREATIONS_AT_ONCE]]
-            for failed in await asyncio.gather(*piece, return_exceptions=True):
+            piece = new[start : start + CREATIONS_AT_ONCE]
+            work = [self._create_log(key, info) for key, info in piece]
+            for (key, _), failed in zip(piece, await asyncio.gather(*work, return_exceptions=True), strict=True):
                 # A disk that fails has taken its directory offline, and `apply` says so of the replica.
                 if isinstance(failed, KafkaError):
-                    log.warning("the log of a new replica cannot be created yet", error=failed)
+                    log.warning("the log of a new replica cannot be created yet", partition=key, error=failed)
                 elif failed is not None:
                     raise failed
             await self._pause()
