@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from kvorum.admin.operations import JSON, BadInput, NoBody, Operation
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.runtime import blocking
+from kvorum.runtime.process import trim_heap
 
 BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
@@ -16,6 +17,9 @@ BODIES_BYTES_MAX = 32 << 20
 """All bodies that are being received. Above it the one that has taken longest is given up with 503."""
 SMALL_BODY_BYTES = 64 << 10
 """A body up to this size is not given up: the HTTP parser buffers as much for every connection anyway."""
+TRIM_BYTES = 8 << 20
+TRIM_DELAY_SECONDS = 1.0
+"""When so much less is being received than at the last peak, the allocator's free memory is returned after a while."""
 BODY_SECONDS = 60
 """A megabyte comes in that time over the slowest line; who sends less has a connection and a task here meanwhile."""
 
@@ -96,6 +100,7 @@ class Bodies:
         self._coming: dict[asyncio.Timeout, bytearray] = {}
         """By when they began, the first one first; what was given up is not in it any more."""
         self.size = 0
+        self._peak = 0
 
     async def read(self, request: web.Request) -> bytes:
         """Return a body, decompressed. Raises Unreadable, TooSlow, GivenUp, HTTPRequestEntityTooLarge."""
@@ -109,6 +114,7 @@ class Bodies:
                         raise TimeoutError("given up")
                     body += data
                     self.size += len(data)
+                    self._peak = max(self._peak, self.size)
                     if len(body) > BODY_BYTES_MAX:
                         raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, len(body))
                     self._make_room()
@@ -125,6 +131,9 @@ class Bodies:
             if self._coming.pop(timeout, None) is not None:
                 self.size -= len(body)
             body.clear()  # an exception's traceback refers to it
+            if self._peak - self.size >= TRIM_BYTES:
+                self._peak = self.size
+                asyncio.get_running_loop().call_later(TRIM_DELAY_SECONDS, trim_heap)
 
     def _make_room(self) -> None:
         """Give up the bodies that have taken longest, until the others fit."""

@@ -43,6 +43,16 @@ def memory_of(parts: list[Part]) -> int:
     return size
 
 
+def drop_data(parts: list[Part]) -> None:
+    """Leave to the file what an answer that has to wait has of it in memory, and copy views of larger buffers."""
+    for index, part in enumerate(parts):
+        if isinstance(part, FileSlice):
+            if part.data is not None:
+                parts[index] = part.without_data()
+        elif isinstance(part, memoryview) and len(part) <= GATHERED_BYTES_MAX:
+            parts[index] = bytes(part)
+
+
 class Slot:
     """The place of one answer. `parts` is None until it is there; an empty list means that nothing is sent.
 
@@ -122,6 +132,8 @@ class Outbox:
 
     def place(self, slot: Slot, parts: list[Part]) -> None:
         """Put an answer where its slot is; `flush` follows."""
+        if self.paused or self._slots[0] is not slot:
+            drop_data(parts)
         slot.parts = parts
         slot.size = memory_of(parts)
         self.waiting_bytes += slot.size
@@ -199,24 +211,34 @@ class Outbox:
                 self._gather(part)
             done += 1
         del parts[:done]
+        if self.paused:
+            drop_data(parts)
 
     def _read(self, part: FileSlice) -> FileSlice:
         """Send a slice of a file piece by piece; return what is left when the client is behind."""
-        file, position, size = part
+        file, position, size, data = part
         while size and not self.paused:
-            data = pread(file, min(size, GATHERED_BYTES_MAX), position)
-            sent = len(data)
-            if sent >= DIRECT_BYTES_MIN and self._is_direct():
-                sent = self._send_directly(data)
+            is_direct = size >= DIRECT_BYTES_MIN and self._is_direct()
+            count = min(size, GATHERED_BYTES_MAX)
+            piece: bytes | memoryview
+            if data is None:
+                piece = pread(file, count, position)
+            elif is_direct:
+                piece = data[part.size - size :]
+            else:
+                piece = bytes(data[part.size - size : part.size - size + count])  # a view would keep all of an append
+            sent = len(piece)
+            if is_direct:
+                sent = self._send_directly(piece)
                 if self.paused:
                     break
-                if sent < len(data):  # the socket is full: the transport tells when it is not
-                    probe = data[sent : sent + PROBE_BYTES]
+                if sent < len(piece):  # the socket is full: the transport tells when it is not
+                    probe = bytes(piece[sent : sent + PROBE_BYTES])
                     sent += len(probe)
                     self._gather(probe)
                     self._write()
             else:
-                self._gather(data)
+                self._gather(piece)
             position += sent
             size -= sent
         return FileSlice(file, position, size)
@@ -230,7 +252,7 @@ class Outbox:
             and not self._transport.is_closing()
         )
 
-    def _send_directly(self, data: bytes) -> int:
+    def _send_directly(self, data: bytes | memoryview) -> int:
         """Write what is gathered and then data of a file; return how much of the data the socket took."""
         gathered, size = self._gathered, self._gathered_size
         count = send_now(self._socket_fd, [*gathered, data])

@@ -6,11 +6,16 @@ from kvorum.runtime.disk import File
 
 
 class FileSlice(NamedTuple):
-    """Bytes that still lie in a file: only network/connection.py reads (or sends) them."""
+    """Bytes of a file: only network/outbox.py reads them. `data` has the same bytes where they are in memory, too."""
 
     file: File
     position: int
     size: int
+    data: memoryview | None = None
+
+    def without_data(self) -> "FileSlice":
+        """Return the slice without its copy in memory."""
+        return FileSlice(self.file, self.position, self.size)
 
 
 Part: TypeAlias = bytes | bytearray | memoryview | FileSlice

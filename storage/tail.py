@@ -20,7 +20,9 @@ LOG_BYTES_MAX: Final = 1024 * 1024
 LOG_BATCHES_MAX: Final = 256
 """One log's ring: a follower or consumer that lags by more reads the file."""
 MEMORY_READ_BYTES_MAX: Final = 16 * 1024
-"""From here on sending from the file costs no more than sending from memory."""
+"""A larger read is of slices of the file, which a client that is behind does not keep in memory."""
+LARGE_BATCH_BYTES: Final = 32 * 1024
+"""Sending such a batch from memory costs less than reading it from the file; of smaller ones, one read is cheaper."""
 
 
 class TailBatch(NamedTuple):
@@ -123,15 +125,24 @@ class Tail:
         return self._slices(first, len(parts))
 
     def _slices(self, first: int, count: int) -> list[Part]:
-        """Return so many batches as slices of the files they were written to, adjacent ones as one."""
+        """Return so many batches as slices of the files they were written to.
+
+        A large batch has its data beside it, for a client that is not behind; adjacent small ones are one slice.
+        """
         slices: list[Part] = []
-        batch = self._batches[first]
-        file, position, end = batch.file, batch.position, batch.position
         for index in range(first, first + count):
             batch = self._batches[index]
-            if batch.file is not file or batch.position != end:
-                slices.append(FileSlice(file, position, end - position))
-                file, position = batch.file, batch.position
-            end = batch.position + len(batch.data)
-        slices.append(FileSlice(file, position, end - position))
+            file, position, size = batch.file, batch.position, len(batch.data)
+            last = slices[-1] if slices else None
+            if size >= LARGE_BATCH_BYTES:
+                slices.append(FileSlice(file, position, size, batch.data))
+            elif isinstance(last, FileSlice) and last.data is None and is_followed_by(last, file, position):
+                slices[-1] = FileSlice(file, last.position, last.size + size)
+            else:
+                slices.append(FileSlice(file, position, size))
         return slices
+
+
+def is_followed_by(part: FileSlice, file: File, position: int) -> bool:
+    """Tell whether a slice ends where another one begins."""
+    return part.file is file and part.position + part.size == position

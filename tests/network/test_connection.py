@@ -276,9 +276,10 @@ def test_a_client_that_does_not_read_holds_a_bounded_number_of_bytes_and_gets_al
     run(main)
 
 
+@pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("sizes", [(8_000_000,), (1, 8_000_000), (60_000,) * 100, (20_000, 3_000_000) * 3])
 def test_a_client_that_does_not_read_keeps_next_to_nothing_of_a_file_in_memory(
-    sizes: tuple[int, ...], tmp_path: Path
+    sizes: tuple[int, ...], cached: bool, tmp_path: Path
 ) -> None:
     async def main() -> None:
         file = OsDisk().open(str(tmp_path / "log"), create=True)
@@ -286,7 +287,9 @@ def test_a_client_that_does_not_read_keeps_next_to_nothing_of_a_file_in_memory(
         file.pwrite(data, 0)
 
         def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
-            rows = [PartitionData(records=(b"head", FileSlice(file, 0, size), b"tail")) for size in sizes]
+            copies = [memoryview(data)[:size] if cached else None for size in sizes]
+            slices = [FileSlice(file, 0, size, copy) for size, copy in zip(sizes, copies, strict=True)]
+            rows = [PartitionData(records=(b"head", each, b"tail")) for each in slices]
             return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
 
         listener = listener_of(Handler(ApiKey.FETCH, (4, 18), handle))
@@ -299,6 +302,8 @@ def test_a_client_that_does_not_read_keeps_next_to_nothing_of_a_file_in_memory(
             (connection,) = await settled(listener)
             transport = connection._transport
             assert 0 < transport.get_write_buffer_size() <= DIRECT_BYTES_MIN + PROBE_BYTES
+            waiting = [part for slot in connection._outbox._slots for part in slot.parts]
+            assert not [part for part in waiting if isinstance(part, FileSlice) and part.data is not None]
             for _ in range(2):
                 frame = await received(loop, client, int.from_bytes(await received(loop, client, 4), "big"))
                 answer: Any = decode_response(ApiKey.FETCH, 11, bytes(frame)[4:])

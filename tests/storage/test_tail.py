@@ -8,7 +8,14 @@ from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.records import batches
-from kvorum.storage.tail import LOG_BATCHES_MAX, LOG_BYTES_MAX, MEMORY_READ_BYTES_MAX, Tail, TailBudget
+from kvorum.storage.tail import (
+    LARGE_BATCH_BYTES,
+    LOG_BATCHES_MAX,
+    LOG_BYTES_MAX,
+    MEMORY_READ_BYTES_MAX,
+    Tail,
+    TailBudget,
+)
 from tests.storage.kit import batch
 
 FILE = SimDisk(random.Random(1)).open("00000000000000000000.log", create=True)
@@ -116,3 +123,14 @@ def test_a_large_read_returns_slices_of_the_file_so_that_a_slow_consumer_pins_no
     assert offsets(tail, 1) == list(range(1, 8))
     assert offsets(tail, 1, bound=7) == list(range(1, 7))
     assert offsets(tail, 1, max_bytes=6 * size) == list(range(1, 6))
+
+
+def test_a_large_batch_has_its_bytes_beside_its_place_in_the_file() -> None:
+    tail = Tail(TailBudget())
+    for offset in range(2):
+        add(tail, offset, LARGE_BATCH_BYTES)
+    large = tail.read(0, 10**9, 10**9, True) or []
+    assert len(large) == 2
+    for part in large:
+        assert isinstance(part, FileSlice) and part.data is not None
+        assert bytes(part.data) == part.file.pread(part.size, part.position)
