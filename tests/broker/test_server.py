@@ -14,6 +14,7 @@ from kvorum.broker.server import BrokerServer, NotFormatted, World
 from kvorum.network.channel import Channel
 from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.connection_counts import UNLIMITED
+from kvorum.network.dial import ForeignPeer
 from kvorum.network.server import Listener
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -334,6 +335,22 @@ def test_a_brokers_queue_and_its_followers_sockets_are_as_configured(tmp_path: P
         assert transport is not None
         size = transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         assert size == 60_000  # the kernel doubles what it is told
+        await channel.close()
+
+    run(tmp_path, story)
+
+
+def test_a_broker_of_another_cluster_is_sent_nothing(tmp_path: Path) -> None:
+    """A follower must not truncate, nor a coordinator end a transaction, by what another cluster's broker answers."""
+
+    async def story(cluster: Cluster) -> None:
+        broker = await cluster.start_broker(1)
+        await cluster.start_broker(2)
+        await until(lambda: knows(broker, 2))
+        check = ClusterCheck("another", EndpointType.BROKER)
+        channel = PeerChannels(broker.broker.settings, broker.broker.metadata, check, new_random(1)).open(2)
+        with pytest.raises(ForeignPeer, match=broker.broker.cluster_id):
+            await channel.connect()
         await channel.close()
 
     run(tmp_path, story)
