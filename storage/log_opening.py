@@ -52,7 +52,7 @@ class LogOpening:
         self._tail_budget = TailBudget() if tail_budget is None else tail_budget
         self._folders: dict[Hashable, str] = {}
         """The path of each folder that was found at the start, by its identity."""
-        self._unfinished: set[asyncio.Future[Log]] = set()
+        self._unfinished: dict[asyncio.Future[Log], None] = {}
         """Openings in threads whose log is in no table (yet, or because the start was cancelled)."""
 
     async def open_all(self, directory: LogDir) -> None:
@@ -134,9 +134,9 @@ class LogOpening:
     ) -> Log:
         """Open a log in a thread. A thread cannot be cancelled: `close` waits for it when the caller is."""
         work = blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None, folder)
-        self._unfinished.add(work)
+        self._unfinished[work] = None
         opened = await asyncio.shield(work)
-        self._unfinished.discard(work)
+        del self._unfinished[work]
         return opened
 
     def _note_damage(self, directory: LogDir, folder: str, partition: TopicPartition, damage: Damage) -> None:
