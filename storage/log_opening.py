@@ -54,7 +54,7 @@ class LogOpening:
         self._tail_budget = TailBudget() if tail_budget is None else tail_budget
         self._folders: dict[Hashable, str] = {}
         """The path of each folder that was found at the start, by its identity."""
-        self._unfinished: set[asyncio.Future[Log]] = set()
+        self._unfinished: dict[asyncio.Future[Log], None] = {}
         """Openings in threads whose log is in no table (yet, or because the start was cancelled)."""
 
     async def open_all(self, directory: LogDir) -> None:
@@ -180,13 +180,13 @@ class LogOpening:
 
     async def _finish(self, work: asyncio.Future[Log]) -> Log:
         """Return the log that a thread opens; where the caller is cancelled, `close` waits for the thread."""
-        self._unfinished.add(work)
+        self._unfinished[work] = None
         try:
             opened = await asyncio.shield(work)
         except Exception:
-            self._unfinished.discard(work)
+            del self._unfinished[work]
             raise
-        self._unfinished.discard(work)
+        del self._unfinished[work]
         return opened
 
     def _note_damage(self, directory: LogDir, folder: str, partition: TopicPartition, damage: Damage) -> None:
