@@ -17,9 +17,9 @@ from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from kvorum.quorum.configs.entries import canonical
 from kvorum.runtime.config import ConfigSource
-from kvorum.runtime.config_defs import broker_def
+from kvorum.runtime.config_defs import ConfigDef, broker_def
+from kvorum.runtime.config_types import InvalidValue
 from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
@@ -78,6 +78,14 @@ def left_out(configs: Iterable[DescribeConfigsResourceResult]) -> list[str]:
         definition = broker_def(config.name)
         if stored is None or stored.source not in DYNAMIC or stored.value is None or definition is None:
             continue
-        if canonical(definition, stored.value) != config.value:
+        if not is_same(definition, stored.value, config.value or ""):
             found.append(f"{config.name}={stored.value}")
     return found
+
+
+def is_same(definition: ConfigDef, stored: str, in_force: str) -> bool:
+    """Tell whether two texts are one value, however they are written. What is no value is not in force."""
+    try:
+        return definition.parse(stored) == definition.parse(in_force)
+    except InvalidValue:
+        return False
