@@ -310,10 +310,10 @@ def test_a_configuration_that_loses_data_is_warned_of_with_the_command_that_repa
     assert client.create(OFFSETS, PARTITIONS, 1) == "NONE"
 
     def warnings() -> list[str]:
-        return [line for line in client.warnings(OFFSETS) if "replication factor is 1, not 3" in line]
+        wrong = "cleanup.policy=delete", "replication factor is 1, not 3"
+        return [line for line in client.warnings(OFFSETS) if all(each in line for each in wrong)]
 
-    line = eventually(warnings, "a warning")[0]
-    assert "cleanup.policy=delete" in line
+    line = eventually(warnings, "a warning of both")[0]
     command = line.partition('command="')[2].rstrip('"').split()
     subprocess.run([KVORUM, *command[1:]], check=True, capture_output=True)
     assert eventually(lambda: client.shape(OFFSETS) == (PARTITIONS, 3), "three replicas")
