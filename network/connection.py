@@ -90,7 +90,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Take the connection, or refuse it for a limit."""
         shared = self._shared
         self._transport = transport = stream(transport)
-        self._outbox = Outbox(transport, shared.loop.time)
+        self._outbox = Outbox(transport, shared.loop.time, shared.memory)
         self.active_at = now_s = shared.loop.time()
         self.peer, self.address, wait_s = arrive(shared, transport, now_s)
         if wait_s is None:

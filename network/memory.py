@@ -23,6 +23,7 @@ MIB: Final = 1024 * 1024
 REQUEST_BYTES_MAX: Final = 64 * MIB
 """Of incomplete requests; each connection may go beyond by one read."""
 RESPONSE_BYTES_MAX: Final = 256 * MIB
+ROOMY_SHARE: Final = 16
 SMALL_BYTES: Final = 16 * 1024
 """Responses of one connection that are not counted: 10,000 such connections hold less than RESPONSE_BYTES_MAX."""
 READ_BYTES: Final = 128 * 1024
@@ -78,6 +79,11 @@ class ConnectionMemory:
     def is_free(self) -> bool:
         """Tell whether a request may get memory before its bytes come."""
         return self.request_bytes < self.request_bytes_max // 2
+
+    @property
+    def is_roomy(self) -> bool:
+        """Tell whether a client that is behind may have more than the least of its response in memory."""
+        return self.response_bytes < self.response_bytes_max // ROOMY_SHARE
 
     def set_request(self, share: "MemoryShare", size: int) -> None:
         """Take note of the memory of a connection's incomplete request; 0: it has none."""

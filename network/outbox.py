@@ -2,7 +2,7 @@
 
 A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Nothing is sent while
 bytes given to the transport wait there. Slices of files are read and written in pieces; of a piece that the socket does
-not take, only PROBE_BYTES are kept, and the rest is read again. So a client that does not read holds little memory.
+not take, only some are kept, and the rest is read again. So a client that does not read holds little memory.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from kvorum.network.memory import ConnectionMemory
 from kvorum.protocol.parts import FileSlice, Part
 from kvorum.runtime.disk import File
 from kvorum.runtime.sockets import descriptor_of, send_now
@@ -22,8 +23,10 @@ WAITING_BYTES_MAX = 1024 * 1024
 """Memory of answers that wait for an earlier one: beyond it the connection's further requests wait, too."""
 GATHERED_PARTS_MAX = 64
 """Parts in one system call that does not go through the transport."""
+KEPT_BYTES = 512 * 1024
 PROBE_BYTES = 8 * 1024
-"""Read of a file and left with the transport when the socket is full: the transport then says when it is writable."""
+"""Of a file, left with the transport when the socket is full: it sends them and tells when it is writable. The larger
+number as long as few clients are behind: a client that is only just too slow then costs fewer turns."""
 
 
 def pread(file: File, size: int, position: int) -> bytes:
@@ -86,13 +89,19 @@ class Outbox:
     """
 
     __slots__ = (
-        *("_gathered", "_gathered_size", "_now_s", "_slots", "_socket_fd", "_transport", "_watched"),
+        *("_gathered", "_gathered_size", "_memory", "_now_s", "_slots", "_socket_fd", "_transport", "_watched"),
         *("paused", "sent", "waiting_bytes"),
     )
 
-    def __init__(self, transport: asyncio.WriteTransport, now_s: Callable[[], float]) -> None:
-        """Send over an open transport; `paused` is to be set between its pause_writing and resume_writing."""
+    def __init__(
+        self, transport: asyncio.WriteTransport, now_s: Callable[[], float], memory: ConnectionMemory | None = None
+    ) -> None:
+        """Send over an open transport; `paused` is to be set between its pause_writing and resume_writing.
+
+        `memory`: what the connections of the process hold.
+        """
         self._transport = transport
+        self._memory = memory
         self._now_s = now_s
         self._watched: list[Watched] = []
         is_plain = transport.get_extra_info("sslcontext") is None
@@ -233,9 +242,11 @@ class Outbox:
                 if self.paused:
                     break
                 if sent < len(piece):  # the socket is full: the transport tells when it is not
-                    probe = bytes(piece[sent : sent + PROBE_BYTES])
-                    sent += len(probe)
-                    self._gather(probe)
+                    count = KEPT_BYTES if self._memory is not None and self._memory.is_roomy else PROBE_BYTES
+                    count = min(count, size - sent)
+                    kept = pread(file, count, position + sent) if data is None else bytes(piece[sent : sent + count])
+                    sent += count
+                    self._gather(kept)
                     self._write()
             else:
                 self._gather(piece)

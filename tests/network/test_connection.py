@@ -20,6 +20,7 @@ from network_kit import (
 from kvorum.network.authorizer import NoQuotas
 from kvorum.network.context import ANONYMOUS, RequestContext
 from kvorum.network.limits import ConnectionLimits
+from kvorum.network.memory import ROOMY_SHARE, ConnectionMemory
 from kvorum.network.outbox import DIRECT_BYTES_MIN, GATHERED_BYTES_MAX, PROBE_BYTES, Outbox
 from kvorum.network.router import Handler
 from kvorum.network.server import Listener
@@ -292,7 +293,9 @@ def test_a_client_that_does_not_read_keeps_next_to_nothing_of_a_file_in_memory(
             rows = [PartitionData(records=(b"head", each, b"tail")) for each in slices]
             return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
 
-        listener = listener_of(Handler(ApiKey.FETCH, (4, 18), handle))
+        memory = ConnectionMemory()
+        memory.response_bytes = memory.response_bytes_max // ROOMY_SHARE  # what others hold
+        listener = listener_of(Handler(ApiKey.FETCH, (4, 18), handle), memory=memory)
         port = await listener.start()
         loop = asyncio.get_running_loop()
         client = socket.create_connection(("127.0.0.1", port))

@@ -62,6 +62,7 @@ def test_of_too_many_incomplete_requests_the_first_is_read_and_the_others_wait_t
     run(main)
 
 
+@pytest.mark.patches
 def test_a_request_that_does_not_come_in_while_others_wait_closes_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
