@@ -273,6 +273,8 @@ class Invariants:
             before, each.high_watermark = each.high_watermark, mark
             # Where logs parted legally an old leader's word does not count, nor a mark that fell: more may be cut off.
             if not ledger.losses or (mark > before and each.epoch >= max(ledger.leaders, default=0)):
+                if ledger.losses and ledger.may_lack_below(each.shadow.start):
+                    each.shadow.begin_at(each.shadow.start, ledger.entries)
                 ledger.verify(each.shadow, min(mark, ledger.end), who)
                 if mark > ledger.end and not ledger.losses:  # it may have to cut its log off once more
                     above = f"high watermark {mark} of {ledger.name} is above {ledger.end}"

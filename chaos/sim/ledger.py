@@ -197,6 +197,14 @@ class Ledger:
                 )
             shadow.verified += 1
 
+    def may_lack_below(self, start: int) -> bool:
+        """Tell whether all committed batches below `start` are older than the last election that may lose something.
+
+        They were once deleted, and came back with a leader whose log start was lost. A replica may still begin there.
+        """
+        last = max(self.legal_losses, default=0)
+        return all(entry.epoch < last for entry in self.entries if entry.base_offset < start)
+
     def missing(self, shadow: Shadow) -> str | None:
         """Say what a replica lacks of the committed batches, None if nothing."""
         for place in range(shadow.verified, len(self.entries)):
