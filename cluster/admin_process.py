@@ -56,7 +56,7 @@ def check_of(disk: Disk, settings: Settings) -> ClusterCheck | None:
         except (CheckpointError, OSError):
             continue  # the broker reports it
         if found is not None:
-            return ClusterCheck(found.cluster_id, EndpointType.BROKER)
+            return ClusterCheck(found.cluster_id, EndpointType.BROKER, EndpointType.CONTROLLER)
     return None
 
 

@@ -17,6 +17,7 @@ from kvorum.cluster.paths import NodePaths
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import KafkaError
+from kvorum.quorum.metadata_store import MetadataMismatch
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.log import MetadataLogError
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
@@ -40,9 +41,9 @@ OLDER_LOOKS_MAX: Final = 33
 
 EXPECTED: Final = (
     *(OSError, KafkaError, ChannelError, MetadataLogError),
-    *(WrongCluster, JournalCorrupt, SnapshotCorrupt),
+    *(WrongCluster, JournalCorrupt, SnapshotCorrupt, MetadataMismatch),
 )
-"""Exceptions whose cause is a disk, a peer or a lost leadership."""
+"""Exceptions whose cause is a disk, a peer, a lost leadership, or data that a person has to look at."""
 WAITING_SECONDS: Final = 3.0
 """A process that is not ready for so long reports why. An election or a restart takes less."""
 REPEAT_SECONDS: Final = 60.0
@@ -190,11 +191,12 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
         return refusal.code
     except Exception as error:
         failure = only_os_error(error)
-        if failure is None:
+        if failure is None and not is_expected(error):
             log.unexpected(role, error)
             return Exit.CRASHED
-        advice = "; raise the limit of open files (ulimit -n, LimitNOFILE)" if failure.errno == errno.EMFILE else ""
-        log.error("this process does not start", role=role, reason=f"{failure}{advice}")
-        return Exit.BUSY if failure.errno == ADDRESS_IN_USE else Exit.CRASHED
+        number = None if failure is None else failure.errno
+        advice = "; raise the limit of open files (ulimit -n, LimitNOFILE)" if number == errno.EMFILE else ""
+        log.error("this process does not start", role=role, reason=f"{failure or error}{advice}")
+        return Exit.BUSY if number == ADDRESS_IN_USE else Exit.CRASHED
     finally:
         remove_pid_file(paths.pid(role))

@@ -35,14 +35,14 @@ class WrongCluster(Exception):
 
 
 class ClusterCheck:
-    """The check of all connections that one process makes to peers of one type. Owned by one event loop."""
+    """The check of all connections that one process makes to peers. Owned by one event loop."""
 
-    __slots__ = ("_endpoint_type", "_warned_at", "cluster_id")
+    __slots__ = ("_endpoint_types", "_warned_at", "cluster_id")
 
-    def __init__(self, cluster_id: str, endpoint_type: EndpointType) -> None:
-        """Expect peers of this cluster."""
+    def __init__(self, cluster_id: str, *endpoint_types: EndpointType) -> None:
+        """Expect peers of this cluster that are of one of these types."""
         self.cluster_id = cluster_id
-        self._endpoint_type = endpoint_type
+        self._endpoint_types = endpoint_types
         self._warned_at: dict[Address, float] = {}
 
     async def __call__(self, connection: ClientConnection, address: Address) -> None:
@@ -51,9 +51,13 @@ class ClusterCheck:
             version = common_version(DescribeClusterRequest, connection.versions)
         except KafkaError as error:
             raise ConnectionLost(f"is no {self._kind}: {error}", maybe_sent=False) from error
-        request = DescribeClusterRequest(endpoint_type=self._endpoint_type)
-        answer = await connection.send(request, version)
-        assert isinstance(answer, DescribeClusterResponse)
+        answer = DescribeClusterResponse()
+        for endpoint_type in self._endpoint_types:
+            received = await connection.send(DescribeClusterRequest(endpoint_type=endpoint_type), version)
+            assert isinstance(received, DescribeClusterResponse)
+            answer = received
+            if answer.error_code != ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+                break
         if answer.error_code != ErrorCode.NONE:
             code = ErrorCode(answer.error_code).name
             raise ConnectionLost(f"is no {self._kind} of this cluster: {code}", maybe_sent=False)
@@ -63,7 +67,7 @@ class ClusterCheck:
 
     @property
     def _kind(self) -> str:
-        return self._endpoint_type.name.lower()
+        return " or ".join(each.name.lower() for each in self._endpoint_types)
 
     def _warn(self, address: Address, cluster_id: str) -> None:
         """Log the peer, not more often than every WARN_INTERVAL_SECONDS."""
