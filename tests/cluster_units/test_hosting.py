@@ -86,20 +86,24 @@ def test_an_expected_exception_that_is_never_read_is_no_unexpected_one(error: Ex
     loop.close()
 
 
-@pytest.mark.parametrize(("error", "logged"), [(ValueError("bug"), 1), (OSError(28, "No space left"), 0)])
+@pytest.mark.parametrize(
+    ("error", "logged", "code"),
+    [(ValueError("bug"), 1, Exit.FATAL), (OSError(28, "No space left"), 0, Exit.DATA_REFUSED)],
+    ids=["bug", "full disk"],
+)
 def test_a_process_that_ends_itself_logs_a_bug_as_unexpected_and_a_failed_disk_not(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, logged: int
+    error: Exception, logged: int, code: Exit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[object] = []
     found: list[BaseException] = []
     monkeypatch.setattr(hosting, "crash", ended.append)
 
     async def end() -> None:
-        Ending().fatal(error)
+        Ending().fault(error, "/data")
 
     with observe_unexpected(lambda where, error: found.append(error)):
         asyncio.run(end())
-    assert (len(found), ended) == (logged, [Exit.FATAL])
+    assert (len(found), ended) == (logged, [code])
 
 
 def test_a_process_reports_why_it_is_not_ready_once_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
