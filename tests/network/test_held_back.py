@@ -434,6 +434,9 @@ class Wire(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("10.0.0.1", 5) if name == "peername" else self
 
+    def fileno(self) -> int:
+        return -1
+
     def setsockopt(self, level: int, optname: int, value: int) -> None:
         raise OSError("gone already")
 

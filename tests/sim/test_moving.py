@@ -52,7 +52,8 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
 
 def test_some_that_have_them_have_them_throttled_and_the_others_are_as_they_were() -> None:
     rated = 0
-    draw = partial(drawn, losses=False, quotas=False, racks=False, throttles=False, levels=False)  # they come after it
+    later = ("losses", "quotas", "racks", "throttles", "levels", "starts")
+    draw = partial(drawn, **dict.fromkeys(later, False))
     for seed in range(100):
         whole, plain = draw(seed), draw(seed, moves=False)
         options, faults = moved(Random(f"kvorum moves {seed}"), plain.options, plain.faults, plain.seconds)

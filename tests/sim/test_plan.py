@@ -48,6 +48,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
         "dir_broken",
         "dir_lost",
         "dir_return",
+        "start_cut",
         *CHANGES,
     }
 

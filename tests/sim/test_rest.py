@@ -222,7 +222,7 @@ def test_what_nobody_handles_is_told_and_what_a_dead_process_would_have_raised_i
     cluster.run_for(0.2)
     process.start()
     loop.call_at_host(process.host, loop.time() + 0.1, raises(RuntimeError("ours")))
-    with told_as("Unhandled"):
+    with told_as("UnexpectedException"):
         cluster.run_for(0.2)
     loop.call_at_host(process.host, loop.time() + 0.1, raises(Violation("LogOnDisk", "seen on the way")))
     with told_as("LogOnDisk"):

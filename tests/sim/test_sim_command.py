@@ -70,7 +70,7 @@ def test_seeds_are_read_as_a_range_or_one(text: str, wanted: tuple[int, int]) ->
     assert seeds_of(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["", "x", "9-1", "-3", "1-x"])
+@pytest.mark.parametrize("text", ["x", "9-1", "-3", "1-x"])
 def test_what_is_no_range_is_refused(text: str) -> None:
     done = CliRunner().invoke(sim, ["--seeds", text])
     assert done.exit_code == 2 and "A-B" in done.output
