@@ -19,6 +19,9 @@ GATHERED_BYTES_MAX = 64 * 1024
 """Answers gathered for one system call, and one read of a file: more in one piece is no faster."""
 DIRECT_BYTES_MIN = 16 * 1024
 """Slices of files below are gathered with what surrounds them. An unsent piece below is kept."""
+DIRECT_BYTES_MAX = 256 * 1024
+"""The largest piece of a file that is read at once. Pieces double up to it as long as the socket takes them whole: what
+it does not take is read again."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Memory of answers that wait for an earlier one: beyond it the connection's further requests wait, too."""
 GATHERED_PARTS_MAX = 64
@@ -226,9 +229,10 @@ class Outbox:
     def _read(self, part: FileSlice) -> FileSlice:
         """Send a slice of a file piece by piece; return what is left when the client is behind."""
         file, position, size, data = part
+        direct_bytes_max = GATHERED_BYTES_MAX
         while size and not self.paused:
             is_direct = size >= DIRECT_BYTES_MIN and self._is_direct()
-            count = min(size, GATHERED_BYTES_MAX)
+            count = min(size, direct_bytes_max if is_direct else GATHERED_BYTES_MAX)
             piece: bytes | memoryview
             if data is None:
                 piece = pread(file, count, position)
@@ -239,6 +243,7 @@ class Outbox:
             sent = len(piece)
             if is_direct:
                 sent = self._send_directly(piece)
+                direct_bytes_max = min(2 * direct_bytes_max, DIRECT_BYTES_MAX)
                 if self.paused:
                     break
                 if sent < len(piece):  # the socket is full: the transport tells when it is not
