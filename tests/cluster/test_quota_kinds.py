@@ -61,12 +61,12 @@ def test_a_client_uses_its_share_of_the_loop_and_no_more(bootstrap: str) -> None
         assert held / 4 < free / 2 / 5, f"{free} in 2 s without, {held} in 4 s with the quota"
         assert told and max(told) <= 1, "a window at the most"
         others, told = requests_in(bootstrap, "other", 2)
-        assert others > free / 5 and told == []
+        assert others > held and told == [], "another client is not throttled"
         assert admin.alter([("client-id", "busy")], request_percentage=None) == [0]
         eventually(lambda: not admin.described(), "the quota is gone")
     eventually(lambda: not requests_in(bootstrap, "busy", 0.1)[1], "nobody is told of a throttle any more")
     freed, told = requests_in(bootstrap, "busy", 2)
-    assert freed > free / 5 and told == []
+    assert freed > held and told == []
 
 
 @contextmanager
