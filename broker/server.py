@@ -15,7 +15,8 @@ Stop:   controlled shutdown (the controller moves leaderships away) -> coordinat
 Source: Kafka's BrokerServer.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -53,6 +54,9 @@ from kvorum.storage.log_dir import LogDir
 from kvorum.storage.tail import TailBudget
 
 log = get_logger("broker")
+
+CLOSE_SECONDS_MAX = 20.0
+"""A stop waits this long for each part. If all nodes stop at once, a part may wait for an answer that never comes."""
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
@@ -227,22 +231,31 @@ class BrokerServer:
         if controlled and has_logs and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
             allowed = await lifecycle.controlled_shutdown()
             log.info("controlled shutdown", broker_id=self.broker_id, allowed=allowed)
-        await parts.coordinators.close()
-        for listener in self._listeners.values():
-            await listener.close()
-        if lifecycle is not None:
-            await lifecycle.close()
-        await parts.broker.peers.close()
-        await parts.broker.auto_topics.close()
+        for name, close in (
+            ("coordinators", parts.coordinators.close),
+            *((f"listener {name}", listener.close) for name, listener in self._listeners.items()),
+            *(() if lifecycle is None else (("registration", lifecycle.close),)),
+            ("connections to brokers", parts.broker.peers.close),
+            ("automatic topic creation", parts.broker.auto_topics.close),
+            ("metadata loader", parts.loader.close),
+            ("quotas", parts.quota_publisher.close),
+            ("log maintenance", parts.log_duties.close),
+            ("replicas", parts.replica_manager.shutdown),
+            ("connections to controllers", parts.channels.close),
+        ):
+            await self._close_within_limit(name, close)
         parts.broker.producer_ids.close()
-        await parts.loader.close()
-        await parts.quota_publisher.close()
-        await parts.log_duties.close()
-        await parts.replica_manager.shutdown()
-        await parts.channels.close()
         # Last, since it marks the directories: whatever was appended before is in the logs and synced.
         await parts.log_manager.shutdown(parts.registration.broker_epoch())
         log.info("broker stopped", broker_id=self.broker_id)
+
+    async def _close_within_limit(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
+        """Close one part. One that does not end is left behind with a warning: its peers may be stopping as well."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await close()
+        except TimeoutError:
+            log.warning("a part of the broker did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
 
     def _build(self) -> Parts:
         """Make the parts, for the cluster whose identity the directories bear."""

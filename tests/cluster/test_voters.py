@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from kvorum.cli.main import main
 from kvorum.cluster.formatting import new_cluster_id
@@ -117,7 +117,15 @@ def add(cluster: LocalCluster, name: str) -> None:
 def remove(cluster: LocalCluster, name: str, directory: Uuid) -> None:
     words = ("remove-controller", "-i", str(id_of(cluster, name)), "-d", str(directory))
     command = ["kafka-metadata-quorum", "--bootstrap-server", cluster.plan.bootstrap, *words]
-    result = CliRunner().invoke(main, command)
+    # REQUEST_TIMED_OUT: another change is under way. It is retriable, and Kafka's Admin client sends the request again.
+    last: list[Result] = []
+
+    def answered() -> bool:
+        last[:] = [CliRunner().invoke(main, command)]
+        return "REQUEST_TIMED_OUT" not in last[0].output
+
+    eventually(answered, lambda: last[0].output)
+    (result,) = last
     if result.exit_code == 0:
         assert result.stdout == f"Removed  KRaft controller {id_of(cluster, name)} with directory id {directory}\n"
         return
