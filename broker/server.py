@@ -231,31 +231,25 @@ class BrokerServer:
         if controlled and has_logs and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
             allowed = await lifecycle.controlled_shutdown()
             log.info("controlled shutdown", broker_id=self.broker_id, allowed=allowed)
+        has_stopped = True
         for name, close in (
             ("coordinators", parts.coordinators.close),
             *((f"listener {name}", listener.close) for name, listener in self._listeners.items()),
             *(() if lifecycle is None else (("registration", lifecycle.close),)),
             ("connections to brokers", parts.broker.peers.close),
             ("automatic topic creation", parts.broker.auto_topics.close),
+            ("producer ids", parts.broker.producer_ids.close),
             ("metadata loader", parts.loader.close),
             ("quotas", parts.quota_publisher.close),
             ("log maintenance", parts.log_duties.close),
             ("replicas", parts.replica_manager.shutdown),
             ("connections to controllers", parts.channels.close),
         ):
-            await self._close_within_limit(name, close)
-        parts.broker.producer_ids.close()
-        # Last, since it marks the directories: whatever was appended before is in the logs and synced.
-        await parts.log_manager.shutdown(parts.registration.broker_epoch())
+            has_stopped = await close_within_limit(name, close) and has_stopped
+        # Last, since it marks the directories: whatever was appended before is in the logs and synced. If a part still
+        # runs, it may append meanwhile: then there is no mark, and the next start recovers.
+        await parts.log_manager.shutdown(parts.registration.broker_epoch(), is_clean=has_stopped)
         log.info("broker stopped", broker_id=self.broker_id)
-
-    async def _close_within_limit(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
-        """Close one part. One that does not end is left behind with a warning: its peers may be stopping as well."""
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                await close()
-        except TimeoutError:
-            log.warning("a part of the broker did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
 
     def _build(self) -> Parts:
         """Make the parts, for the cluster whose identity the directories bear."""
@@ -399,3 +393,18 @@ def registered(endpoint: Endpoint, ports: Mapping[str, int]) -> broker_registrat
         port=known.port,
         security_protocol=known.security_protocol,
     )
+
+
+async def close_within_limit(name: str, close: Callable[[], Awaitable[None] | None]) -> bool:
+    """Close one part and return True. One that does not end in time is left behind with a warning: False."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS_MAX) as limit:
+            closing = close()
+            if closing is not None:
+                await closing
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        log.warning("a part of the broker did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
+        return False
+    return True

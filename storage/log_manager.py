@@ -352,11 +352,12 @@ class LogManager:
         """Write every directory's high watermarks (replica.high.watermark.checkpoint.interval.ms)."""
         await self._checkpoints.write_all(HIGH_WATERMARKS)
 
-    async def shutdown(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+    async def shutdown(self, broker_epoch: int = NO_BROKER_EPOCH, *, is_clean: bool = True) -> None:
         """Close every log, write the checkpoints, and as the last thing mark each directory as cleanly shut down.
 
         A directory in which anything failed gets no mark. One whose logs were not all opened keeps the checkpoints and
-        the mark that it had before the start: nothing was appended. The locks are released.
+        the mark that it had before the start: nothing was appended. Without `is_clean` (something may still append)
+        none gets a mark or checkpoints. The locks are released.
         """
         await self._opening.close()
         async with self._disk_work:
@@ -367,7 +368,7 @@ class LogManager:
                 try:
                     if directory.is_online and directory.is_loaded:
                         await blocking.run(loop, close_logs, logs)
-                    if directory.is_online and directory.is_open:
+                    if directory.is_online and directory.is_open and is_clean:
                         has_gone = Lack.ALL in self._table.lacking.values()
                         await blocking.run(loop, write_at_shutdown, self._disk, directory, logs, broker_epoch, has_gone)
                 except (OSError, KafkaError) as error:

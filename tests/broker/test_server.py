@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kvorum.broker import server
 from kvorum.broker.channels import PeerChannels
 from kvorum.broker.server import BrokerServer, NotFormatted, World
 from kvorum.network.channel import Channel
@@ -38,7 +39,7 @@ from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
+from kvorum.storage.checkpoints import CLEAN_SHUTDOWN, MetaProperties, write_meta_properties
 
 CLUSTER_ID = "a-cluster-of-this-test"
 CONTROLLER_ID = 100
@@ -467,3 +468,27 @@ def test_of_several_directories_one_that_is_nobodys_is_named_and_one_that_fails_
         await broker.shutdown()
 
     asyncio.run(story())
+
+
+def test_a_part_that_does_not_stop_is_left_behind_and_its_directory_is_not_marked_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CLOSE_SECONDS_MAX", 0.01)
+
+    async def story(cluster: Cluster) -> None:
+        broker = await cluster.start_broker(1)
+        parts = broker.parts
+        assert parts is not None
+        marks = [Path(each.path) / CLEAN_SHUTDOWN for each in parts.log_manager.dirs]
+        stop_replicas = parts.replica_manager.shutdown
+
+        async def hang() -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(type(parts.replica_manager), "shutdown", lambda self: hang())
+        await cluster.brokers.pop(1).shutdown()
+        assert marks and not [mark for mark in marks if mark.exists()]
+        monkeypatch.undo()
+        await stop_replicas()
+
+    run(tmp_path, story)
