@@ -12,7 +12,7 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime.logs import get_logger
 
 SHUTDOWN_SECONDS: Final = 60.0
-"""What requests under way may take when the server ends."""
+"""How long requests in flight may take when the server stops."""
 REASON_CHARS_MAX: Final = 200
 
 log = get_logger("admin")

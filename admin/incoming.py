@@ -124,7 +124,7 @@ class Bodies:
                 raise GivenUp("too many request bodies are being received; send it again later") from error
             raise TooSlow(f"the body did not come within {BODY_SECONDS} s") from error
         except (web.RequestPayloadError, ConnectionError) as error:
-            request.content.feed_eof()  # what is left of it is for nobody
+            request.content.feed_eof()  # the rest of the body is not read
             said = request.headers.get("Content-Encoding")
             raise Unreadable(f"the body cannot be read{f' as {said}, which it says it is' if said else ''}") from error
         finally:

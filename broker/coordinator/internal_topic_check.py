@@ -31,7 +31,7 @@ CONTENT: Final = {
 
 
 class Problem(NamedTuple):
-    """What is wrong with a topic, and the command that repairs it."""
+    """A problem of one topic, and the command that repairs it."""
 
     topic: str
     text: str

@@ -117,7 +117,7 @@ class DeltaApplier:
         if found is None:
             self._check_fate(key, info)
             await self._log_manager.create(key, info.topic_id, info.partition.directory(self._broker_id))
-        elif found.topic_id in (info.topic_id, ZERO_UUID) and not self._begins_anew(key, info):
+        elif found.topic_id in (info.topic_id, ZERO_UUID) and not self._must_refetch(key, info):
             await self._log_manager.sync_topic_id(self._find_or_make_log(key, info))
 
     async def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -306,14 +306,14 @@ class DeltaApplier:
             await self._log_manager.delete(key)
         if found is None and info.partition.directory(self._broker_id) == LOST_DIRECTORY:
             await self._log_manager.futures.take_over(key)
-        if self._begins_anew(key, info) and self._fate(key, info) is Fate.MAKE:
+        if self._must_refetch(key, info) and self._fate(key, info) is Fate.MAKE:
             await self._log_manager.set_aside_stray(key)
         opened = self._find_or_make_log(key, info)
         await self._log_manager.sync_topic_id(opened)
         return opened
 
-    def _begins_anew(self, key: TopicPartition, info: PartitionInfo) -> bool:
-        """Tell whether a log without some of its segments gives way to a new one, as no follower fetches those."""
+    def _must_refetch(self, key: TopicPartition, info: PartitionInfo) -> bool:
+        """Return whether a log that lacks segments is replaced by a new one: a follower never fetches those again."""
         if self._log_manager.lack_of(key) is not Lack.SEGMENTS:
             return False
         return len(info.partition.replicas) > 1 and info.partition.leader != self._broker_id
