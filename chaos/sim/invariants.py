@@ -37,6 +37,23 @@ from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.names import TopicPartition
 
 
+def _is_unchanged(partition: Partition, each: Watched) -> bool:
+    """Whether a replica is as it was when it was last looked at."""
+    log = partition.log
+    return (
+        each.partition is partition
+        and each.log is log
+        and log is not None
+        and log.log_end_offset == each.end
+        and log.high_watermark == each.high_watermark
+        and log.log_start_offset == each.start
+        and partition.partition_epoch == each.partition_epoch
+        and partition.isr_state is each.isr_state
+        and partition.role is each.role
+        and partition.leader_epoch == each.epoch
+    )
+
+
 class Invariants:
     """One a run. `check_broker` after each event of a broker's process, `metadata` beside it for controllers."""
 
@@ -79,26 +96,14 @@ class Invariants:
         if known is None:
             known = self.lives.watched[broker_id] = {}
         hosted = parts.replica_manager.hosted.by_name
+        if len(hosted) == len(known) and all(map(_is_unchanged, hosted.values(), known.values())):
+            return  # what nearly every event comes to
         for name, partition in hosted.items():
-            log = partition.log
-            if log is None:
-                continue
             each = known.get(name)
-            if (
-                each is None
-                or each.log is not log
-                or each.partition is not partition
-                or log.log_end_offset != each.end
-                or log.high_watermark != each.high_watermark
-                or log.log_start_offset != each.start
-                or partition.partition_epoch != each.partition_epoch
-                or partition.isr_state is not each.isr_state
-                or partition.role is not each.role
-                or partition.leader_epoch != each.epoch
-            ):
+            if partition.log is not None and (each is None or not _is_unchanged(partition, each)):
                 self._look(process, known, name, partition)
-        if len(known) > len(hosted):
-            self.lives.watched[broker_id] = {name: each for name, each in known.items() if name in hosted}
+        # In the order of `hosted`, so that the comparison above can take them pairwise.
+        self.lives.watched[broker_id] = {name: known[name] for name in hosted if name in known}
 
     def _look(
         self, process: SimProcess, known: dict[TopicPartition, Watched], name: TopicPartition, partition: Partition
