@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test test-long check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
+.PHONY: run test test-long test-unit test-simulation test-mutants test-cluster test-console test-spark test-compiled check compiled \
+	spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -28,15 +29,29 @@ $(VENV)/.dev: $(VENV)/.tests
 	@mkdir -p build/types && ln -sfn ../.. build/types/kvorum
 	@touch $@
 
-# Units and simulation, then clusters of real processes, then pipelines on Spark. Nothing is compiled.
+# Units, simulation, mutants, clusters, console, Spark; what is marked `long` is left out. Nothing is compiled.
+# SLICE=COMMIT: then a part of the long tests, chosen by the commit.
+SLICE ?=
 test: $(VENV)/.tests
-	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
+	$(BIN)/python tools/run_tests.py --workers $(WORKERS) $(if $(SLICE),--slice $(SLICE))
 
-# Every test: also those marked `long`, and units and clusters on the compiled modules.
+# Every test, on the compiled modules where a step supports them.
 test-long: $(VENV)/.tests compiled
 	-command -v mvn >/dev/null && $(MAKE) spark-jars
-	KVORUM_LONG=all KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS)) \
-		$(BIN)/python tools/run_tests.py --workers $(WORKERS) --compiled
+	$(SPARK_ENV) $(BIN)/python tools/run_tests.py --workers $(WORKERS) --long --compiled
+
+# One step of test-long each: test-unit, test-simulation, test-mutants, test-cluster, test-console.
+test-unit test-simulation test-mutants test-cluster test-console: test-%: $(VENV)/.tests
+	$(BIN)/python tools/run_tests.py --workers $(WORKERS) --long $*
+
+# All that runs on Spark; needs Java 17 or 21, and is skipped with that reason otherwise.
+# With Maven at hand Spark's connector and Delta are there, too; what needs them is skipped without.
+test-spark: $(VENV)/.tests
+	-command -v mvn >/dev/null && $(MAKE) spark-jars
+	$(SPARK_ENV) $(BIN)/python tools/run_tests.py --long spark
+
+test-compiled: $(VENV)/.tests compiled
+	$(BIN)/python tools/run_tests.py --workers $(WORKERS) --long --compiled compiled cluster
 
 # The hot modules as C (setup.py, by mypyc), the rest as it is: PYTHONPATH=build/compiled runs them. Needs a C compiler
 # and Python's headers; a minute and a half.
@@ -47,17 +62,9 @@ $(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.ya
 	KVORUM_COMPILED=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) .
 	@touch $@
 
-unit: $(VENV)/.tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not cluster and not sim and not pipelines"
-
-sim: $(VENV)/.tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m sim
-
-cluster: $(VENV)/.tests
-	$(BIN)/python -m pytest -q -m cluster
-
 # Spark's connector for Kafka and Delta tables, for the tests that hold ours beside them; by Maven, into build/.
 SPARK_JARS := build/spark-jars
+SPARK_ENV = KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS))
 SPARK_ARTEFACTS := org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0 \
 	org.apache.kafka:kafka-clients:3.9.2 org.apache.commons:commons-pool2:2.13.1 \
 	io.delta:delta-spark_2.13:4.2.0 io.delta:delta-storage:4.2.0
@@ -69,12 +76,6 @@ $(SPARK_JARS)/.fetched: Makefile
 	done
 	@touch $@
 
-# All that runs on Spark, the long ones too; needs Java 17 or 21, and is skipped with that reason otherwise.
-# With Maven at hand Spark's connector and Delta are there, too; what needs them is skipped without.
-pipelines-test: $(VENV)/.tests
-	-command -v mvn >/dev/null && $(MAKE) spark-jars
-	KVORUM_LONG=all KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS)) $(BIN)/python -m pytest -q -rs -m pipelines
-
 # Every shipped scenario, a table at the end; histories, reports and node logs stay in build/chaos.
 chaos: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main chaos run --all --out build/chaos --junit build/chaos/junit.xml
@@ -83,11 +84,11 @@ chaos: $(VENV)/.tests
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
-		KVORUM_LONG=all $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
-	KVORUM_LONG=all $(BIN)/python -m pytest -q -n $(WORKERS) -m sim tests/chaos/mutants
-	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
-	KVORUM_LONG=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs -m pipelines \
-		tests/pipelines/bridge/test_kills.py tests/pipelines/bridge/test_executor_kills.py tests/pipelines/mirror/test_mirror.py
+		KVORUM_LONG=all $(BIN)/python -m pytest -q tests/cluster --deselect tests/cluster/test_quorum.py
+	KVORUM_LONG=all $(BIN)/python -m pytest -q -n $(WORKERS) tests/simulation tests/mutants
+	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q tests/cluster/test_quorum.py
+	KVORUM_LONG=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs \
+		tests/spark/bridge/test_kills.py tests/spark/bridge/test_executor_kills.py tests/spark/mirror/test_mirror.py
 	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
 
 # As many seeds as SOAK seconds hold, of the quorum alone and of whole clusters; failing ones stay in build/failing.

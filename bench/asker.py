@@ -11,7 +11,7 @@ from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.schema import Message as Request
-from tests.wire.raw import Raw
+from tests.cluster.wire.raw import Raw
 
 RETRY_SECONDS = 0.005
 DEADLINE_SECONDS = 120.0

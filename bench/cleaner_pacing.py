@@ -30,7 +30,7 @@ from bench.systems import Kvorum, formatted
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kvorum.protocol.records import Record, build_batch
-from tests.wire.raw import Raw
+from tests.cluster.wire.raw import Raw
 
 IDLE_SECONDS = 4.0
 BUSY_SECONDS_MAX = 120.0

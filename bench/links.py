@@ -13,7 +13,7 @@ from typing import cast
 
 from bench.stalled import StalledError
 from kvorum.protocol.schema import Message
-from tests.wire.raw import answer_of, request
+from tests.cluster.wire.raw import answer_of, request
 
 ANSWER_SECONDS = 60.0
 CORRELATION_ID_SIZE = 4

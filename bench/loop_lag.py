@@ -20,7 +20,7 @@ from bench.measures.produce import SMALL, THREE
 from bench.scale import Scale
 from bench.systems import Kvorum, System, formatted
 from kvorum.protocol.compression import Codec
-from tests.wire.raw import Raw
+from tests.cluster.wire.raw import Raw
 
 SECONDS = 30.0
 RECORDS = 4_000_000

@@ -20,7 +20,7 @@ from kvorum.protocol.messages.heartbeat import HeartbeatRequest
 from kvorum.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kvorum.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from tests.wire.raw import request
+from tests.cluster.wire.raw import request
 
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION, FIND_VERSION = 9, 5, 4, 5, 4
 SESSION_MS = 45_000

@@ -21,6 +21,7 @@ from kvorum.broker.metadata.producer_ids import ProducerIdManager
 from kvorum.broker.replica.manager import ReplicaManager
 from kvorum.broker.telemetry.manager import ClientMetricsManager
 from kvorum.network.authorizer import Authorizer, Quotas
+from kvorum.network.channel import SOFTWARE_NAME
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.api_versions import ApiVersion
@@ -98,6 +99,13 @@ class Broker:
         quotas = self.quotas
         ctx.throttle_ms = quotas.throttle_ms(ctx, produced=produced, exempt=exempt) if quotas.enabled else 0
         return ctx.throttle_ms
+
+    def throttle_handshake(self, ctx: RequestContext, software_name: str) -> int:
+        """Return the throttle time of a request that nodes send first on a connection to a broker.
+
+        Those of a node are exempt, as all its later requests are: a quota of clients must not delay replication.
+        """
+        return self.throttle(ctx, exempt=software_name == SOFTWARE_NAME)
 
 
 class BrokerApi(NamedTuple):

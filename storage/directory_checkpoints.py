@@ -19,8 +19,9 @@ from kvorum.storage.checkpoints import (
     write_offsets,
 )
 from kvorum.storage.closed_logs import ClosedLog, describe_files, write_closed_logs
+from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
-from kvorum.storage.log_dir import LogDir
+from kvorum.storage.log_dir import CHECKPOINTS, LogDir
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import TopicPartition, join
 
@@ -59,10 +60,21 @@ class DirectoryCheckpoints:
         The caller holds `disk_work`.
         """
         for directory in self._table.dirs:
-            present = {each.partition for each in self._table.open_logs_in(directory)}
-            for name in (LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS):
-                if not directory.checkpoints[name].keys() <= present:
+            for name in CHECKPOINTS:
+                if not directory.checkpoints[name].keys() <= self._rows(directory, name).keys():
                     await self._write(directory, name)
+
+    def _rows(self, directory: LogDir, name: str) -> dict[TopicPartition, int]:
+        """Return a checkpoint of a directory as of now.
+
+        Recovery points keep the rows of logs that are gone, until the replica begins again: a broker that is stopped
+        before must find out at its next start, too.
+        """
+        rows = offsets_of(name, self._table.open_logs_in(directory))
+        if name == RECOVERY_POINTS:
+            gone = {key for key, lack in self._table.lacking.items() if lack is Lack.ALL}
+            rows |= {key: offset for key, offset in directory.checkpoints[name].items() if key in gone}
+        return rows
 
     async def _write(self, directory: LogDir, name: str) -> None:
         """Write one checkpoint of a directory, as of now. Holds `disk_work`.
@@ -72,24 +84,22 @@ class DirectoryCheckpoints:
         if not directory.is_online or not directory.is_loaded:
             return
         loop = asyncio.get_running_loop()
-        offsets: dict[TopicPartition, int] | None = None
-        while offsets is None or (name == CLEANED_OFFSETS and directory.is_online and offsets != self._now(directory)):
-            # What is clean may fall while it is being written: a later cut has removed the file, this brought it back.
-            offsets = offsets_of(name, self._table.open_logs_in(directory))
+        while True:
+            offsets = self._rows(directory, name)
             try:
                 await blocking.run(loop, write_checkpoint, self._disk, directory.path, name, offsets)
             except OSError as error:
                 if not self._table.disk_failed(directory, error):
                     return  # it stays as it was, and is written with the next change
+            if name != CLEANED_OFFSETS or not directory.is_online or offsets == self._rows(directory, name):
+                break
+            # A cut lowered a cleaned offset and removed the file, then this write brought it back: write it again.
         directory.checkpoints[name] = offsets
-
-    def _now(self, directory: LogDir) -> dict[TopicPartition, int]:
-        return offsets_of(CLEANED_OFFSETS, self._table.open_logs_in(directory))
 
     def is_cleaned_stale(self, directory: LogDir) -> bool:
         """Tell whether the checkpoint of what is clean says something else than the logs."""
         is_in_use = directory.is_online and directory.is_loaded
-        return is_in_use and directory.checkpoints[CLEANED_OFFSETS] != self._now(directory)
+        return is_in_use and directory.checkpoints[CLEANED_OFFSETS] != self._rows(directory, CLEANED_OFFSETS)
 
 
 def offsets_of(name: str, logs: Iterable[Log]) -> dict[TopicPartition, int]:

@@ -23,6 +23,7 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.checkpoints import sync_partition_metadata, write_partition_metadata
+from kvorum.storage.damage import remove_lack
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
@@ -89,8 +90,7 @@ class FutureLogs:
     async def create(self, partition: TopicPartition, topic_id: Uuid, directory: LogDir) -> Log:
         """Make an empty one, whose topic id is durable. Raises KafkaError KAFKA_STORAGE_ERROR."""
         assert partition not in self._table.futures, "a partition has one future log at most"
-        for offsets in directory.checkpoints.values():
-            offsets.pop(partition, None)
+        directory.forget(partition)
         self._count += 1
         unique = f"{self._clock.wall_ms():016x}{self._count:016x}"
         folder = join(directory.path, future_folder(partition, unique))
@@ -184,6 +184,9 @@ class FutureLogs:
 
     def _name_as_log(self, place: LogDir, each: Log) -> None:
         folder = join(place.path, str(each.partition))
+        remove_lack(
+            self._disk, each.folder
+        )  # a start may have left it; the copy has caught up since, or is the only log
         self._disk.rename(each.folder, folder)
         each.moved_to(folder)
         failpoints.hit("log.promote.renamed")

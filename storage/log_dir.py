@@ -115,6 +115,13 @@ class LogDir:
         end_offset = self.checkpoints[RECOVERY_POINTS].get(partition)
         return None if end_offset is None else ClosedLog(end_offset)
 
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop what the last process recorded of a partition: a new log is created here, which has none of it."""
+        for offsets in self.checkpoints.values():
+            offsets.pop(partition, None)
+        if self.closed_logs is not None:
+            self.closed_logs.pop(partition, None)
+
     def recorded_logs(self) -> set[TopicPartition]:
         """Return the partitions that had a log here by what the last process wrote."""
         if self.closed_logs is not None:

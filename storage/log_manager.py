@@ -177,8 +177,7 @@ class LogManager:
         if directory is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is online")
         try:
-            for offsets in directory.checkpoints.values():
-                offsets.pop(partition, None)
+            directory.forget(partition)
             created = self._opening.open(directory, partition, self._topic_config(partition.topic), topic_id)
             write_partition_metadata(self._disk, created.folder, topic_id)
         except (OSError, LogDirectoryError) as error:

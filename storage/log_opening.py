@@ -143,8 +143,7 @@ class LogOpening:
         directory = self._table.place_for(partition, named)
         if directory is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is online")
-        for offsets in directory.checkpoints.values():
-            offsets.pop(partition, None)
+        directory.forget(partition)
         config = self._topic_config(partition.topic)
         self._table.arriving[partition] = directory
         try:

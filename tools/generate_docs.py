@@ -2,7 +2,8 @@
 
 Run: python tools/generate_docs.py [--check]. Tables of configs come from kvorum.runtime.config_defs, that of the
 metrics from kvorum.runtime.metric_definitions and, for who tells what, from where each is registered: a name that is
-used in a room is told by the process that room is part of. tests/test_generated_docs.py holds the pages to it.
+used in a room is told by the process that room is part of. tests/unit/repository/test_generated_docs.py
+compares the pages with the code.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Send every case of tests/wire to a real Apache Kafka 4.3.0 and write its answers into tests/data.
+"""Send every case of tests/cluster/wire to a real Apache Kafka 4.3.0 and write its answers into tests/data.
 
     python tools/record_kafka_answers.py [--jars FOLDER]        # needs java and, for the first time, Maven
 
@@ -17,9 +17,9 @@ sys.path.insert(0, str(ROOT))
 
 from bench.apache_kafka import VERSION, KafkaCluster, running  # noqa: E402
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest  # noqa: E402
-from tests.wire.configs import BROKER, TOPIC, describe  # noqa: E402
-from tests.wire.table import CASES, read_rows, write_rows  # noqa: E402
-from tests.wire.world import SETTINGS, Json, NormalClient, World  # noqa: E402
+from tests.cluster.wire.configs import BROKER, TOPIC, describe  # noqa: E402
+from tests.cluster.wire.table import CASES, read_rows, write_rows  # noqa: E402
+from tests.cluster.wire.world import SETTINGS, Json, NormalClient, World  # noqa: E402
 
 CONFIGS = ROOT / "tests" / "data" / "kafka-4.3-describe-configs.json"
 KEPT = ("kvorum", "why")

@@ -1,8 +1,13 @@
-"""Run the test suite in steps: units and simulation, clusters, Spark. Print one sum at last.
+"""Run the test suite, one pytest per step. A step is a folder below tests/.
 
-Everything runs as Python. With --compiled (`make test-long`), the units of the compiled modules run once more, and the
-clusters run on the compiled modules. pytest's own summary closes each step; the last line adds the steps up in
-pytest's words. build/tests has the time of each test: one JUnit XML file per step.
+    python tools/run_tests.py                        what `make test` runs: everything that is not marked `long`
+    python tools/run_tests.py --long                 also the tests marked `long`
+    python tools/run_tests.py --long --compiled      `make test-long`: clusters on the compiled modules (make compiled)
+    python tools/run_tests.py --long spark mutants   some steps alone
+    python tools/run_tests.py --slice COMMIT         as the first, then a part of the long tests, chosen by the commit
+
+pytest's own summary closes each step; the last line adds them up in pytest's words. build/tests has the duration of
+each test: one JUnit XML file per step.
 """
 
 import argparse
@@ -17,44 +22,75 @@ from typing import NamedTuple
 class Step(NamedTuple):
     """One run of pytest."""
 
-    title: str
-    marks: str
+    name: str
+    paths: tuple[str, ...]
     dist: str = ""
-    """How pytest-xdist deals tests out to workers; empty: one process runs them all."""
+    """How pytest-xdist distributes the tests to workers; empty: one process runs them all."""
     is_compiled: bool = False
-    paths: tuple[str, ...] = ()
+    """Whether --compiled runs the step on the compiled modules."""
 
 
 STEPS = (
-    Step("units and simulation", "not cluster and not pipelines", dist="worksteal"),
-    Step(
-        "units of the compiled modules",
-        "not cluster and not sim and not patches",
-        dist="worksteal",
-        is_compiled=True,
-        paths=("tests/protocol", "tests/network", "tests/storage", "tests/broker/replica"),
-    ),
-    Step("clusters of real processes", "cluster and not pipelines and not patches", dist="loadfile", is_compiled=True),
-    Step("clusters with parts replaced", "cluster and patches"),
-    Step("pipelines on Spark", "pipelines"),
+    Step("unit", ("tests/unit",), dist="worksteal"),
+    Step("simulation", ("tests/simulation",), dist="worksteal"),
+    Step("mutants", ("tests/mutants",), dist="worksteal"),
+    # loadfile: the tests of a file share a cluster.
+    Step("cluster", ("tests/cluster",), dist="loadfile", is_compiled=True),
+    Step("console", ("tests/console",), is_compiled=True),
+    Step("spark", ("tests/spark",)),
 )
+COMPILED_UNITS = Step(
+    "compiled",
+    ("tests/unit/protocol", "tests/unit/network", "tests/unit/storage", "tests/unit/broker/replica"),
+    dist="worksteal",
+    is_compiled=True,
+)
+"""The units of the compiled modules; runs with --compiled only."""
+SLICES = 12
+"""How many parts --slice cuts the long tests into: each takes six minutes or so on two cores."""
+SLICE_SECONDS_MAX = 600
+"""No further test of a slice starts after that."""
 COMPILED = Path("build/compiled").absolute()
 RESULTS = Path("build/tests")
 FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 
 
-def run_step(
-    step: Step, workers: int, use_compiled: bool, extra: list[str], failures: list[str]
-) -> tuple[int, dict[str, int]]:
-    """Run one pytest; return its exit code and what its last line counted. Its lines of failed tests are collected."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "--durations=10", "-m", step.marks, *step.paths, *extra]
-    command.append(f"--junitxml={RESULTS / step.title.replace(' ', '-')}.xml")
-    if step.dist and workers > 1:
-        # worksteal: the long simulations are collected last and in a row. loadfile: tests of a file share a cluster.
-        command += ["-n", str(workers), "--dist", step.dist]
-    environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if use_compiled and step.is_compiled else {})
-    print(f"== {step.title}", flush=True)
+class Totals:
+    """What all steps counted."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.failures: list[str] = []
+        self.code = 0
+
+    def add(self, code: int, last_line: str) -> None:
+        """Add a step's exit code (5: no test was selected) and what its last line counted."""
+        self.code = self.code or (0 if code == 5 else code)
+        for count, word in COUNTS.findall(last_line):
+            key = "failed" if word.startswith("error") else word
+            self.counts[key] = self.counts.get(key, 0) + int(count)
+
+    def print(self) -> None:
+        """Repeat the failures and print the sum."""
+        print("\n".join(self.failures), end="\n" if self.failures else "")
+        counted = [f"{count} {word}" for word, count in self.counts.items() if count or word in ("passed", "failed")]
+        print(", ".join(counted))
+
+
+def run_step(step: Step, options: argparse.Namespace, environment: dict[str, str], totals: Totals) -> None:
+    """Run one pytest and add its result to the totals."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "--durations=10", *step.paths]
+    command.append(f"--junitxml={RESULTS / step.name}.xml")
+    if step is COMPILED_UNITS:
+        command += ["-m", "not patches"]
+    if step.dist and options.workers > 1:
+        command += ["-n", str(options.workers), "--dist", step.dist]
+    environment = os.environ | environment
+    if options.compiled and step.is_compiled:
+        environment["PYTHONPATH"] = str(COMPILED)
+    print(f"== {step.name}", flush=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     last = ""
@@ -62,31 +98,35 @@ def run_step(
         print(line, end="", flush=True)
         last = line if COUNTS.search(line) else last
         if FAILURE.match(line):
-            failures.append(line.rstrip())
-    counts = {word.removesuffix("s") if word.startswith("error") else word: int(n) for n, word in COUNTS.findall(last)}
-    return process.wait(), counts
+            totals.failures.append(line.rstrip())
+    totals.add(process.wait(), last)
 
 
 def main() -> int:
     """Run the steps; exit non-zero when one failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--compiled", action="store_true", help="run clusters on build/compiled (make compiled)")
-    parser.add_argument("extra", nargs="*", help="more options for pytest")
+    parser.add_argument("--long", action="store_true", help="run also the tests marked `long`")
+    parser.add_argument("--compiled", action="store_true", help="run the compiled modules (make compiled)")
+    parser.add_argument("--slice", metavar="COMMIT", help="then run one slice of the long tests, chosen by the commit")
+    names = [step.name for step in (*STEPS, COMPILED_UNITS)]
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"{', '.join(names)}; without any: all")
     options = parser.parse_args()
-    worst, total, failures = 0, {"passed": 0, "failed": 0, "skipped": 0}, list[str]()
-    for step in STEPS:
-        if step.paths and not options.compiled:
-            continue
-        code, counts = run_step(step, options.workers, options.compiled, options.extra, failures)
-        worst = worst or (0 if code == 5 else code)
-        for word, count in counts.items():
-            key = "failed" if word == "error" else word
-            total[key] = total.get(key, 0) + count
-    # Repeat the failures at the end of the log.
-    print("\n".join(failures), end="\n" if failures else "")
-    print(", ".join(f"{count} {word}" for word, count in total.items() if count or word in ("passed", "failed")))
-    return worst or (0 if total["passed"] else 1)
+    if unknown := sorted(set(options.steps) - set(names)):
+        parser.error(f"no step {', '.join(unknown)}; there are {', '.join(names)}")
+    steps = [*STEPS, COMPILED_UNITS] if options.compiled else list(STEPS)
+    totals = Totals()
+    for step in steps:
+        if not options.steps or step.name in options.steps:
+            run_step(step, options, {"KVORUM_LONG": "all"} if options.long else {}, totals)
+    if options.slice:
+        number = int(options.slice[:8], 16) % SLICES + 1
+        step = Step(
+            f"long-slice-{number}-of-{SLICES}", tuple(path for each in STEPS for path in each.paths), "loadfile"
+        )
+        run_step(step, options, {"KVORUM_LONG": f"{number}/{SLICES}", "KVORUM_SECONDS": str(SLICE_SECONDS_MAX)}, totals)
+    totals.print()
+    return totals.code or (0 if totals.counts["passed"] else 1)
 
 
 if __name__ == "__main__":

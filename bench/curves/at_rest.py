@@ -13,7 +13,7 @@ from bench.processes import cpu_seconds, memory_mib
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.records import PartitionChange, Topic
-from tests.quorum.image.image_kit import broker, partition, uuid
+from tests.unit.quorum.image.image_kit import broker, partition, uuid
 
 CONNECTIONS = 1_000
 SETTLE_SECONDS, IDLE_SECONDS = 10.0, 30.0

@@ -25,7 +25,7 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 from kvorum.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kvorum.protocol.schema import Message
 from kvorum.runtime.metric_names import RAFT_COMMIT_LATENCY_AVG
-from tests.wire.raw import Raw
+from tests.cluster.wire.raw import Raw
 
 CHANGES, TOPICS, SERVED_TOPICS, WARM_UP_SHARE = 2_000, 500, 100, 10
 NODES = (1, 2, 3)

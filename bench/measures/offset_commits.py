@@ -22,7 +22,7 @@ from kvorum.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kvorum.protocol.schema import Message
-from tests.wire.raw import request
+from tests.cluster.wire.raw import request
 
 PARTITIONS = 12
 VERSION = 9

@@ -13,7 +13,7 @@ from bench.rows import Case, Figures, Measure, less, more
 from bench.stalled import StalledError
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kvorum.protocol.records import Record, build_batch
-from tests.wire.raw import request
+from tests.cluster.wire.raw import request
 
 VERSION = 9
 DEPTH = 5

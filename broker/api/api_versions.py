@@ -26,7 +26,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest, broker: Broker) -> 
     image = broker.metadata.image
     return ApiVersionsResponse(
         api_keys=list(broker.served_apis),
-        throttle_time=broker.throttle(ctx),
+        throttle_time=broker.throttle_handshake(ctx, request.client_software_name),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()

@@ -22,7 +22,7 @@ CONTROLLER_ENDPOINT = 2
 
 def handle(ctx: RequestContext, request: DescribeClusterRequest, broker: Broker) -> DescribeClusterResponse:
     """Answer the brokers as clients of this listener reach them."""
-    response = DescribeClusterResponse(throttle_time=broker.throttle(ctx))
+    response = DescribeClusterResponse(throttle_time=broker.throttle_handshake(ctx, ctx.software_name))
     if request.include_cluster_authorized_operations:
         may = broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
         response.cluster_authorized_operations = (

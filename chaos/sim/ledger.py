@@ -122,10 +122,10 @@ class Shadow:
         while self.entries and self.entries[-1].next_offset > end:
             self.entries.pop()
             self._places.pop()
+        self.start = min(self.start, end)  # a follower's log may begin again below its start, where the leader's begins
         if self._places:
             self._path, self._place = self._places[-1]
         else:
-            self.start = end
             self._path, self._place = segment_file(self._folder, end, LOG_SUFFIX), 0
         self.verified = min(self.verified, len(self.entries))
 

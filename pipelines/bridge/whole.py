@@ -6,8 +6,8 @@ the worker goes through with the rows that it got. If it notes at the end of its
 attempt leaves out the rest, which are lost. So whoever does that takes its input through here.
 
 Behind the last batch Spark writes END_OF_STREAM, and behind a cut there is nothing. The worker keeps its end of the
-connection to itself (`infile` of pyspark.worker.main, a private name: tests/pipelines/bridge/test_whole.py holds it to
-what pyspark has), and reads what follows when the task is done; so this looks at it and leaves it there.
+connection to itself (`infile` of pyspark.worker.main, a private name; tests/unit/pipelines/bridge/test_whole.py
+compares it with pyspark), and reads what follows when the task is done; so this looks at it and leaves it there.
 """
 
 import sys

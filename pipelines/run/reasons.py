@@ -2,8 +2,8 @@
 
 Three languages wrap one another. An exception of Python (a data source's, a sink's) reaches us as text inside one of
 Java's, and that as text inside one of pyspark's; of all of them only the innermost says what was wrong. Everything is
-read from the texts, as Spark 4.2 writes them (tests/pipelines/run/failures.json): what is not understood stays as it
-is, and the log has the whole.
+read from the texts, as Spark 4.2 writes them (tests/unit/pipelines/run/failures.json): what is not understood stays as
+it is, and the log has the whole.
 """
 
 import re

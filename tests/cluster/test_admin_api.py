@@ -19,7 +19,6 @@ from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import Start, clusters_in
 
-pytestmark = pytest.mark.cluster
 COUNT = 20
 START_MS = 1_700_000_000_000
 

@@ -24,14 +24,13 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kvorum.cluster.local import LocalCluster
 from kvorum.runtime import metric_names as names
-from tests.admin.fake_connect import FakeConnect, running
 from tests.cluster.clients import create_topic, eventually, leader_of
 from tests.cluster.conftest import ROOT, clusters_in
 from tests.cluster.test_admin_api import http
 from tests.cluster.test_observability import scrape, total, urls
 from tests.cluster.test_quotas import admin_of
+from tests.unit.admin.fake_connect import FakeConnect, running
 
-pytestmark = pytest.mark.cluster
 THROTTLE = 50_000_000
 PAGES = ("node.json", "metrics.txt", "log.json")
 """Parts of a debug bundle that a process has."""

@@ -4,7 +4,6 @@ Whatever it sends, nothing fails on our side, and each answer has a status, a me
 What the paths name is there: a topic with records, a group with places, the broker; changes get ones of their own.
 """
 
-import pytest
 import schemathesis
 from confluent_kafka import Consumer, Producer, TopicPartition
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +12,6 @@ from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import Start
 from tests.cluster.test_admin_api import http
 
-pytestmark = pytest.mark.cluster
 EXAMPLES = 4
 ENDLESS = r"(/stream|/events)$|^/v1/live/"
 ENDS = r"^/v1/brokers/\{broker\}/controlled-shutdown$"

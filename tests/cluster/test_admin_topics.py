@@ -22,7 +22,6 @@ from tests.cluster.conftest import clusters_in
 from tests.cluster.test_admin_api import http
 from tests.cluster.test_log_directories import two_directories
 
-pytestmark = pytest.mark.cluster
 DOCUMENT = """
 apiVersion: kafka.strimzi.io/v1
 kind: KafkaTopic

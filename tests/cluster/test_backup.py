@@ -3,13 +3,10 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import Sender, create_topic, eventually, isr_of, read_all
 from tests.cluster.conftest import Start
 
-pytestmark = pytest.mark.cluster
 TOPIC = "orders"
 RECORDS = 60
 PARTITIONS = 3

@@ -32,8 +32,6 @@ from tests.cluster.topics import topics_at
 PARTITIONS = 6
 STATE = "kvorum.broker.state"
 
-pytestmark = pytest.mark.cluster
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:

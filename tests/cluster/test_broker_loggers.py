@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from tests.cluster.clients import eventually
 from tests.cluster.conftest import Start
 from tests.cluster.nodes import name_of
-
-pytestmark = pytest.mark.cluster
 
 
 def levels_of(admin: KafkaAdminClient, broker_id: int) -> dict[str, str]:

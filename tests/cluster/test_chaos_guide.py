@@ -11,7 +11,6 @@ import pytest
 from kvorum.cluster.ports import free_ports
 from tests.cluster.test_quickstart import typing_environment
 
-pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parent.parent.parent / "docs" / "chaos.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SECONDS = 120

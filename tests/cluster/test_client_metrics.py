@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
@@ -11,7 +10,6 @@ from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import Start
 from tests.cluster.test_observability import scrape, urls
 
-pytestmark = pytest.mark.cluster
 CHOSEN = "client_id=pusher,client_software_name=confluent-kafka-.*"
 
 

@@ -15,7 +15,6 @@ import pytest
 from tests.cluster.clients import create_topic, read_all
 from tests.cluster.conftest import Start
 
-pytestmark = pytest.mark.cluster
 COUNT = int(os.environ.get("KVORUM_RECORDS", "2000"))
 """Records a client and compression type; `make acceptance` sends 20,000."""
 PARTITIONS = 6

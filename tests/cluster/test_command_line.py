@@ -22,8 +22,6 @@ from kvorum.cluster.ports import free_ports
 from kvorum.runtime.process import identify, read_pid_file
 from tests.cluster.clients import eventually
 
-pytestmark = pytest.mark.cluster
-
 ROOT = Path(__file__).parent.parent.parent
 KVORUM = [sys.executable, "-m", "kvorum.cli.main"]
 SECONDS = 120

@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -28,10 +27,8 @@ from tests.cluster.compaction_load import (
 from tests.cluster.conftest import ROOT, Start
 from tests.cluster.dump_log import dump_log, has_kafka, needs_kafka, sanity_check
 from tests.cluster.nodes import addresses
-from tests.storage.cleaner.kit import FOLDER, Broker, compacted, end_transaction, put, records_of
-from tests.storage.kit import NOW_MS
-
-pytestmark = pytest.mark.cluster
+from tests.unit.storage.cleaner.kit import FOLDER, Broker, compacted, end_transaction, put, records_of
+from tests.unit.storage.kit import NOW_MS
 
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "0"))
 """So often the brokers die at each of the cleaner's failpoints, random kills in between; 0: at every other one."""
@@ -42,7 +39,7 @@ KEYS = 60
 TOPIC = "keyed"
 READ_SECONDS_MAX = 90.0
 ONLY_AT_STARTS = ("cleaner.settle.", "cleaner.withdraw.")
-"""Places that a running broker does not come by; they are killed at in tests/chaos/inside."""
+"""Places that a running broker does not come by; they are killed at in tests/unit/chaos/inside."""
 
 
 def cleaner_places() -> list[str]:

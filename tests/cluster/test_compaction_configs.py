@@ -12,8 +12,6 @@ from kvorum.protocol.batch_header import HEADER_SIZE
 from tests.cluster.clients import create_topic, eventually, read_all
 from tests.cluster.conftest import Start
 
-pytestmark = pytest.mark.cluster
-
 HOUR_MS = "3600000"
 KEYS = 5
 DEAD_SEGMENTS = 40

@@ -28,7 +28,6 @@ from tests.cluster.clients import DEADLINE_SECONDS, create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.nodes import name_of, restart
 
-pytestmark = pytest.mark.cluster
 WORKER = Path(__file__).with_name("consumer_worker.py")
 PARTITIONS = 6
 EVERYTHING = {("t", number) for number in range(PARTITIONS)}

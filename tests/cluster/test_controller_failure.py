@@ -5,7 +5,6 @@ import random
 import threading
 import time
 
-import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -15,7 +14,6 @@ from tests.cluster.conftest import Start, logs_of
 from tests.cluster.nodes import active_controller, restart
 from tests.cluster.topics import Plan, assert_all_topics_whole
 
-pytestmark = pytest.mark.cluster
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "2"))
 """Kills in a row; `make acceptance` does five."""
 SEED = int(os.environ.get("KVORUM_SEED", "3"))

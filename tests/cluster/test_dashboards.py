@@ -13,9 +13,8 @@ from tests.cluster.clients import Sender, create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.test_observability import get, urls
 from tests.monitoring import metrics_asked_for
-from tests.test_generated_docs import tool
+from tests.unit.repository.test_generated_docs import tool
 
-pytestmark = pytest.mark.cluster
 RECORDS = 30
 SIZE_TOO_LARGE = 5_000
 GROUP = "billing"

@@ -14,7 +14,6 @@ from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import DEADLINE_SECONDS, Sender, create_topic, eventually, read_all
 from tests.cluster.conftest import ROOT, clusters_in
 
-pytestmark = pytest.mark.cluster
 EXAMPLE = ROOT / "docs" / "examples" / "delivery.py"
 COUNT = 5
 DYING = """

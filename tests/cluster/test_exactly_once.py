@@ -21,7 +21,6 @@ from tests.cluster.copier import GROUP, INPUT, OUTPUT, PARTITIONS
 from tests.cluster.nodes import restart
 from tests.cluster.transactional import ends
 
-pytestmark = pytest.mark.cluster
 COUNT = int(os.environ.get("KVORUM_EXACTLY_ONCE_RECORDS", "12000"))
 """Records to be copied; `make acceptance` has 100,000."""
 SECONDS = float(os.environ.get("KVORUM_EXACTLY_ONCE_SECONDS", "50"))

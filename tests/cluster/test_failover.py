@@ -9,7 +9,6 @@ import random
 import time
 from typing import Any
 
-import pytest
 from confluent_kafka import KafkaError
 
 from kvorum.network.channel import Channel
@@ -19,7 +18,6 @@ from tests.cluster.conftest import Start
 from tests.cluster.load import Load
 from tests.cluster.nodes import addresses, name_of
 
-pytestmark = pytest.mark.cluster
 SESSION = "broker.session.timeout.ms=60000"
 """So long that it helps nobody here."""
 GAP_SECONDS_MAX = 30.0

@@ -2,7 +2,6 @@
 
 import os
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.clients import create_topic, eventually, isr_of, leader_of
@@ -11,7 +10,6 @@ from tests.cluster.load import Load
 from tests.cluster.nodes import addresses, kill_all, name_of, restart, wait_for_equal_logs
 from tests.cluster.topics import Plan, assert_all_topics_whole
 
-pytestmark = pytest.mark.cluster
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "2"))
 """Kills in a row; `make acceptance` does five."""
 LAG_SECONDS = 0.5

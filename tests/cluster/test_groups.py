@@ -16,7 +16,6 @@ from tests.cluster.conftest import clusters_in
 from tests.cluster.members import Members, members_of
 from tests.cluster.nodes import kill_all, name_of, restart
 
-pytestmark = pytest.mark.cluster
 PARTITIONS = 6
 RECORDS = 120
 CLIENTS = ("confluent", "kafka-python", "aiokafka")

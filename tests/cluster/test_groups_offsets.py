@@ -19,7 +19,6 @@ from tests.cluster.members import members_of
 from tests.cluster.test_groups import send
 from tests.cluster.test_observability import Scrape, scrape, total, urls
 
-pytestmark = pytest.mark.cluster
 CLIENTS = tuple(CONSUMERS)
 START_MS = 1_700_000_000_000
 PER_PARTITION = 50

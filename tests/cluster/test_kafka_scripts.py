@@ -23,8 +23,6 @@ from tests.cluster.conftest import Start
 from tests.cluster.dump_log import JARS, needs_kafka
 from tests.cluster.nodes import active_controller, controller_addresses, id_of
 
-pytestmark = pytest.mark.cluster
-
 KVORUM = [sys.executable, "-m", "kvorum.cli.main"]
 SECONDS = 60
 

@@ -21,7 +21,6 @@ from tests.cluster.nodes import kill_all, name_of, restart
 from tests.cluster.test_log_directories import two_directories
 from tests.cluster.test_observability import get, urls
 
-pytestmark = pytest.mark.cluster
 CORDONED = "cordoned.log.dirs"
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 PARTITIONS = 1

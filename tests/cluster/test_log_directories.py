@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.clients import (
@@ -17,7 +16,6 @@ from tests.cluster.clients import (
 )
 from tests.cluster.conftest import ROOT, Start
 
-pytestmark = pytest.mark.cluster
 PARTITIONS = 4
 RECORDS = 400
 

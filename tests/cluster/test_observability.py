@@ -8,7 +8,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -22,7 +21,6 @@ from kvorum.runtime.disk import OsDisk
 from tests.cluster.clients import Sender, create_topic, eventually, isr_of, leader_of, read_all
 from tests.cluster.conftest import Start
 
-pytestmark = pytest.mark.cluster
 RECORDS = 300
 PARTITIONS = 3
 OFFSETS_PARTITIONS = 50

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
 from kafka import KafkaProducer
 from kafka.partitioner import murmur2
 
@@ -62,7 +61,6 @@ def test_the_reference_agrees_with_java() -> None:
         assert (murmur2(key) ^ 1 << 31) - (1 << 31) == answer
 
 
-@pytest.mark.cluster
 def test_ten_thousand_keys_land_where_java_and_kafka_python_put_them(start_cluster: Start) -> None:
     bootstrap = start_cluster("single.yaml").plan.bootstrap
     every = keys()

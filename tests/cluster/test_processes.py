@@ -6,15 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.local import wait_for_exit
 from kvorum.runtime.process import is_alive
 from tests.cluster.clients import eventually
 from tests.cluster.conftest import Start
-
-pytestmark = pytest.mark.cluster
 
 
 def test_kill_9_of_a_nodes_parent_leaves_no_orphan(start_cluster: Start) -> None:

@@ -13,7 +13,6 @@ import pytest
 from kvorum.cluster.local import LocalCluster
 from kvorum.cluster.ports import free_ports
 
-pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parent.parent.parent / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")

@@ -38,7 +38,6 @@ from tests.cluster.quorum_kit import (
     wipe,
 )
 
-pytestmark = pytest.mark.cluster
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "3"))
 """Kills in a row; `make acceptance` does twenty."""
 SEED = int(os.environ.get("KVORUM_SEED", "6"))

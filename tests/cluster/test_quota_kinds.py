@@ -15,8 +15,6 @@ from tests.cluster.conftest import Start
 from tests.cluster.nodes import addresses
 from tests.cluster.test_quotas import admin_of
 
-pytestmark = pytest.mark.cluster
-
 TOPIC = "orders"
 WINDOWS = ("quota.window.num=2", "controller.quota.window.num=2")
 """Of a second each: one of them is saved up, or two of what a controller makes."""

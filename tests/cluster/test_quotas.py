@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import Start
 from tests.cluster.dump_log import JARS, needs_kafka
 from tests.cluster.nodes import addresses
-
-pytestmark = pytest.mark.cluster
 
 TOPIC = "orders"
 VALUE = bytes(10_000)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -13,7 +12,6 @@ from tests.cluster.conftest import ROOT, Start
 from tests.cluster.nodes import name_of
 from tests.cluster.test_observability import scrape, total, urls
 
-pytestmark = pytest.mark.cluster
 SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER, FOLLOWER = 1, 2
 COUNT = 2_000

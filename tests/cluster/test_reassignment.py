@@ -13,8 +13,6 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from bench.tools import command as kafka_command
 from bench.tools import missing
 from kvorum.cluster.local import LocalCluster
@@ -91,7 +89,6 @@ def move(cluster: LocalCluster, tool: Tool, target: list[int], folder: Path) -> 
         eventually(lambda: not folder_of_old.exists(), f"{folder_of_old} gone")  # noqa: B023
 
 
-@pytest.mark.cluster
 def test_a_partition_moves_while_it_is_written_to_and_nothing_is_lost(start_cluster: Start, tmp_path: Path) -> None:
     cluster = start_cluster("three-nodes.yaml")
     bootstrap = cluster.plan.bootstrap

@@ -24,8 +24,6 @@ from tests.cluster.conftest import Start
 from tests.cluster.load import Load
 from tests.cluster.nodes import addresses, name_of, restart, wait_for_equal_logs
 
-pytestmark = pytest.mark.cluster
-
 
 def test_a_wiped_broker_gets_metadata_from_the_controllers_and_records_from_its_peers(start_cluster: Start) -> None:
     cluster = start_cluster()

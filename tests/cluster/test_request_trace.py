@@ -11,7 +11,6 @@ from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import Start
 
-pytestmark = pytest.mark.cluster
 KEY = "kvorum.request.trace"
 
 

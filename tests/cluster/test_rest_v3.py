@@ -19,8 +19,6 @@ from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.test_admin_api import http as ask
 
-pytestmark = pytest.mark.cluster
-
 
 class Rest:
     """Confluent's paths of one cluster, by way of their own links."""

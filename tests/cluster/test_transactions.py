@@ -34,7 +34,6 @@ from tests.cluster.transactional import (
     values,
 )
 
-pytestmark = pytest.mark.cluster
 PARTITIONS = 2
 
 

@@ -16,7 +16,6 @@ from tests.cluster.nodes import addresses, kill_all, name_of, restart
 from tests.cluster.raw_transactions import RawProducer
 from tests.cluster.transactional import Asker, ByAiokafka, ByConfluent, ends, on_cluster, values
 
-pytestmark = pytest.mark.cluster
 BROKERS = (1, 2, 3)
 
 

@@ -41,7 +41,6 @@ from tests.cluster.topics import produce_code, topics_at
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.cluster
 SETTINGS = ("replica.lag.time.max.ms=2000", "unclean.leader.election.interval.ms=1000")
 BOTH = 100
 """Records that both replicas have."""

@@ -33,8 +33,6 @@ from tests.cluster.quorum_kit import (
     wipe,
 )
 
-pytestmark = pytest.mark.cluster
-
 FOURTH = """
   - {name: controller-4, id: 104, roles: controller, listeners: "CONTROLLER://127.0.0.1:0"}
 """

@@ -26,8 +26,6 @@ from tests.cluster.conftest import logs_of
 from tests.cluster.nodes import active_controller, id_of, kill_all, quorum_of, restart
 from tests.cluster.quorum_kit import MetadataWriter, assert_written_everywhere, directory_of, wait_for_voters
 
-pytestmark = pytest.mark.cluster
-
 NEAR = 100
 """Records by which an observer may be behind when it is added."""
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")

@@ -9,7 +9,7 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic as Topic
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.cluster.clients import eventually
 from tests.cluster.nodes import addresses
-from tests.wire.raw import Raw, batch, record
+from tests.cluster.wire.raw import Raw, batch, record
 
 METADATA_VERSION = 12
 PRODUCE_VERSION = 12

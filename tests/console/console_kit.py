@@ -16,13 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from kvorum.cluster.local import LocalCluster
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-WITH_BROWSER = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="missing tool: chromium (apt-get install chromium)"),
-]
-"""What files with a cluster are marked with: `pytestmark = WITH_BROWSER`."""
-ON_STAGE = WITH_BROWSER[1:]
-"""What files without one are marked with: a browser in front of a stage."""
+WITH_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="missing tool: chromium (apt-get install chromium)")
+"""The mark of every file here: `pytestmark = WITH_BROWSER`."""
 WAIT_MS = 30_000
 expect.set_options(timeout=WAIT_MS)  # Playwright's own 5 s say how busy the machine is
 WIDE, NARROW = 1280, 400

@@ -5,14 +5,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import NARROW, ON_STAGE, WIDE
+from tests.console.console_kit import NARROW, WIDE, WITH_BROWSER
 from tests.console.stage import Answer, Stage, message, page_of, partition, quorum, topic
 from tests.console.test_chaos_timeline import furnish_run
 from tests.console.test_jobs_page import TRACE, connector, employ, state
 from tests.console.test_pages_on_stage import DESCRIPTION, described, entry, group, member
 from tests.console.test_topic_parts import FIRST, ORDERS, analysis, furnish_parts, replica, told
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 LOOKS = pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (NARROW, True)], ids=str)
 """Colours do not follow from the width: each of both is looked at once."""
 PAGES = (

@@ -6,10 +6,10 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import NARROW, ON_STAGE, WIDE
+from tests.console.console_kit import NARROW, WIDE, WITH_BROWSER
 from tests.console.stage import Stage
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 RUN = "/v1/chaos/scenarios/7"
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from tests.admin.fake_connect import SERVER, WORKER
 from tests.console.conftest import Scene
-from tests.console.console_kit import ON_STAGE
+from tests.console.console_kit import WITH_BROWSER
 from tests.console.stage import Asked, Stage
+from tests.unit.admin.fake_connect import SERVER, WORKER
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 TRACE = "org.apache.kafka.connect.errors.DataException: <b>no</b> schema\n\tat a.b.C(D.java:1)"
 CONFIG = {"name": "numbers", "connector.class": "GeneratorSource", "topic": "numbers", "rate": "20", "note": ""}
 CONNECTORS = "/v1/jobs/connectors"

@@ -6,10 +6,10 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import ON_STAGE
+from tests.console.console_kit import WITH_BROWSER
 from tests.console.stage import Answer, message, page_of, refusal
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 NEWEST = "/v1/topics/orders/messages/newest"
 MESSAGES = "/v1/topics/orders/messages"
 STREAM = "/v1/topics/orders/messages/stream"

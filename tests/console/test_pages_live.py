@@ -7,10 +7,10 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import ON_STAGE
+from tests.console.console_kit import WITH_BROWSER
 from tests.console.stage import BROKERS, HEALTH, Asked, Stage, partition, quorum, topic
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 EVENTS, QUORUM = "/v1/events", "/v1/quorum/stream"
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import ON_STAGE
+from tests.console.console_kit import WITH_BROWSER
 from tests.console.stage import Answer, Asked, partition, quorum, refusal, topic
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 
 
 def group(name: str, **options: Any) -> dict[str, Any]:

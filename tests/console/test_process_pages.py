@@ -7,11 +7,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import ON_STAGE
+from tests.console.console_kit import WITH_BROWSER
 from tests.console.stage import Answer, Asked, Stage, broker, refusal
 from tests.console.test_accessibility import LOOKS, look
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 SILENT = {"version": None, "started_ms": None, "uptime_ms": None}
 UNSET = "broker 1 serves no pages of its own: metrics.listener is not set"
 BUNDLE = "/v1/debug-bundle"

@@ -6,10 +6,10 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import NARROW, ON_STAGE
+from tests.console.console_kit import NARROW, WITH_BROWSER
 from tests.console.stage import Asked, Stage, refusal, topic
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 
 
 def test_the_skip_link_leads_to_the_page_and_leaves_it_there(scene: Scene) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import ON_STAGE
+from tests.console.console_kit import WITH_BROWSER
 from tests.console.stage import HEALTH, Asked, Stage, partition, refusal, topic
 from tests.console.test_pages_on_stage import group
 
-pytestmark = ON_STAGE
+pytestmark = WITH_BROWSER
 ORDERS = "/v1/topics/orders"
 FIRST = f"{ORDERS}/partitions/0"
 NOW_MS = 1_700_000_000_000

@@ -1,0 +1,101 @@
+"""Quotas and racks in scenarios: the steps that set them, what a window may see, the shipped scenarios with them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
+from kvorum.chaos.scenario.models import Scenario, Step, Topic
+from kvorum.chaos.scenario.outcome import unmet
+from kvorum.chaos.scenario.schedule import Window
+from kvorum.chaos.workload import quotas
+from kvorum.chaos.workload.members import member_settings
+from kvorum.chaos.workload.plan import AssignClients, SubscribeClients
+from kvorum.chaos.workload.quotas import NotAltered, alter_quota
+from kvorum.chaos.workload.recorder import Acked
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from tests.cluster.chaos.test_runs import assert_broken_and_used, assert_compared, run
+from tests.unit.chaos.scenario.test_outcome import verdict
+
+ACKED = [Acked("a-0", 1.0, t, "all") for t in (4.0, 5.0, 6.0)]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "told"), [(4.5, 7, None), (3, 5.5, None), (3, 7, "3 sends were acknowledged")]
+)
+def test_a_window_may_see_so_many_acknowledgements_whenever_they_were_begun(
+    begin: float, end: float, told: str | None
+) -> None:
+    step = Step.model_validate_json('{"do": "window", "for": 1, "acked_max": 2}')
+    scenario = Scenario(name="x", title="y", topics={"a": Topic(), "b": Topic()}, workload=())
+    found = unmet(scenario, verdict(), ACKED, [Window(begin, end, step)], True)
+    assert (not found) if told is None else (len(found) == 1 and told in found[0]), found
+
+
+@pytest.mark.parametrize(("given", "missing"), [('"quota": {"ip": ""}', "configs"), ('"configs": {"k": "1"}', "quota")])
+def test_a_step_that_sets_a_quota_says_whose_and_which(given: str, missing: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=f"do: alter-quota needs {missing}"):
+        Step.model_validate_json(f'{{"do": "alter-quota", {given}}}')
+
+
+class Cluster:
+    """Answers as a test says, and notes what it is asked."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[dict[str, str | None], dict[str, float], list[str]]] = []
+
+    async def alter(
+        self, client: Any, entity: Mapping[str, str | None], values: Mapping[str, float], removed: Sequence[str]
+    ) -> None:
+        self.asked.append((dict(entity), dict(values), list(removed)))
+        answer = self.answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "RETRY_SECONDS", 0.0)
+    cluster = Cluster(KafkaError(ErrorCode.NOT_CONTROLLER), None)
+    monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
+    alter_quota("127.0.0.1:1", {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
+    asked = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
+    assert cluster.asked == [asked] * 2
+
+
+def test_a_quota_that_nobody_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "RETRY_SECONDS", 0.0)
+    cluster = Cluster(*[KafkaError(ErrorCode.INVALID_REQUEST, "not so") for _ in range(quotas.ATTEMPTS)])
+    monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
+    with pytest.raises(NotAltered, match="not so"):
+        alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "1"})
+    with pytest.raises(NotAltered, match="a quota is a number"):
+        alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "fast"})
+
+
+def test_readers_stand_in_a_rack_where_their_library_knows_any() -> None:
+    subscribed = SubscribeClients(kind="subscribe", group_id="g", rack="b")
+    assert member_settings(subscribed, "host:1", "read_committed")["client.rack"] == "b"
+    assert AssignClients(kind="assign", rack="b").rack == "b"
+    with pytest.raises(pydantic.ValidationError, match="aiokafka knows no racks"):
+        AssignClients(kind="assign", client="aiokafka", rack="b")
+
+
+def test_clients_are_held_to_their_quotas_by_whoever_leads(tmp_path: Path) -> None:
+    outcome = run("quotas", tmp_path)
+    assert outcome.verdict is not None and outcome.verdict.figures.faults_by_kind == {"kill": 2}
+    assert_compared(outcome, replicas=9)
+
+
+@pytest.mark.long
+def test_consumers_read_from_followers_that_lag_are_cut_off_and_die(tmp_path: Path) -> None:
+    try:
+        find_or_build()
+    except NoToxiproxy as error:
+        pytest.skip(str(error))
+    outcome = run("racks", tmp_path)
+    assert_broken_and_used(outcome, {"kill": 2, "latency": 1, "black_hole": 1}, 500)
+    assert_compared(outcome, replicas=9)

@@ -1,0 +1,165 @@
+"""Maintenance and decommission in simulated clusters: drawn, carried out, held against who may lead and have what."""
+
+from random import Random
+
+import msgspec
+import pytest
+
+from kvorum.chaos.sim.draw import drawn
+from kvorum.chaos.sim.duties import KIND, NOTHING, check_duties, undone
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from kvorum.chaos.sim.run import Outcome, run_plan
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.duty import STATE_KEY, Duty
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.records import Config, Partition, RegisterBroker, Topic
+
+ORDERS = Uuid(b"o" * 16)
+
+
+def stage() -> Options:
+    """Four quiet brokers, a topic of four partitions on two of them each, written to all the time."""
+    options = draw_options(Random(4))
+    load = msgspec.structs.replace(
+        options.load, producers=[(-1, True)], consumers=1, every_s=0.05, admin_every_s=1000.0, burst_s=0.0
+    )
+    base: dict[str, object] = {
+        **{"controllers": 3, "brokers": 4, "combined": False, "partitions": 4, "replication_factor": 2, "min_isr": 1},
+        **{"delay_max_s": 0.001, "load": load, "fault_kinds": [KIND], "unclean": False, "log_dirs": 1},
+    }
+    return msgspec.structs.replace(options, **base)
+
+
+def run(*faults: Fault) -> Outcome:
+    return run_plan(Plan(seed=4, seconds=8.0, options=stage(), faults=list(faults)))
+
+
+def asked(at: float, broker_id: int, state: str) -> Fault:
+    return Fault(at=at, kind=KIND, target=str(broker_id), detail=state)
+
+
+def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+    plans = [(drawn(seed, throttles=False), drawn(seed, duties=False, throttles=False)) for seed in range(100)]
+    having = [plan for plan, plain in plans if plan != plain]
+    assert 10 < len(having) < 60
+    for plan, plain in plans:
+        assert [fault for fault in plan.faults if fault.kind != KIND] == plain.faults
+    assert all(from_json(to_json(plan)) == plan for plan in having)
+    wanted = {fault.detail for plan in having for fault in plan.faults if fault.kind == KIND}
+    assert wanted == {*Duty, NOTHING}
+
+
+def test_what_is_asked_is_done_though_the_controller_dies() -> None:
+    """Convergence demands it: see kvorum.chaos.sim.convergence."""
+    outcome = run(
+        asked(1.0, 1, Duty.MAINTENANCE),
+        asked(1.5, 2, Duty.DECOMMISSIONED),
+        Fault(at=1.55, kind="kill", target="active", role="controller", length=1.0),
+        asked(4.0, 1, Duty.ACTIVE),
+        Fault(at=4.05, kind="kill", target="active", role="controller", length=1.0),
+        asked(6.0, 3, Duty.MAINTENANCE),
+    )
+    assert outcome.kind is None, outcome.message
+    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    assert len(answers) == 4 and all(text.endswith("NONE") for text in answers), answers
+
+
+# The rules, each broken once by hand and kept once just beside it.
+
+
+def image(*states: tuple[int, str], fenced: int = 0, partition: PartitionRegistration | None = None) -> MetadataImage:
+    """Return an image of four brokers of which this is asked, and of one partition if it is given."""
+    delta = MetadataDelta(MetadataImage())
+    for number in (1, 2, 3, 4):
+        delta.replay(
+            RegisterBroker(
+                broker_id=number,
+                broker_epoch=1,
+                incarnation_id=Uuid(bytes(16)),
+                endpoints=(),
+                fenced=number == fenced,
+            )
+        )
+    for number, state in states:
+        delta.replay(Config(resource_type=4, resource_name=str(number), name=STATE_KEY, value=state))
+    if partition is not None:
+        delta.replay(Topic(name="orders", topic_id=ORDERS))
+        delta.replay(
+            Partition(
+                topic_id=ORDERS,
+                partition_id=0,
+                replicas=partition.replicas,
+                isr=partition.isr,
+                leader=partition.leader,
+            )
+        )
+    return delta.apply(0, 1)
+
+
+def led_by(leader: int, isr: tuple[int, ...] = (1, 2), replicas: tuple[int, ...] = (1, 2, 3)) -> PartitionRegistration:
+    return PartitionRegistration(
+        replicas=replicas,
+        isr=isr,
+        leader=leader,
+        leader_epoch=0,
+        partition_epoch=0,
+        leader_recovery_state=0,
+        directories=(Uuid(bytes(16)),) * len(replicas),
+    )
+
+
+RESTING = ((1, Duty.MAINTENANCE),)
+
+
+@pytest.mark.parametrize(
+    ("states", "fenced", "before", "after"),
+    [
+        (RESTING, 0, led_by(1), led_by(1, (1, 2, 3))),  # it led before
+        (RESTING, 0, led_by(2), led_by(1, (1,))),  # nobody else is in sync
+        (RESTING, 2, led_by(2), led_by(1)),  # who is in sync is fenced
+        ((*RESTING, (2, Duty.MAINTENANCE)), 0, led_by(2), led_by(1)),  # and rests, too
+        ((), 0, led_by(2), led_by(1)),
+    ],
+)
+def test_a_leader_in_maintenance_is_one_where_nobody_else_could(
+    states: tuple[tuple[int, str], ...], fenced: int, before: PartitionRegistration, after: PartitionRegistration
+) -> None:
+    found = image(*states, fenced=fenced)
+    check_duties("orders-0", (found, found), before, after)
+
+
+@pytest.mark.parametrize("before", [led_by(2), led_by(-1), None], ids=["after another", "after none", "new"])
+def test_a_broker_in_maintenance_that_is_elected_is_found(before: PartitionRegistration | None) -> None:
+    found = image(*RESTING)
+    with pytest.raises(Violation, match="NoLeaderInMaintenance"):
+        check_duties("orders-0", (found, found), before, led_by(1))
+
+
+@pytest.mark.parametrize("before", [led_by(2), None], ids=["reassigned", "new"])
+def test_a_replica_that_comes_to_who_leaves_is_found(before: PartitionRegistration | None) -> None:
+    leaving = image((4, Duty.DECOMMISSIONED))
+    after = led_by(2, replicas=(1, 2, 3, 4))
+    check_duties("orders-0", (image(), leaving), before, after)
+    check_duties("orders-0", (leaving, leaving), after, after)
+    with pytest.raises(Violation, match="NoReplicaForWhoLeaves"):
+        check_duties("orders-0", (leaving, leaving), before, after)
+
+
+@pytest.mark.parametrize(
+    ("states", "partition", "count"),
+    [
+        (((1, Duty.ACTIVE),), None, 1),
+        (RESTING, led_by(1), 1),
+        (RESTING, led_by(1, (1,)), 0),
+        (RESTING, led_by(2), 0),
+        (((1, Duty.DECOMMISSIONED),), led_by(2), 1),
+        (((4, Duty.DECOMMISSIONED),), led_by(2), 0),
+        (((1, Duty.DECOMMISSIONED), (4, Duty.DECOMMISSIONED)), led_by(2), 0),  # too few are left
+    ],
+)
+def test_what_is_left_to_be_done_is_said(
+    states: tuple[tuple[int, str], ...], partition: PartitionRegistration | None, count: int
+) -> None:
+    assert len(list(undone(image(*states, partition=partition)))) == count

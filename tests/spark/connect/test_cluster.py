@@ -1,0 +1,273 @@
+"""Managers as processes over a real cluster, their workers real Spark: kill -9 of either, and of who leads."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from confluent_kafka import Consumer
+
+from kvorum.admin.app import AdminApp
+from kvorum.admin.client import ClusterClient
+from kvorum.admin.connect_client import ConnectClient
+from kvorum.pipelines.connect.lease import LEASE
+from kvorum.pipelines.connect.processes import kill_tree, started
+from kvorum.runtime.metrics import Metrics
+from tests.cluster.clients import eventually
+from tests.unit.admin.fake_connect import in_thread
+
+pytestmark = pytest.mark.long
+
+START_SECONDS = 120.0
+WORKER_SECONDS = 240.0
+CONFIG = {
+    "connector.class": "GeneratorSource",
+    "tasks.max": "1",
+    "rate": "20",
+    "kvorum.trigger": "500ms",
+    "kvorum.connector": "kvorum",
+}
+
+
+@dataclass(slots=True)
+class Managed:
+    """A manager's process."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+    state: Path
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=90) as answer:
+                text = answer.read()
+                return answer.status, json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read()
+                return error.code, json.loads(text) if text else None
+
+    def states(self, name: str) -> list[str]:
+        code, found = self.call("GET", f"/connectors/{name}/status")
+        return [found["connector"]["state"], *(task["state"] for task in found["tasks"])] if code == 200 else []
+
+    def worker(self, name: str) -> int:
+        return int(json.loads((self.state / name / "status.json").read_text())["pid"])
+
+    def log(self) -> str:
+        return (self.state / "manager.log").read_text()[-4000:]
+
+    def end(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+        self.process.wait(150)
+
+
+Manage = Callable[..., Managed]
+
+
+@pytest.fixture
+def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
+    """Return a function that starts a manager; whatever it left behind is killed by pid."""
+    found: list[Managed] = []
+
+    def start(folder: str, group: str, *options: str) -> Managed:
+        state = tmp_path / folder
+        state.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "kvorum.pipelines.connect.manager", "--bootstrap", bootstrap]
+        command += ["--listen", "127.0.0.1:0", "--state", str(state), "--group", group, "--prefix", group]
+        command += ["--memory", "512m", "--conf", "spark.ui.enabled=false", "--master", "local[2]", *options]
+        with open(state / "manager.log", "ab") as log:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+        line = process.stdout.readline() if ready else ""
+        assert line.startswith("listening on "), (state / "manager.log").read_text()
+        found.append(Managed(process=process, url=line.split()[-1], state=state))
+        eventually(lambda: found[-1].call("GET", "/connectors")[0] == 200, found[-1].log, START_SECONDS)
+        return found[-1]
+
+    yield start
+    for each in found:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.wait(30)
+        assert each.process.stdout is not None
+        each.process.stdout.close()
+        (each.state / LEASE).unlink(missing_ok=True)  # the guard ends what there is, and itself
+        for launched in each.state.glob("*/manager.json"):
+            data = json.loads(launched.read_text())
+            if data["started"] and started(data["pid"]) == data["started"]:
+                kill_tree(data["pid"])
+
+
+def count(bootstrap: str, topic: str) -> int:
+    """Return how many records a topic's end offsets promise."""
+    from confluent_kafka import TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "count"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in partitions]
+        return sum(ends)
+    finally:
+        consumer.close()
+
+
+def wait_for(manager: Managed, name: str, *states: str, seconds: float = WORKER_SECONDS) -> None:
+    def told() -> str:
+        log = manager.state / name / "worker.log"
+        return f"{manager.states(name)}\n{manager.log()}\n{log.read_text()[-3000:] if log.exists() else ''}"
+
+    eventually(lambda: manager.states(name) == list(states), told, seconds)
+
+
+def grows(bootstrap: str, topic: str) -> None:
+    before = count(bootstrap, topic)
+    eventually(lambda: count(bootstrap, topic) > before, f"more than {before} records in {topic}", WORKER_SECONDS)
+
+
+def test_a_pipeline_outlives_its_manager_and_is_started_again_when_it_dies(
+    manage: Manage, make_topic: Callable[..., str], bootstrap: str
+) -> None:
+    topic = make_topic()
+    manager = manage("one", "outlive")
+    code, made = manager.call("POST", "/connectors", {"name": "numbers", "config": {**CONFIG, "topic": topic}})
+    assert (code, made["type"]) == (201, "source")
+    wait_for(manager, "numbers", "RUNNING", "RUNNING")
+    grows(bootstrap, topic)
+    worker = manager.worker("numbers")
+    manager.end(signal.SIGKILL)
+    assert started(worker)
+    grows(bootstrap, topic)
+
+    manager = manage("one", "outlive")
+    wait_for(manager, "numbers", "RUNNING", "RUNNING")
+    assert manager.worker("numbers") == worker, "adopted, not started again"
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: not started(worker), "the worker's end")
+    eventually(lambda: _other(manager, worker), manager.log, WORKER_SECONDS)
+    wait_for(manager, "numbers", "RUNNING", "RUNNING")
+    grows(bootstrap, topic)
+
+    again = manager.worker("numbers")
+    with in_thread(lambda: admin_before(manager)) as url:
+        jobs = replace(manager, url=f"{url}/v1/jobs")
+        found = jobs.call("GET", "/connectors?expand=status&expand=info")[1]["numbers"]
+        assert found["status"]["tasks"][0]["state"] == "RUNNING" and found["info"]["type"] == "source"
+        assert jobs.call("PUT", "/connectors/numbers/pause")[0] == 202
+        wait_for(jobs, "numbers", "PAUSED", "PAUSED")
+        assert jobs.call("PUT", "/connectors/numbers/resume")[0] == 202
+        wait_for(jobs, "numbers", "RUNNING", "RUNNING")
+        assert manager.worker("numbers") == again
+        assert jobs.call("GET", "/connectors/numbers/offsets")[1]["offsets"]
+    manager.end(signal.SIGTERM)
+    assert manager.process.returncode == 0 and not started(again)
+
+
+def admin_before(manager: Managed) -> web.Application:
+    """Return an admin API that knows of this manager; of the cluster it is asked nothing."""
+    connect = ConnectClient([manager.url.rstrip("/")])
+    return AdminApp(ClusterClient([("127.0.0.1", 1)]), Metrics(), connect=connect).build()
+
+
+def handed_on(manager: Managed, jobs: Managed) -> None:
+    """Ask the admin API for everything that can be looked at, as Connect has it; and for what is refused."""
+    looks = [f"/connectors/asleep{part}" for part in ("", "/config", "/status", "/tasks", "/offsets", "/topics")]
+    looks += ["/connectors", "/connectors?expand=info&expand=status", "/connector-plugins?connectorsOnly=false"]
+    looks += ["/connector-plugins/GeneratorSource/config", "/admin/loggers", "/admin/loggers/root"]
+    for path in looks:
+        assert jobs.call("GET", path) == manager.call("GET", path), path
+    assert jobs.call("GET", "")[1]["version"] == "4.3.0"
+
+    status, checked = jobs.call("PUT", "/connector-plugins/GeneratorSource/config/validate", {**CONFIG, "rate": "x"})
+    wrong = {each["value"]["name"] for each in checked["configs"] if each["value"]["errors"]}
+    assert status == 200 and wrong == {"name", "rate"}, wrong
+    for method, path, body, code, error in (
+        ("GET", "/connectors/nobody/status", None, 404, "CONNECT_NOT_FOUND"),
+        ("POST", "/connectors", {"name": "bad", "config": {**CONFIG, "rate": "x"}}, 400, "CONNECT_REFUSED"),
+        (
+            "PATCH",
+            "/connectors/asleep/offsets",
+            {"offsets": [{"partition": {}, "offset": {}}]},
+            400,
+            "CONNECT_REFUSED",
+        ),
+        ("PUT", "/admin/loggers/root?scope=cluster", {"level": "INFO"}, 501, "CONNECT_FAILED"),
+    ):
+        status, problem = jobs.call(method, path, body)
+        assert (status, problem["error"]) == (code, error), problem
+        assert problem["message"] == manager.call(method, path, body)[1]["message"]
+
+    another = {"name": "another", "config": {**CONFIG, "topic": "t", "rate": 5}, "initial_state": "STOPPED"}
+    assert jobs.call("POST", "/connectors", another)[0] == 201
+    path = "/connectors/another"
+    assert jobs.call("PATCH", f"{path}/config", {"rate": None})[0] == 200
+    assert "rate" not in manager.call("GET", f"{path}/config")[1]
+    assert jobs.call("PUT", f"{path}/config", {**CONFIG, "topic": "u"})[1]["config"]["topic"] == "u"
+    assert jobs.call("DELETE", f"{path}/offsets")[0] == 200
+    assert jobs.call("PUT", "/admin/loggers/nobody", {"level": "INFO"}) == (200, ["nobody"])
+    assert jobs.call("PUT", f"{path}/topics/reset") == (202, None)
+    assert jobs.call("DELETE", path) == (204, None)
+    assert manager.call("GET", "/connectors")[1] == ["asleep"]
+
+
+def _other(manager: Managed, worker: int) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return manager.worker("numbers") != worker
+    return False
+
+
+def test_another_manager_leads_when_the_leader_is_killed_and_knows_what_he_knew(manage: Manage) -> None:
+    """Nothing runs here: who leads waits out the lease of the one before (3 s), then asks are answered by him."""
+    first = manage("first", "two", "--lease", "3")
+    second = manage("second", "two", "--lease", "3")
+    body = {"name": "asleep", "config": {**CONFIG, "topic": "t"}, "initial_state": "STOPPED"}
+    assert second.call("POST", "/connectors", body)[0] == 201  # passed on
+    assert first.call("GET", "/connectors")[1] == ["asleep"]
+    wait_for(first, "asleep", "STOPPED")
+    assert first.call("GET", "/connectors/asleep/status")[1]["connector"]["worker_id"] in first.url
+    with in_thread(lambda: admin_before(second)) as url:
+        handed_on(second, replace(second, url=f"{url}/v1/jobs"))
+    first.end(signal.SIGKILL)
+    eventually(lambda: second.call("GET", "/connectors") == (200, ["asleep"]), second.log, START_SECONDS)
+    wait_for(second, "asleep", "STOPPED")
+
+    third = manage("first", "two", "--lease", "3")
+    assert third.call("GET", "/connectors?forward=false")[0] == 409, "who leads stays"
+    second.end(signal.SIGTERM)
+    eventually(lambda: third.call("GET", "/connectors?forward=false") == (200, ["asleep"]), third.log, START_SECONDS)
+
+
+def test_workers_end_when_their_manager_stays_away(tmp_path: Path) -> None:
+    """The guard is asked to look after a folder in which a process pretends to be a worker."""
+    from kvorum.pipelines.connect import lease
+
+    folder = tmp_path / "w"
+    folder.mkdir()
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        (folder / "spec.json").write_text("{}")
+        launched = {"pid": worker.pid, "started": started(worker.pid), "revision": "r"}
+        (folder / "manager.json").write_text(json.dumps(launched))
+        lease.touch(tmp_path)
+        begun = time.monotonic()
+        guard = lease.start_guard(tmp_path, 3.0)
+        assert worker.wait(60) == -signal.SIGKILL
+        assert time.monotonic() - begun > 2 and guard.wait(30) == 0
+    finally:
+        worker.kill()
+        worker.wait()

@@ -1,0 +1,290 @@
+"""A pipeline from its file to a topic's records: transforms, bad records, commands, failures; three real nodes."""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kvorum.pipelines.run import compile as compiling
+from kvorum.pipelines.run import control, failures
+from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.state import Folder, State, Status
+from kvorum.pipelines.run.worker import worker_in
+from kvorum.pipelines.session.build import Session
+from kvorum.pipelines.session.connector import choose
+from kvorum.pipelines.spec import Pipeline, from_data, load
+from tests.spark.conftest import TopicFactory
+from tests.unit.pipelines.run.topics import consume, produce, values
+
+pytestmark = pytest.mark.long
+
+SECONDS = 300.0
+SHIPPED = Path(__file__).parent.parent.parent.parent / "configs" / "pipelines"
+SCHEMA = "id BIGINT, name STRING"
+GOOD = [(f"k{n}", json.dumps({"id": n, "name": f"n{n}"})) for n in range(5)]
+BAD = ("bad", "{not json")
+
+
+def topic_to_topic(bootstrap: str, source: str, target: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": f"p-{source}",
+        "source": {
+            "type": "topics",
+            "bootstrap": bootstrap,
+            "topics": [source],
+            "key": "string",
+            "value": {"format": "json", "schema": SCHEMA},
+        },
+        "transforms": [{"type": "InsertField$Value", "static.field": "by", "static.value": "kvorum"}],
+        "sink": {"type": "topics", "bootstrap": bootstrap, "topic": target, "value": "json"},
+        "trigger": "available-now",
+        **more,
+    }
+
+
+@contextmanager
+def running(spark: SparkSession, data: Mapping[str, Any] | Pipeline, root: Path, **launch: Any) -> Iterator[Folder]:
+    """Run a pipeline in a thread, with the session that is there; it is stopped at the end if it still runs."""
+    pipeline = data if isinstance(data, Pipeline) else from_data(data)
+    folder = Folder(root, pipeline.name)
+    session = Session(spark=spark, choice=choose("kvorum", None, {}))
+    with worker_in(folder, pipeline, Launch(**launch), session) as worker:
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            yield folder
+        finally:
+            worker.told = True
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+
+
+def until(folder: Folder, fits: Callable[[Status], bool]) -> Status:
+    deadline = time.monotonic() + SECONDS
+    while True:
+        status = folder.status()
+        assert status is not None
+        if fits(status) or time.monotonic() > deadline:
+            assert fits(status), status
+            return status
+        time.sleep(0.05)
+
+
+def run(spark: SparkSession, data: Mapping[str, Any], root: Path, **launch: Any) -> Status:
+    """Run a pipeline to its end."""
+    with running(spark, data, root, **launch) as folder:
+        return until(folder, lambda status: status.state in (State.FINISHED, State.FAILED))
+
+
+def test_bad_records_go_to_the_dead_letter_topic_with_the_failure_in_headers(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    source, target, dead = make_topic(), make_topic(), make_topic()
+    produce(bootstrap, source, *GOOD[:2], BAD, *GOOD[2:])
+    errors = {"tolerance": "dead-letter", "topic": dead}
+    data = topic_to_topic(bootstrap, source, target, errors=errors)
+    status = run(spark, data, tmp_path)
+    assert status.state is State.FINISHED, status.trace
+    assert (status.progress["records_in"], status.progress["lag"]) == (6, 0)
+    assert values(consume(bootstrap, target, 5)) == [
+        json.dumps({"id": n, "name": f"n{n}", "by": "kvorum"}, separators=(",", ":")) for n in range(5)
+    ]
+    (letter,) = consume(bootstrap, dead, 1)
+    assert (letter.key(), letter.value()) == (b"bad", b"{not json")
+    headers = {key.removeprefix("__connect.errors."): value.decode() for key, value in letter.headers() or ()}
+    message = headers.pop("exception.message")
+    assert message and headers.pop("exception.stacktrace").endswith(message)
+    assert headers == {
+        "topic": source,
+        "partition": "0",
+        "offset": "2",
+        "connector.name": data["name"],
+        "task.id": "0",
+        "stage": "VALUE_CONVERTER",
+        "exception.class.name": "org.apache.kafka.connect.errors.DataException",
+    }
+
+
+def test_dead_letters_of_a_pipeline_into_files_are_written_beside_it(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    source, dead = make_topic(), make_topic()
+    produce(bootstrap, source, *GOOD, BAD)
+    sink = {"type": "files", "path": str(tmp_path / "out"), "format": "parquet"}
+    errors = {"tolerance": "dead-letter", "topic": dead, "headers": False}
+    data = topic_to_topic(bootstrap, source, "", sink=sink, errors=errors)
+    assert run(spark, data, tmp_path).state is State.FINISHED
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row.id, row.name, row.by) for row in found) == [(n, f"n{n}", "kvorum") for n in range(5)]
+    (letter,) = consume(bootstrap, dead, 1)
+    assert letter.value() == b"{not json" and not letter.headers()
+
+
+@pytest.mark.parametrize("tolerance", ["skip", "fail"])
+def test_a_bad_record_is_left_out_or_fails_the_pipeline_at_once(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path, tolerance: str
+) -> None:
+    source, target = make_topic(), make_topic()
+    produce(bootstrap, source, BAD, *GOOD)
+    status = run(spark, topic_to_topic(bootstrap, source, target, errors={"tolerance": tolerance}), tmp_path)
+    if tolerance == "skip":
+        assert status.state is State.FINISHED and len(consume(bootstrap, target, 5)) == 5
+    else:
+        assert status.state is State.FAILED and status.restarts == 0
+        assert "VALUE_CONVERTER: org.apache.kafka.connect.errors.DataException" in str(status.trace)
+        assert f"(record {source}-0 at offset 0)" in str(status.trace)
+        assert consume(bootstrap, target, 0) == []
+
+
+def test_a_pipeline_is_paused_goes_on_and_is_stopped(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    source, target = make_topic(), make_topic()
+    data = topic_to_topic(bootstrap, source, target, trigger="100ms")
+    produce(bootstrap, source, *GOOD)
+    with running(spark, data, tmp_path) as folder:
+        status = until(folder, lambda status: status.progress.get("records_in") == 5)
+        assert status.state is State.RUNNING and status.connector
+        assert len(consume(bootstrap, target, 5)) == 5
+        assert control.ask(tmp_path, folder.name, "pause")["state"] == "PAUSED"
+        produce(bootstrap, source, *GOOD)
+        assert len(consume(bootstrap, target, 5)) == 5, "nothing comes while it is paused"
+        assert control.ask(tmp_path, folder.name, "resume")["wanted"] == "RUNNING"
+        assert len(consume(bootstrap, target, 10)) == 10
+        until(folder, lambda status: status.progress["records_in"] == 10 and status.progress["lag"] == 0)
+        found = control.ask(tmp_path, folder.name, "offsets")
+        assert "10" in json.dumps(found["sources"])
+        assert control.ask(tmp_path, folder.name, "stop")["state"] == "STOPPED"
+    final = folder.status()
+    assert final is not None and final.state is State.STOPPED
+    assert run(spark, {**data, "trigger": "available-now"}, tmp_path).progress["records_in"] == 0
+    assert len(consume(bootstrap, target, 10)) == 10
+
+
+def test_a_pipeline_started_paused_waits(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = {
+        "name": "waiting",
+        "source": {"type": "generator", "rate": 3, "per_batch": True, "count": 3},
+        "sink": {"type": "console"},
+        "trigger": "available-now",
+    }
+    with running(spark, data, tmp_path, paused=True) as folder:
+        until(folder, lambda status: status.state is State.PAUSED)
+        assert '"id":' not in capfd.readouterr().out
+        control.ask(tmp_path, "waiting", "resume")
+        until(folder, lambda status: status.state is State.FINISHED)
+    assert capfd.readouterr().out.count('"id":') == 3
+
+
+def test_the_first_pipeline_of_the_docs_prints_its_ten_records(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(spark, load(SHIPPED / "first.yaml"), tmp_path) as folder:
+        # Batches go on, with nothing new in them: whoever looks late sees what they were asked for counted as well.
+        until(folder, lambda status: status.progress.get("records_in", 0) >= 10)
+        assert control.ask(tmp_path, "first", "stop")["state"] == "STOPPED"
+    assert capfd.readouterr().out.count('"greeting":"hello"') == 10
+
+
+def test_the_shipped_metrics_come_into_their_topic(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    file = tmp_path / "metrics.yaml"
+    file.write_text((SHIPPED / "metrics.yaml").read_text().replace("topic: metrics", f"topic: {topic}"))
+    with running(spark, load(file, environment={"BOOTSTRAP": bootstrap}), tmp_path) as folder:
+        until(folder, lambda status: status.progress.get("records_in", 0) > 0)
+        assert control.ask(tmp_path, "metrics", "stop")["state"] == "STOPPED"
+    assert "load" in "".join(values(consume(bootstrap, topic, 1)))
+
+
+def test_a_failure_that_passes_is_tried_again_and_one_that_lasts_is_not(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = {
+        "name": "again",
+        "source": {"type": "generator", "rate": 1, "per_batch": True, "count": 1},
+        "sink": {"type": "console"},
+        "trigger": "available-now",
+    }
+    start, left = compiling.start, [RuntimeError("_ALL_BROKERS_DOWN"), RuntimeError("Connection refused")]
+
+    def failing(*arguments: Any) -> Any:
+        if left:
+            raise left.pop()
+        return start(*arguments)
+
+    monkeypatch.setattr(compiling, "start", failing)
+    monkeypatch.setattr(failures, "PAUSE_SECONDS", 0.01)
+    status = run(spark, data, tmp_path)
+    assert (status.state, status.restarts, status.trace) == (State.FINISHED, 2, None)
+    left[:] = [RuntimeError("_ALL_BROKERS_DOWN")] * 3
+    status = run(spark, data, tmp_path, retries=2)
+    assert (status.state, status.restarts) == (State.FAILED, 2) and "_ALL_BROKERS_DOWN" in str(status.trace)
+    left[:] = [ValueError("pk.fields")]
+    status = run(spark, data, tmp_path)
+    assert (status.state, status.restarts) == (State.FAILED, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "line"),
+    [
+        (
+            {"type": "jdbc", "url": "sqlite:{}/shop.db", "table": "ordres", "mode": "bulk"},
+            {"type": "console"},
+            "source jdbc: {}/shop.db: no such table: ordres; did you mean 'orders'?",
+        ),
+        (
+            {"type": "generator", "rate": 1, "per_batch": True, "count": 1},
+            {"type": "jdbc", "url": "sqlite:{}/shop.db", "table": "nosuch", "pk.fields": "id"},
+            "sink jdbc: OperationalError: no such table: nosuch",
+        ),
+    ],
+    ids=["a data source of Python's", "a batch written by Python"],
+)
+def test_a_failure_comes_down_to_one_line(
+    spark: SparkSession, tmp_path: Path, source: dict[str, Any], sink: dict[str, Any], line: str
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    for end in (source, sink):
+        end.update({"url": end["url"].format(tmp_path)} if "url" in end else {})
+    data = {"name": "one-line", "source": source, "sink": sink, "trigger": "available-now"}
+    status = run(spark, data, tmp_path, retries=0)
+    assert (status.state, status.reason) == (State.FAILED, line.format(tmp_path))
+    assert "Traceback" in str(status.trace)
+
+
+def test_a_schema_may_change_between_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Each run reads on where the last one stood, with the schema of its own file."""
+    (tmp_path / "in").mkdir()
+
+    def out(schema: str, *records: dict[str, Any]) -> list[dict[str, Any]]:
+        number = len(list((tmp_path / "in").iterdir()))
+        (tmp_path / "in" / str(number)).write_text("".join(json.dumps(each) + "\n" for each in records))
+        data = {
+            "name": "changing",
+            "source": {"type": "files", "path": str(tmp_path / "in"), "value": {"format": "json", "schema": schema}},
+            "sink": {"type": "files", "path": str(tmp_path / "out"), "format": "text", "value": "json"},
+            "trigger": "available-now",
+        }
+        status = run(spark, data, tmp_path)
+        assert status.state is State.FINISHED and status.progress["records_in"] == len(records), status.trace
+        rows = spark.read.text(str(tmp_path / "out")).collect()
+        return sorted((json.loads(row.value) for row in rows), key=lambda each: int(each["id"]))
+
+    old, new = {"id": 1, "name": "a"}, {"id": 3, "name": "c", "city": "x"}
+    assert out("id BIGINT, name STRING", old) == [old]
+    added = out("id BIGINT, name STRING, city STRING", {**old, "id": 2}, new)
+    assert added == [old, {**old, "id": 2, "city": None}, new]
+    removed = out("id BIGINT, city STRING", {"id": 4, "city": "y"}, {**new, "id": 5})
+    assert removed == [*added, {"id": 4, "city": "y"}, {"id": 5, "city": "x"}]

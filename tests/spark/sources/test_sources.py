@@ -1,0 +1,169 @@
+"""Sources through Spark: what each gives, and where it goes on."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from kvorum.pipelines import frames, plugins
+from kvorum.pipelines.bridge.layout import Layout, layout_of
+from kvorum.pipelines.plugins import Context
+
+pytestmark = pytest.mark.long
+
+SECONDS = 240
+"""A limit, for a machine with much else to do."""
+
+
+def read(spark: SparkSession, kind: str, options: Mapping[str, Any], **context: Any) -> DataFrame:
+    source = plugins.source(kind)
+    given = Context(name="p", checkpoint="", **context)
+    frame = source.read(spark, source.Options.model_validate(options), given)
+    assert frame.isStreaming and tuple(frame.columns) == tuple(frames.COLUMNS)
+    return frame
+
+
+def rows(frame: DataFrame, folder: Path, layouts: list[Layout] | None = None) -> list[Row]:
+    """Return what a frame gives up to now, and remember it in the folder's checkpoint."""
+    found: list[Row] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        found.extend(batch.collect())
+        if layouts is not None:
+            layouts.extend([layout_of(batch), layout_of(batch)])
+
+    writer = frame.writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination(SECONDS)
+    assert not query.isActive
+    return found
+
+
+def test_jdbc_reads_a_table_and_goes_on_where_it_stood(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    options = {
+        "url": f"jdbc:sqlite:{path}",
+        "table": "orders",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "topic.prefix": "shop-",
+        "batch.max.rows": "2",
+        "key_columns": ["id"],
+    }
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, topic TEXT, key REAL)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(n, f"n{n}", n / 2) for n in range(1, 6)])
+        connection.commit()
+        layouts: list[Layout] = []
+        first = rows(read(spark, "jdbc", options), tmp_path, layouts)
+        assert {layout.fingerprint for layout in layouts} == {None}, (
+            "a changed row keeps its id: such batches are staged"
+        )
+        assert [row.value.asDict() for row in first] == [{"id": n, "topic": f"n{n}", "key": n / 2} for n in range(1, 6)]
+        assert {(row.key.id == row.value.id, row.topic, row.headers) for row in first} == {(True, "shop-orders", None)}
+        connection.execute("INSERT INTO orders VALUES (6, 'new', NULL)")
+        connection.commit()
+    second = rows(read(spark, "jdbc", options), tmp_path)
+    assert [tuple(row.value) for row in second] == [(6, "new", None)]
+
+
+def test_jdbc_by_time_needs_no_staging(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    options = {
+        "url": f"jdbc:sqlite:{path}",
+        "table": "orders",
+        "mode": "timestamp+incrementing",
+        "incrementing.column.name": "id",
+        "timestamp.column.name": "changed",
+        "batch.max.rows": "2",
+    }
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, changed TIMESTAMP)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?)", [(n, f"2024-01-0{n} 00:00:00") for n in range(1, 6)])
+        connection.commit()
+    layouts: list[Layout] = []
+    assert len(rows(read(spark, "jdbc", options), tmp_path, layouts)) == 5
+    assert all(layout.fingerprint for layout in layouts) and layouts[::2] == layouts[1::2], "a replay reads the same"
+    assert len({layout.fingerprint for layout in layouts}) == 3, "each of the three batches reads other rows"
+
+
+@pytest.mark.parametrize(
+    ("file_format", "text", "options", "value"),
+    [
+        ("text", "a\nb\n", {}, ["a", "b"]),
+        ("json", '{"id": 1, "at": "2024-01-01T00:00:00Z"}\n', {}, [{"at": "2024-01-01T00:00:00Z", "id": 1}]),
+        ("json", '{"id": 1, "x": 2}\n', {"schema": "id BIGINT"}, [{"id": 1}]),
+        (
+            "csv",
+            "id,name\n7,x\n",
+            {"schema": "id INT, name STRING", "options": {"header": True}},
+            [{"id": 7, "name": "x"}],
+        ),
+    ],
+)
+def test_files_are_read_once(
+    spark: SparkSession, tmp_path: Path, file_format: str, text: str, options: dict[str, Any], value: list[Any]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1").write_text(text)
+    given = {"path": str(folder), "format": file_format, **options}
+    found = [row.value for row in rows(read(spark, "files", given), tmp_path)]
+    assert [each.asDict() if isinstance(each, Row) else each for each in found] == value
+    assert rows(read(spark, "files", given), tmp_path) == []
+
+
+def test_parquet_has_its_columns_and_its_time(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "in")
+    spark.sql("SELECT 1 AS id, TIMESTAMP '2024-01-01 00:00:00' AS at").write.parquet(folder)
+    options = {"path": folder, "format": "parquet", "timestamp": "at", "watermark": "10 minutes", "topic": "t"}
+    frame = read(spark, "files", options)
+    assert "EventTimeWatermark" in frame._jdf.queryExecution().toString()
+    (row,) = rows(frame, tmp_path)
+    assert (row.value.id, row.topic, row.timestamp) == (1, "t", row.value.at)
+
+
+def test_the_generator_makes_the_same_records_in_every_run(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"rate": 10, "per_batch": True, "count": 7, "keys": 3, "size": 40}
+    runs = []
+    for run in ("a", "b"):
+        frame = read(spark, "generator", options, parallelism=1)
+        runs.append([(row.key, row.value.id, row.value.text) for row in rows(frame, tmp_path / run)])
+    assert runs[0] == runs[1] and [row[:2] for row in runs[0]] == [(str(n % 3), n) for n in range(7)]
+    assert {len(row[2]) for row in runs[0]} == {40} and len({row[2] for row in runs[0]}) == 7
+
+
+def test_metrics_are_the_machines_own(spark: SparkSession, tmp_path: Path) -> None:
+    found = rows(read(spark, "metrics", {"interval_ms": 10}), tmp_path)
+    names = {row.value.name for row in found}
+    assert {"load_1m", "cpu_seconds", "memory_total_bytes", "network_received_bytes"} <= names
+    assert all(row.key == f"{row.value.host}:{row.value.name}" and row.timestamp for row in found)
+    again = rows(read(spark, "metrics", {"interval_ms": 10}), tmp_path)
+    assert again and again[0].timestamp > found[0].timestamp
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("topics", {"bootstrap": "b"}, "one of topics, pattern and assign"),
+        ("topics", {"bootstrap": "b", "topics": ["a"], "topic": "b"}, "Extra inputs"),
+        (
+            "jdbc",
+            {"url": "sqlite:x", "mode": "incrementing", "table": "t"},
+            r"needs incrementing \(incrementing.column.name\)",
+        ),
+        ("jdbc", {"url": "sqlite:x", "mode": "timestamp", "table": "t"}, r"needs timestamp \(timestamp.column.name\)"),
+        ("jdbc", {"url": "sqlite:x", "mode": "bulk", "table": "t", "query": "q"}, "one of table"),
+        ("jdbc", {"url": "sqlite:x", "mode": "bulk", "table": "a,b"}, "one table a pipeline"),
+        ("generator", {"rate": 0}, "greater than or equal to 1"),
+        ("files", {"path": "x", "format": "xml"}, "Input should be"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(kind: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        plugins.source(kind).Options.model_validate(options)

@@ -1,0 +1,107 @@
+"""Streams on a real cluster, from topic to topic, exactly once: stopped in the middle, and gone on with."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from kvorum.pipelines.plugins import Trigger
+from kvorum.pipelines.streams import Serdes, State, Streams, StreamsBuilder, StreamsConfig, Suppressed, TimeWindows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import TopicFactory
+
+pytestmark = pytest.mark.long
+
+LINES = ["to be or not to be", "that is the question", "be quiet"] * 20
+PATIENCE_SECONDS = 120.0
+
+
+def produce(bootstrap: str, topic: str, lines: list[str]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, line in enumerate(lines):
+        producer.produce(topic, line, str(number), timestamp=1_000_000 + number)
+    assert producer.flush(60) == 0
+
+
+def consume(bootstrap: str, topic: str, is_enough: Callable[[list[tuple[str, int]]], bool]) -> list[tuple[str, int]]:
+    """Return keys and numbers, committed ones only, once there are enough."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    found: list[tuple[str, int]] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while not is_enough(found) and time.monotonic() < deadline:
+            for message in consumer.consume(1000, 1.0):
+                assert message.error() is None
+                found.append((message.key().decode(), int.from_bytes(message.value(), "big")))
+    finally:
+        consumer.close()
+    assert is_enough(found), found
+    return found
+
+
+def expected(lines: list[str]) -> dict[str, int]:
+    words = [word for line in lines for word in line.split()]
+    return {word: words.count(word) for word in words}
+
+
+def test_a_word_count_goes_from_topic_to_topic_and_goes_on_after_a_restart(
+    spark: "SparkSession", bootstrap: str, make_topic: "TopicFactory", tmp_path: Path
+) -> None:
+    lines, counts = make_topic(prefix="lines"), make_topic(prefix="counts")
+    builder = StreamsBuilder()
+    words = builder.stream(lines).flat_map_values("split(value, ' ')").group_by(lambda value: value)
+    words.count(store="counts").to_stream().to(counts, value_serde=Serdes.long(), named="counts-sink")
+    config = StreamsConfig(
+        application_id=f"app-{counts}",
+        bootstrap_servers=bootstrap,
+        state_dir=tmp_path,
+        trigger=Trigger(arguments={"processingTime": "200 milliseconds"}),
+    )
+    produce(bootstrap, lines, LINES)
+    streams = Streams(builder.build(), config, spark)
+    assert streams.state() is State.CREATED
+    streams.start()
+    try:
+        assert streams.state() is State.RUNNING
+        consume(bootstrap, counts, lambda found: dict(found) == expected(LINES))
+    finally:
+        streams.close()
+    assert streams.state() is State.NOT_RUNNING
+    produce(bootstrap, lines, LINES)
+    Streams(builder.build(), config, spark).process_available()
+    found = consume(bootstrap, counts, lambda found: dict(found) == expected(LINES * 2))
+    for word in expected(LINES):
+        numbers = [number for key, number in found if key == word]
+        assert numbers == sorted(set(numbers)), "a count only rises, and none is written twice"
+
+
+def test_two_queries_meet_in_a_topic_of_the_applications_own(
+    spark: "SparkSession", bootstrap: str, make_topic: "TopicFactory", tmp_path: Path
+) -> None:
+    lines, out = make_topic(prefix="lines"), make_topic(prefix="longest")
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace(timedelta(seconds=10))
+    counts = builder.stream(lines).group_by("value").windowed_by(windows).count()
+    counts.suppress(Suppressed.until_window_closes()).to_stream("'all'").group_by_key().reduce(
+        "max(value)"
+    ).to_stream().to(out, value_serde=Serdes.long())
+    topology = builder.build()
+    assert len(topology.queries) == 2
+    config = StreamsConfig(
+        application_id=f"app-{out}", bootstrap_servers=bootstrap, state_dir=tmp_path, internal_partitions=2
+    )
+    produce(bootstrap, lines, LINES)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(lines, "later", "k", timestamp=2_000_000)
+    assert producer.flush(60) == 0
+    Streams(topology, config, spark).process_available()
+    assert consume(bootstrap, out, lambda found: bool(found)) == [("all", 20)]

@@ -1,0 +1,98 @@
+"""`kvorum brokers` against a cluster that is not there: what it asks for, what it prints, and how it ends."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kvorum.cli import brokers as commands
+from kvorum.cli.output import Exit
+from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
+from tests.unit.admin.duty_cluster import DutyCluster
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> DutyCluster:
+    made = DutyCluster()
+
+    def with_it(bootstrap: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        async def run() -> Any:
+            return await work(made)
+
+        return asyncio.run(run())
+
+    monkeypatch.setattr(commands, "with_cluster", with_it)
+    monkeypatch.setattr(commands, "LOOK_AGAIN_S", 0)
+    return made
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.brokers, list(arguments))
+
+
+def test_brokers_are_listed_and_described(cluster: DutyCluster) -> None:
+    cluster.asked[1] = {BROKER_STATE: "maintenance"}
+    table = run("list").stdout.splitlines()
+    assert table[0].split()[:3] == ["BROKER", "STATE", "ALIVE"] and table[1].split()[:3] == ["1", "draining", "yes"]
+    rows = json.loads(run("list", "-o", "json").stdout)
+    assert [(row["broker"], row["state"], row["left"]) for row in rows] == [
+        (1, "draining", 1),
+        (2, "active", 0),
+        (3, "active", 0),
+    ]
+    told = json.loads(run("describe", "1", "-o", "json").stdout)
+    assert told["asked"] == "maintenance" and told["done"] is False and "still to move" in told["message"]
+
+
+def test_maintenance_is_watched_until_it_leads_nothing(cluster: DutyCluster) -> None:
+    def relieve(look: int) -> None:
+        if look == 4:
+            cluster.rows = [(2, [1, 2], [1, 2])]
+
+    cluster.on_look = relieve
+    done = run("maintenance", "1", "--timeout", "60")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "broker 1 is maintenance. It leads nothing: it may be stopped." in done.output
+
+
+def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: DutyCluster) -> None:
+    cluster.asked[1] = {BROKER_STATE: "maintenance"}
+    cluster.rows = [(2, [1, 2], [1, 2])]
+
+    def give_back(look: int) -> None:
+        if look == 4:
+            cluster.rows = [(1, [1, 2], [1, 2])]
+            del cluster.asked[1][BROKER_STATE]  # as the controller does when it is over
+
+    cluster.on_look = give_back
+    done = run("maintenance", "1", "--end", "--timeout", "60")
+    assert done.exit_code == Exit.DONE and "broker 1 is active." in done.output, done.output
+
+
+def test_what_is_not_done_in_time_is_said_and_goes_on(cluster: DutyCluster) -> None:
+    late = run("decommission", "1", "--timeout", "0", "--throttle", "5000")
+    assert late.exit_code == Exit.FAILED and "it goes on" in late.output
+    assert cluster.asked[1] == {BROKER_STATE: "decommissioned", DECOMMISSION_THROTTLE: "5000"}
+    asked = run("decommission", "1", "--no-wait")
+    assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) are left" in asked.output
+
+
+def test_a_dry_run_asks_and_changes_nothing(cluster: DutyCluster) -> None:
+    done = run("decommission", "1", "--dry-run")
+    assert (done.exit_code, done.output, cluster.asked) == (Exit.DONE, "broker 1 can be decommissioned\n", {})
+
+
+def test_a_broker_stays_after_all(cluster: DutyCluster) -> None:
+    cluster.asked[1] = {BROKER_STATE: "decommissioned"}
+    assert run("recommission", "1").output == "broker 1 stays; it has 1 replica(s)\n"
+    assert cluster.asked[1] == {}
+
+
+def test_a_broker_is_forgotten(cluster: DutyCluster) -> None:
+    cluster.asked[3] = {BROKER_STATE: "decommissioned"}
+    cluster.fenced.add(3)
+    assert run("unregister", "3").output == "broker 3 is not registered any more\n"
+    assert cluster.forgotten == [3]

@@ -1,0 +1,25 @@
+"""`kvorum topics` while partitions are reassigned."""
+
+import json
+
+from tests.unit.cli.fake_cluster import FakeCluster, run
+
+
+def test_replicas_that_are_only_added_are_neither_counted_nor_missed() -> None:
+    """Partition 1 has the replicas 1 and 2, of which 1 is in sync."""
+    cluster = FakeCluster(logs={("orders", 0): (0, 1, {}), ("orders", 1): (0, 1, {})})
+
+    def listed() -> tuple[int, int]:
+        (row,) = json.loads(run(cluster, "topics", "list", "-o", "json").out)
+        return row["replication_factor"], row["under_replicated"]
+
+    def described() -> list[tuple[object, object]]:
+        found = json.loads(run(cluster, "topics", "describe", "orders", "-o", "json").out)
+        return [(row["adding"], row["removing"]) for row in found["partitions"]]
+
+    assert (listed(), described()) == ((2, 1), [([], []), ([], [])])
+    cluster.moving["orders", 1] = ([1, 2], [2], [])
+    assert (listed(), described()) == ((2, 0), [([], []), ([2], [])])
+    cluster.moving["other", 1] = ([1, 2], [2], [])
+    del cluster.moving["orders", 1]
+    assert (listed(), described()) == ((2, 1), [([], []), ([], [])])

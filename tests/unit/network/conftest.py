@@ -1,0 +1,13 @@
+"""Lets the tests here import network_kit, and collects what the room logs."""
+
+import pytest
+
+from kvorum.runtime import logs
+
+
+@pytest.fixture
+def log_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the lines instead of writing them."""
+    lines: list[str] = []
+    monkeypatch.setattr(logs.Output, "write", lambda self, line: lines.append(line))
+    return lines

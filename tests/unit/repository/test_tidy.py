@@ -1,0 +1,213 @@
+"""The shape of the source tree: who may import whom, what stays sans-IO, which seams hold, what is packaged."""
+
+import ast
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent.parent
+PACKAGE = "kvorum"
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 600  # A limit for accidents; cut a module at a joint, not at a line count.
+
+# A room may import itself and what is named here. Think hard about the layering before you add one.
+READING_SIDE = {"quorum.image", "quorum.loader", "quorum.publisher", "quorum.controller_channel", "quorum.records"}
+READING_SIDE |= {"quorum.configs"}
+# What the metadata log means, for whoever reads it over the wire.
+METADATA_FORMAT = {"quorum.batches", "quorum.image", "quorum.records", "quorum.snapshots", "quorum.steps"}
+METADATA_FORMAT |= {"quorum.raft.log.SnapshotId"}
+# What the records of __consumer_offsets and __transaction_state mean, for whoever reads them.
+COORDINATOR_FORMAT = {"broker.coordinator.records", "broker.coordinator.runtime.words.CoordinatorRecord"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "runtime": set(),
+    "protocol": {"runtime"},
+    "network": {"runtime", "protocol"},
+    "storage": {"runtime", "protocol"},
+    "quorum": {"runtime", "protocol", "network", "storage"},
+    "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
+    # Speaks to the cluster over the wire, as anyone; what it proposes is placed by the controller's own rule.
+    "admin": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT | COORDINATOR_FORMAT,
+    "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin"},
+    "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster"},
+    "pipelines": set(),  # Kafka clients and Spark, nothing of ours
+    "cli": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster", "chaos", "pipelines"},
+}
+
+# Folders without code that an installed Kvorum needs too: {package: folder}.
+DATA_FOLDERS = {"kvorum.configs.chaos": "configs/chaos", "kvorum.admin.console": "admin/console"}
+
+# These decide. Time, chance, files and sockets come in as arguments and go out as return values.
+SANS_IO = (
+    "protocol/",
+    "network/frame.py",
+    "network/ip_rates.py",
+    "network/quota_entities.py",
+    "network/quota_rate.py",
+    "network/quotas.py",
+    "runtime/timers.py",
+    "storage/validator.py",
+    "storage/producer_state.py",
+    "storage/epoch_cache.py",
+    "quorum/records.py",
+    "quorum/configs/",
+    "quorum/image/",
+    "quorum/controller/",
+    "quorum/raft/guard.py",
+    "broker/replica/partition.py",
+    "broker/replica/health.py",
+    "broker/replica/isr.py",
+    "broker/replica/low_watermark.py",
+    "broker/replica/follower.py",
+    "broker/replica/purgatory.py",
+    "broker/replica/replication_quota.py",
+    "broker/fetch_session.py",
+    "broker/metadata/suspicion.py",
+    "chaos/checker/",
+    "admin/config_diff.py",
+    "admin/expression.py",
+    "admin/group_members.py",
+    "admin/internal_records.py",
+    "admin/job_answers.py",
+    "admin/narrator.py",
+    "admin/offset_csv.py",
+    "admin/offset_reset.py",
+    "admin/paging.py",
+    "admin/partition_history.py",
+    "admin/proposals.py",
+    "admin/record_filter.py",
+    "admin/record_views.py",
+    "admin/replica_check.py",
+    "admin/replica_count.py",
+    "admin/serdes.py",
+    "admin/sketches.py",
+    "admin/topic_analysis.py",
+    "admin/topic_document.py",
+    "admin/v3/json_stream.py",
+    "admin/visible.py",
+    "admin/yaml_texts.py",
+    "pipelines/cdc/assembler.py",
+    "pipelines/cdc/copytext.py",
+    "pipelines/cdc/envelope.py",
+    "pipelines/cdc/pgoutput.py",
+    "pipelines/cdc/position.py",
+    "pipelines/cdc/values.py",
+)
+IO_MODULES = {"aiohttp", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "pysyncobj", "random"}
+IO_MODULES |= {"secrets", "select", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"}
+
+# The seams: what the simulator replaces is reached through runtime (Disk, Clock, chance) and the running loop only.
+SEAM_MODULES = {"os", "time", "datetime", "random", "secrets", "uuid", "tempfile", "shutil", "threading", "socket"}
+SEAM_ROOMS = ("protocol", "network", "storage", "quorum", "broker")
+SEAM_CALLS = {"open", "input"}
+SEAM_EXCEPTIONS = {
+    # random.Random as a type (and the seeded generator that is handed in) is no chance of the module's own.
+    "random": {"Random"},
+}
+
+FILES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
+WRITTEN = [path for path in FILES if "protocol/messages/" not in path.as_posix()]
+MEASURED = [*WRITTEN, *sorted(path for room in ("bench", "tools") for path in (ROOT / room).rglob("*.py"))]
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return a file's syntax tree, parsed once for all tests."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path) -> set[str]:
+    """Return the absolute dotted names that a file imports."""
+    names: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_imports_follow_the_dependency_rule() -> None:
+    wrong = []
+    for path in FILES:
+        room = path.relative_to(ROOT).parts[0]
+        allowed = MAY_IMPORT[room] | {room}
+        for name in imports(path):
+            if name.startswith(f"{PACKAGE}."):
+                target = name.removeprefix(f"{PACKAGE}.")
+                if not any(target == a or target.startswith(f"{a}.") for a in allowed):
+                    wrong.append(f"{relative(path)} imports {name}")
+            elif name.partition(".")[0] in MAY_IMPORT:
+                wrong.append(f"{relative(path)}: write {PACKAGE}.{name}")
+    assert not wrong
+
+
+def test_sans_io_modules_import_no_io() -> None:
+    decided = [path for path in FILES if relative(path).startswith(SANS_IO)]
+    used = {
+        (relative(path), name) for path in decided for name in imports(path) if name.partition(".")[0] in IO_MODULES
+    }
+    assert decided and not {each for each in used if each[1] != "random.Random"}
+
+
+def test_files_time_and_chance_come_through_the_seams() -> None:
+    wrong = []
+    for path in WRITTEN:
+        if path.relative_to(ROOT).parts[0] not in SEAM_ROOMS:
+            continue
+        for name in imports(path):
+            module, _, rest = name.partition(".")
+            if module in SEAM_MODULES and rest not in SEAM_EXCEPTIONS.get(module, set()):
+                wrong.append(f"{relative(path)} imports {name}: use kvorum.runtime")
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SEAM_CALLS:
+                wrong.append(f"{relative(path)}:{node.lineno} calls {node.func.id}() outside runtime")
+    assert not wrong
+
+
+def test_functions_fit_on_a_screen() -> None:
+    assert not [
+        f"{relative(path)}:{node.lineno} {node.name}"
+        for path in MEASURED
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
+    ]
+
+
+def test_modules_hold_one_idea() -> None:
+    assert not [relative(path) for path in MEASURED if len(path.read_text().splitlines()) > MODULE_LINES_MAX]
+
+
+def test_modules_say_what_they_are() -> None:
+    assert not [relative(path) for path in FILES if not ast.get_docstring(tree_of(path))]
+
+
+def test_every_package_is_packaged() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    on_disk = {
+        ".".join((PACKAGE, *path.parent.relative_to(ROOT).parts)) for path in FILES if path.name == "__init__.py"
+    }
+    assert set(project["tool"]["setuptools"]["packages"]) == on_disk | set(DATA_FOLDERS)
+
+
+@pytest.mark.parametrize(("package", "folder"), DATA_FOLDERS.items())
+def test_shipped_files_are_packaged_where_they_are_looked_for(package: str, folder: str) -> None:
+    """Code finds them from its own place upwards: the same in a checkout and in an installed wheel."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert setuptools["package-dir"][package] == folder and package == f"{PACKAGE}.{folder.replace('/', '.')}"
+    files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    patterns = setuptools["package-data"][package]
+    assert files and all(path.parent == ROOT / folder for path in files)
+    assert not [path for path in files if not any(path.match(pattern) for pattern in patterns)]
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    assert {path.parent for path in FILES} == {path.parent for path in FILES if path.name == "__init__.py"}
