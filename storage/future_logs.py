@@ -184,9 +184,8 @@ class FutureLogs:
 
     def _name_as_log(self, place: LogDir, each: Log) -> None:
         folder = join(place.path, str(each.partition))
-        remove_lack(
-            self._disk, each.folder
-        )  # a start may have left it; the copy has caught up since, or is the only log
+        # A start may have left a mark; the copy has caught up since, or it is the only log.
+        remove_lack(self._disk, each.folder)
         self._disk.rename(each.folder, folder)
         each.moved_to(folder)
         failpoints.hit("log.promote.renamed")
