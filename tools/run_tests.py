@@ -26,6 +26,8 @@ class Step(NamedTuple):
     paths: tuple[str, ...]
     dist: str = ""
     """How pytest-xdist distributes the tests to workers; empty: one process runs them all."""
+    waits: bool = False
+    """Tests of real processes wait most of their time: such a step gets half as many workers again."""
     is_compiled: bool = False
     """Whether --compiled runs the step on the compiled modules."""
 
@@ -35,8 +37,8 @@ STEPS = (
     Step("simulation", ("tests/simulation",), dist="worksteal"),
     Step("mutants", ("tests/mutants",), dist="worksteal"),
     # loadfile: the tests of a file share a cluster.
-    Step("cluster", ("tests/cluster",), dist="loadfile", is_compiled=True),
-    Step("console", ("tests/console",), is_compiled=True),
+    Step("cluster", ("tests/cluster",), dist="loadfile", waits=True, is_compiled=True),
+    Step("console", ("tests/console",), dist="loadfile", waits=True, is_compiled=True),
     Step("spark", ("tests/spark",)),
 )
 COMPILED_UNITS = Step(
@@ -85,8 +87,9 @@ def run_step(step: Step, options: argparse.Namespace, environment: dict[str, str
     command.append(f"--junitxml={RESULTS / step.name}.xml")
     if step is COMPILED_UNITS:
         command += ["-m", "not patches"]
-    if step.dist and options.workers > 1:
-        command += ["-n", str(options.workers), "--dist", step.dist]
+    workers = options.workers * 3 // 2 if step.waits else options.workers
+    if step.dist and workers > 1:
+        command += ["-n", str(workers), "--dist", step.dist]
     environment = os.environ | environment
     if options.compiled and step.is_compiled:
         environment["PYTHONPATH"] = str(COMPILED)

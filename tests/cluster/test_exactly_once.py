@@ -79,7 +79,14 @@ class Workers:
         )
 
 
-@pytest.mark.parametrize(("client", "factor"), [("confluent", 1), ("aiokafka", SHORTER)])
+@pytest.mark.parametrize(
+    ("client", "factor"),
+    [
+        pytest.param("confluent", 1, marks=pytest.mark.long),
+        ("confluent", SHORTER),
+        ("aiokafka", SHORTER),
+    ],
+)
 def test_each_record_is_copied_once_and_in_order_whoever_dies(
     start_cluster: Start, tmp_path: Path, client: str, factor: int
 ) -> None:

@@ -36,6 +36,7 @@ def records(outcome: Outcome, kind: str) -> list[dict[str, object]]:
     return [each for each in found if each.get("type") == kind]
 
 
+@pytest.mark.long
 def test_a_partition_moves_though_whoever_has_to_do_with_it_dies(tmp_path: Path) -> None:
     outcome = run("reassign", tmp_path)
     assert done(outcome).count("reassign") == 4 and "cancel-reassignment" in done(outcome)

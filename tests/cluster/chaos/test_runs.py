@@ -64,6 +64,7 @@ def test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it(tmp
     assert_compared(outcome, 6)
 
 
+@pytest.mark.long
 def test_the_last_in_sync_comes_back_without_its_log_and_does_not_lead(tmp_path: Path) -> None:
     outcome = run("lost-directory", tmp_path)
     assert outcome.verdict is not None

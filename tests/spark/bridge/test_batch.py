@@ -73,6 +73,7 @@ def test_every_column_makes_the_round_trip(spark: SparkSession, bootstrap: str, 
     }
 
 
+@pytest.mark.long
 def test_keys_go_where_javas_clients_put_them(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     """Kafka's own test vectors of murmur2, by way of the partition: "21" is -973932308, "foobar" -790332482."""
     topic = make_topic(partitions=7)
@@ -81,6 +82,7 @@ def test_keys_go_where_javas_clients_put_them(spark: SparkSession, bootstrap: st
     assert placed == {b"21": (-973932308 & 0x7FFFFFFF) % 7, b"foobar": (-790332482 & 0x7FFFFFFF) % 7}
 
 
+@pytest.mark.long
 def test_ends_and_pieces(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=2)
     produce(bootstrap, topic, [{"value": b"%d" % n, "partition": n % 2} for n in range(200)])
@@ -104,6 +106,7 @@ def test_ends_and_pieces(spark: SparkSession, bootstrap: str, make_topic: TopicF
     assert read(spark, bootstrap, subscribe=empty).count() == 0
 
 
+@pytest.mark.long
 def test_reading_by_time(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=1)
     produce(bootstrap, topic, [{"value": b"%d" % n, "timestamp": 1_000_000 + n * 1_000} for n in range(10)])
@@ -130,6 +133,7 @@ def transactional(bootstrap: str, topic: str) -> None:
             producer.commit_transaction(30)
 
 
+@pytest.mark.long
 def test_transactions_leave_gaps(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     """The last record is a marker, which nobody gets: reading must end all the same, and soon."""
     topic = make_topic(partitions=1)
@@ -141,6 +145,7 @@ def test_transactions_leave_gaps(spark: SparkSession, bootstrap: str, make_topic
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.long
 def test_an_open_transaction_ends_what_is_committed(
     spark: SparkSession, bootstrap: str, make_topic: TopicFactory
 ) -> None:
@@ -162,6 +167,7 @@ def test_an_open_transaction_ends_what_is_committed(
     assert read(spark, bootstrap, **beyond).count() == 2
 
 
+@pytest.mark.long
 def test_loss_is_an_error_unless_it_is_allowed(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=1)
     produce(bootstrap, topic, numbered(100))
@@ -174,6 +180,7 @@ def test_loss_is_an_error_unless_it_is_allowed(spark: SparkSession, bootstrap: s
     assert read(spark, bootstrap, subscribe=topic).count() == 60
 
 
+@pytest.mark.long
 def test_failures_to_write_are_told(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=1, max_message_bytes="1000")
     frame = spark.createDataFrame([("x" * 100,), ("y" * 5000,)], "value string")
@@ -189,6 +196,7 @@ def test_failures_to_write_are_told(spark: SparkSession, bootstrap: str, make_to
         write(frame, bootstrap, topic=topic, **{"kafka.lingering": "1"})
 
 
+@pytest.mark.long
 def test_many_rows(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=3)
     write(spark.range(60_000).selectExpr("cast(id as string) value"), bootstrap, topic=topic)
@@ -197,6 +205,7 @@ def test_many_rows(spark: SparkSession, bootstrap: str, make_topic: TopicFactory
     assert len(values(read_all(bootstrap, topic))) == 60_000
 
 
+@pytest.mark.long
 def test_a_compacted_topic_is_read_over_its_gaps(spark: SparkSession, bootstrap: str, compacted: str) -> None:
     """The cleaner leaves the last record of each key; ranges still end where they ended before."""
     eventually(lambda: len(read_all(bootstrap, compacted)) < 1_500, "the cleaner has been", 90)
