@@ -235,7 +235,9 @@ def test_a_container_formats_at_its_first_start_only_under_the_id_it_drew(tmp_pa
 
 
 def test_the_exit_codes_are_explained() -> None:
-    rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", (ROOT / "docs" / "operate" / "start-stop.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) \| ([A-Z_]+) \|", (ROOT / "docs" / "operate" / "start-stop.md").read_text(), re.MULTILINE
+    )
     assert {(int(code), name) for code, name in rows} == {(int(each), each.name) for each in Exit}
 
 
