@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .PHONY: run test test-long test-unit test-simulation test-mutants test-cluster test-console test-spark test-compiled check compiled \
-	spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
+	spark-jars chaos acceptance soak bench bench-curves generated compatibility docs lint-deploy clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -128,6 +128,16 @@ generated: $(VENV)/.installed
 # Which clients do what: runs the tests that show it, a few minutes, and writes docs/compatibility.json and .md.
 compatibility: $(VENV)/.tests
 	$(BIN)/python -m tests.compatibility; code=$$?; $(BIN)/python tools/generate_compatibility.py && exit $$code
+
+# The documentation as a website, in build/site. A broken link or anchor, or a page without a place in the navigation,
+# is an error.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 # What is not Python: alerts, units, scripts, the image, Kubernetes. What pip has is installed; promtool (Debian: prometheus)
 # and systemd-analyze (systemd) have to be on the PATH. A linter that is missing is an error: nothing passes unlooked at.

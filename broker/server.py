@@ -267,7 +267,7 @@ class BrokerServer:
             if identity is None and path != metadata_directory and can_be_read(world.disk, path):
                 raise NotFormatted(
                     f"{path} has no meta.properties, the node's other directories have: check first that its disk is "
-                    f"mounted (findmnt -T {path}); only if the disk was replaced, see 'lost' in docs/operations.md"
+                    f"mounted (findmnt -T {path}); only if the disk was replaced, see docs/operate/disks.md"
                 )
         seams = Seams(
             disk=world.disk,

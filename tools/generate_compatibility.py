@@ -8,17 +8,18 @@ from typing import Any
 DOCS = Path(__file__).parent.parent / "docs"
 WORDS = {"passed": "yes", "failed": "**no**", "skipped": "not run"}
 HEAD = """\
-# Which clients do what
+# Clients
 
-Each «yes» is a test with the unmodified client against a running cluster (tests/cluster; the table of
-tests/compatibility.py says which). An empty field has no test, which says nothing of the client. Made from
-compatibility.json by tools/generate_compatibility.py; `make compatibility` runs the tests anew and writes both.
+- **yes**: a test with the unmodified client passes against a running cluster (tests/compatibility.py lists the tests).
+- An empty field means that there is no test, not that the client fails.
+
+`make compatibility` runs the tests and writes this page and compatibility.json.
 
 """
 TAIL = """
-What was tried by hand is in measurements.md: Apache Kafka's own programs and Java's clients, Kafka Streams, and
-Confluent's two Go clients of its REST API, version 3. That API is in admin-api.md; what is not served at all is in
-skipped.md.
+Tested by hand, with results in [measurements.md](measurements.md): Apache Kafka's own programs and Java clients, Kafka
+Streams, and Confluent's two Go clients of its REST API, version 3 ([admin-api.md](admin-api.md)).
+[skipped.md](skipped.md) lists APIs that are not served.
 """
 
 

@@ -1,4 +1,4 @@
-"""What docs/operations.md says of copies: of a whole cluster that was down, of one broker's directory that is old."""
+"""The copies of docs/operate/backup.md and disks.md: a stopped cluster, and an old directory of one broker."""
 
 import shutil
 from pathlib import Path

@@ -24,7 +24,7 @@ DEPLOY = ROOT / "configs" / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 YAMLS = sorted(DEPLOY.rglob("*.yaml"))
 PROPERTIES = sorted(DEPLOY.rglob("*.properties"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "pipelines").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHUTDOWN_SECONDS = CONTROLLED_SHUTDOWN_TIMEOUT_MS // 1000
 
 
@@ -235,7 +235,9 @@ def test_a_container_formats_at_its_first_start_only_under_the_id_it_drew(tmp_pa
 
 
 def test_the_exit_codes_are_explained() -> None:
-    rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) \| ([A-Z_]+) \|", (ROOT / "docs" / "operate" / "start-stop.md").read_text(), re.MULTILINE
+    )
     assert {(int(code), name) for code, name in rows} == {(int(each), each.name) for each in Exit}
 
 
