@@ -1,7 +1,7 @@
 """Write the tables of docs/skipped.md from the code: APIs Kvorum does not serve, and what handlers leave out.
 
-Run: python tools/generate_skipped.py [--check]. The feature that each unserved API belongs to is kept here. What a served request
-leaves out comes from `Not here:` in its handler's docstring, up to `Order:` or the end.
+Run: python tools/generate_skipped.py [--check]. REASONS has the feature that each unserved API belongs to. The
+omissions of a served API come from `Not here:` in its handler's docstring, up to `Order:` or the end.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def title(key: ApiKey) -> str:
 
 
 def unserved(table: dict[ApiKey, tuple[int, int]], served: set[int]) -> list[str]:
-    """Return a row for each API that is not served. Raises KeyError for one without a reason."""
+    """Return a row for each API that is not served. Raises KeyError if REASONS lacks it."""
     rows = ["| API | Versions in Kafka 4.3 | Belongs to |", "| --- | --- | --- |"]
     for key, (first, last) in sorted(table.items()):
         if key not in served:
