@@ -8,17 +8,15 @@ from typing import Any
 DOCS = Path(__file__).parent.parent / "docs"
 WORDS = {"passed": "yes", "failed": "**no**", "skipped": "not run"}
 HEAD = """\
-# Which clients do what
+# Client compatibility
 
-Each «yes» is a test with the unmodified client against a running cluster (tests/cluster; the table of
-tests/compatibility.py says which). An empty field has no test, which says nothing of the client. Made from
-compatibility.json by tools/generate_compatibility.py; `make compatibility` runs the tests anew and writes both.
+- **yes**: tested with the unmodified client against a running cluster (tests/cluster). Empty: not tested.
+- `make compatibility` runs the tests and generates this page from compatibility.json.
 
 """
 TAIL = """
-What was tried by hand is in measurements.md: Apache Kafka's own programs and Java's clients, Kafka Streams, and
-Confluent's two Go clients of its REST API, version 3. That API is in admin-api.md; what is not served at all is in
-skipped.md.
+Tested by hand, see [measurements.md](measurements.md): Apache Kafka's tools, the Java clients, Kafka Streams, and Confluent's two Go clients of
+the REST API, version 3 ([admin-api.md](admin-api.md#confluents-rest-api)). [skipped.md](skipped.md) lists unsupported APIs.
 """
 
 
@@ -29,7 +27,7 @@ def rendered(found: Mapping[str, Any]) -> str:
     for row in found["results"]:
         features.setdefault(row["feature"], {})[row["client"]] = WORDS[row["outcome"]]
     names = " | ".join(f"{client} {found['clients'][client]}" for client in clients)
-    lines = [f"| what | {names} |", "| --- |" + " --- |" * len(clients)]
+    lines = [f"| Feature | {names} |", "| --- |" + " --- |" * len(clients)]
     for feature, told in features.items():
         lines.append(f"| {feature} | {' | '.join(told.get(client, '') for client in clients)} |")
     return HEAD + "\n".join(lines) + "\n" + TAIL
