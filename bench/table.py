@@ -84,11 +84,11 @@ def section(results: Results) -> str:
     told = [
         table(results),
         "",
-        f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), and how far they lie apart "
-        f"(largest less smallest, by the median). The ratio is Kvorum's to Apache Kafka's. {counted}",
+        f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), with their spread in "
+        f"brackets ((largest - smallest) / median). {counted}",
         f"Commits: {commits(results)}. Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
     ]
-    failures = [f"Came to nothing: {failure}" for failure in results.failures]
+    failures = [f"Failed: {failure}" for failure in results.failures]
     return "\n".join([*told, *failures])
 
 

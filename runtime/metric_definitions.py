@@ -1,4 +1,4 @@
-"""What each metric counts, and its labels: the help texts of a scrape, and the table of docs/monitoring.md."""
+"""Help texts and labels of all metrics, for `/metrics` and the table of docs/monitoring.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from kvorum.runtime import metric_names as names
 
 @dataclass(frozen=True, slots=True)
 class MetricDef:
-    """One metric's help text and label names, in order; told `in_quantiles` it has that label, too, and a count."""
+    """Help text and label names of one metric; `in_quantiles` adds the label `quantile` and a count."""
 
     help: str
     labels: tuple[str, ...] = ()
@@ -25,199 +25,200 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.REPLICATION_BYTES_OUT: MetricDef("Bytes sent to followers on other brokers"),
         names.REASSIGNMENT_BYTES_IN: MetricDef("Bytes fetched for replicas that are being added here"),
         names.REASSIGNMENT_BYTES_OUT: MetricDef("Bytes sent to replicas that are being added to a partition"),
-        names.LEADER_REPLICATION_RATE: MetricDef("Bytes a second served lately of throttled replicas"),
-        names.FOLLOWER_REPLICATION_RATE: MetricDef("Bytes a second fetched lately for throttled replicas"),
-        names.TOTAL_PRODUCE_REQUESTS: MetricDef("Produce requests, counted once a topic", ("topic",)),
-        names.TOTAL_FETCH_REQUESTS: MetricDef("Fetch requests, counted once a topic", ("topic",)),
-        names.FAILED_PRODUCE_REQUESTS: MetricDef(
-            "Produce requests that were refused, counted once a topic", ("topic",)
+        names.LEADER_REPLICATION_RATE: MetricDef("Recent bytes per second sent for throttled replicas"),
+        names.FOLLOWER_REPLICATION_RATE: MetricDef("Recent bytes per second fetched for throttled replicas"),
+        names.TOTAL_PRODUCE_REQUESTS: MetricDef("Produce requests, counted once per topic", ("topic",)),
+        names.TOTAL_FETCH_REQUESTS: MetricDef("Fetch requests, counted once per topic", ("topic",)),
+        names.FAILED_PRODUCE_REQUESTS: MetricDef("Rejected Produce requests, counted once per topic", ("topic",)),
+        names.FAILED_FETCH_REQUESTS: MetricDef("Rejected Fetch requests, counted once per topic", ("topic",)),
+        names.BYTES_REJECTED: MetricDef("Bytes of record batches rejected because of their size", ("topic",)),
+        names.QUOTA_PRODUCE_BYTE_RATE: MetricDef(
+            "Bytes per second produced by clients with a quota", ("user", "client_id")
         ),
-        names.FAILED_FETCH_REQUESTS: MetricDef("Fetch requests that were refused, counted once a topic", ("topic",)),
-        names.BYTES_REJECTED: MetricDef("Bytes of record batches larger than allowed", ("topic",)),
-        names.QUOTA_PRODUCE_BYTE_RATE: MetricDef("Bytes a second produced by who has a quota", ("user", "client_id")),
         names.QUOTA_PRODUCE_THROTTLE_TIME: MetricDef(
-            "Milliseconds producers were held back, mean of the last minute", ("user", "client_id")
+            "Throttle time of producers in milliseconds, mean of the last minute", ("user", "client_id")
         ),
-        names.QUOTA_FETCH_BYTE_RATE: MetricDef("Bytes a second fetched by who has a quota", ("user", "client_id")),
+        names.QUOTA_FETCH_BYTE_RATE: MetricDef(
+            "Bytes per second fetched by clients with a quota", ("user", "client_id")
+        ),
         names.QUOTA_FETCH_THROTTLE_TIME: MetricDef(
-            "Milliseconds consumers were held back, mean of the last minute", ("user", "client_id")
+            "Throttle time of consumers in milliseconds, mean of the last minute", ("user", "client_id")
         ),
-        names.QUOTA_REQUEST_TIME: MetricDef("Percent of the event loop used by who has a quota", ("user", "client_id")),
+        names.QUOTA_REQUEST_TIME: MetricDef(
+            "Percent of the event loop used by clients with a request quota", ("user", "client_id")
+        ),
         names.QUOTA_REQUEST_THROTTLE_TIME: MetricDef(
-            "Milliseconds clients were held back for it, mean of the last minute", ("user", "client_id")
+            "Throttle time of clients by request quotas in milliseconds, mean of the last minute", ("user", "client_id")
         ),
         names.QUOTA_MUTATION_TOKENS: MetricDef(
-            "Partitions that may be made or removed now by who has a quota", ("user", "client_id")
+            "Partitions that clients with a mutation quota may create or delete now", ("user", "client_id")
         ),
         names.QUOTA_MUTATION_THROTTLE_TIME: MetricDef(
-            "Milliseconds clients were held back for it, mean of the last minute", ("user", "client_id")
+            "Throttle time of clients by mutation quotas in milliseconds, mean of the last minute",
+            ("user", "client_id"),
         ),
         names.LEADER_COUNT: MetricDef("Partitions this broker leads"),
         names.PARTITION_COUNT: MetricDef("Partitions this broker has a replica of"),
         names.OFFLINE_REPLICA_COUNT: MetricDef("Replicas here whose log directory is offline"),
-        names.UNDER_REPLICATED_PARTITIONS: MetricDef("Partitions led here with replicas out of sync"),
-        names.REASSIGNING_PARTITIONS: MetricDef("Partitions led here whose replicas are being added or removed"),
+        names.UNDER_REPLICATED_PARTITIONS: MetricDef("Partitions led by this broker with replicas out of sync"),
+        names.REASSIGNING_PARTITIONS: MetricDef("Partitions led by this broker that are being reassigned"),
         names.UNDER_MIN_ISR_PARTITION_COUNT: MetricDef(
-            "Partitions led here with fewer in-sync replicas than min.insync.replicas"
+            "Partitions led by this broker with fewer in-sync replicas than min.insync.replicas"
         ),
         names.AT_MIN_ISR_PARTITION_COUNT: MetricDef(
-            "Partitions led here with just min.insync.replicas in-sync replicas"
+            "Partitions led by this broker with exactly min.insync.replicas in-sync replicas"
         ),
-        names.ISR_SHRINKS: MetricDef("Times an in-sync set lost a replica"),
-        names.ISR_EXPANDS: MetricDef("Times an in-sync set gained a replica"),
-        names.FAILED_ISR_UPDATES: MetricDef("Changes of an in-sync set that the controller refused"),
+        names.ISR_SHRINKS: MetricDef("Number of times an ISR lost a replica"),
+        names.ISR_EXPANDS: MetricDef("Number of times an ISR gained a replica"),
+        names.FAILED_ISR_UPDATES: MetricDef("ISR changes rejected by the controller"),
         names.MOVES_MAX_LAG: MetricDef(
-            "Committed records that the copy furthest behind lacks, of replicas that move to another log directory",
+            "Largest lag in records of replicas that move to another log directory",
             ("clientId",),
         ),
         names.MOVES_FAILED_PARTITIONS: MetricDef(
-            "Replicas whose move to another log directory met an error; asked for again it begins anew", ("clientId",)
+            "Replicas whose move to another log directory failed; request the move again to restart it", ("clientId",)
         ),
-        names.MOVES_DEAD_THREADS: MetricDef(
-            "0: a fault of our own in such a move ends the broker, and no thread is left dead", ("clientId",)
-        ),
+        names.MOVES_DEAD_THREADS: MetricDef("Always 0: an internal error in a move ends the broker", ("clientId",)),
         names.FOLLOWERS_MAX_LAG: MetricDef(
-            "Committed records that the follower here which is furthest behind lacks, as its leader last said",
+            "Largest lag in records of this broker's followers, by their leaders' last responses",
             ("clientId",),
         ),
         names.FOLLOWERS_FAILED_PARTITIONS: MetricDef(
-            "Followers here that fetch no more until metadata name a newer leader: theirs said that there is one",
+            "Followers on this broker that wait for a newer leader in the metadata after FENCED_LEADER_EPOCH",
             ("clientId",),
         ),
         names.FOLLOWERS_DEAD_THREADS: MetricDef(
-            "0: a fault of our own in a fetcher ends the broker, and no thread is left dead", ("clientId",)
+            "Always 0: an internal error in a fetcher ends the broker", ("clientId",)
         ),
         names.FOLLOWER_LAG: MetricDef(
-            "Committed records that the follower here lacks, as its leader last said",
+            "Lag in records of the follower on this broker, by its leader's last response",
             ("clientId", "topic", "partition"),
         ),
         names.PARTITION_UNDER_MIN_ISR: MetricDef(
-            "1 if the partition led here has fewer in-sync replicas than min.insync.replicas", ("topic", "partition")
+            "1 if the partition has fewer in-sync replicas than min.insync.replicas", ("topic", "partition")
         ),
         names.PARTITION_AT_MIN_ISR: MetricDef(
-            "1 if the partition led here has just min.insync.replicas in-sync replicas", ("topic", "partition")
+            "1 if the partition has exactly min.insync.replicas in-sync replicas", ("topic", "partition")
         ),
-        names.PARTITION_REPLICAS_COUNT: MetricDef("Replicas of the partition led here", ("topic", "partition")),
+        names.PARTITION_REPLICAS_COUNT: MetricDef(
+            "Replicas of the partition led by this broker", ("topic", "partition")
+        ),
         names.PARTITION_IN_SYNC_REPLICAS_COUNT: MetricDef(
-            "In-sync replicas of the partition led here", ("topic", "partition")
+            "In-sync replicas of the partition led by this broker", ("topic", "partition")
         ),
         names.PARTITIONS_WITH_LATE_TRANSACTIONS: MetricDef(
-            "Partitions led here with a transaction open for longer than transaction.max.timeout.ms and five minutes"
+            "Partitions with a transaction open for longer than transaction.max.timeout.ms plus five minutes"
         ),
-        names.PRODUCER_ID_COUNT: MetricDef("Producers with state on the replicas here"),
+        names.PRODUCER_ID_COUNT: MetricDef("Producers with state on this broker's replicas"),
         names.PURGATORY_SIZE: MetricDef(
-            "Partitions on which parked requests wait, counted once a request", ("delayedOperation",)
+            "Partitions that delayed requests wait for, counted once per request", ("delayedOperation",)
         ),
-        names.DELAYED_OPERATIONS: MetricDef(
-            "Requests parked until more data, or more replicas, are there", ("delayedOperation",)
-        ),
-        names.FETCH_SESSIONS: MetricDef("Incremental fetch sessions kept"),
-        names.FETCH_SESSION_PARTITIONS: MetricDef("Partitions that these sessions remember"),
-        names.FETCH_SESSION_EVICTIONS: MetricDef("Sessions that made room for others"),
-        names.LOG_SIZE: MetricDef("Bytes of a partition's log here", ("topic", "partition")),
-        names.LOG_START_OFFSET: MetricDef("First offset of a partition's log here", ("topic", "partition")),
-        names.LOG_END_OFFSET: MetricDef(
-            "Offset the next record of a partition's log here will have", ("topic", "partition")
-        ),
-        names.LOG_SEGMENTS: MetricDef("Segments of a partition's log here", ("topic", "partition")),
-        names.OFFLINE_LOG_DIRECTORY_COUNT: MetricDef("Log directories taken out of service"),
-        names.LOG_DIRECTORY_OFFLINE: MetricDef("1 if the log directory was taken out of service", ("logDirectory",)),
+        names.DELAYED_OPERATIONS: MetricDef("Requests that wait for data or for replicas", ("delayedOperation",)),
+        names.FETCH_SESSIONS: MetricDef("Incremental fetch sessions"),
+        names.FETCH_SESSION_PARTITIONS: MetricDef("Partitions in incremental fetch sessions"),
+        names.FETCH_SESSION_EVICTIONS: MetricDef("Fetch sessions evicted for new ones"),
+        names.LOG_SIZE: MetricDef("Size of the partition's log on this broker in bytes", ("topic", "partition")),
+        names.LOG_START_OFFSET: MetricDef("Log start offset of the partition on this broker", ("topic", "partition")),
+        names.LOG_END_OFFSET: MetricDef("Log end offset of the partition on this broker", ("topic", "partition")),
+        names.LOG_SEGMENTS: MetricDef("Segments of the partition's log on this broker", ("topic", "partition")),
+        names.OFFLINE_LOG_DIRECTORY_COUNT: MetricDef("Offline log directories"),
+        names.LOG_DIRECTORY_OFFLINE: MetricDef("1 if the log directory is offline", ("logDirectory",)),
         names.LOG_DIRECTORY_FREE_BYTES: MetricDef(
-            "Bytes free on the volume of a log directory, or of a controller's metadata.log.dir", ("logDirectory",)
+            "Free bytes on the volume of a log directory or of a controller's metadata.log.dir", ("logDirectory",)
         ),
-        names.LOG_DIRECTORY_TOTAL_BYTES: MetricDef("Bytes that volume has", ("logDirectory",)),
-        names.CLEANER_MAX_DIRTY_PERCENT: MetricDef("Dirty share of the dirtiest compacted log, in percent"),
-        names.CLEANER_TIME_SINCE_LAST_RUN_MS: MetricDef("Milliseconds since a cleaner last looked for a log to clean"),
+        names.LOG_DIRECTORY_TOTAL_BYTES: MetricDef(
+            "Size in bytes of the volume of a log directory or of a controller's metadata.log.dir", ("logDirectory",)
+        ),
+        names.CLEANER_MAX_DIRTY_PERCENT: MetricDef("Highest dirty ratio of a compacted log in percent"),
+        names.CLEANER_TIME_SINCE_LAST_RUN_MS: MetricDef(
+            "Milliseconds since the cleaner last checked for a log to clean"
+        ),
         names.CLEANER_UNCLEANABLE_PARTITIONS: MetricDef("Logs whose cleaning failed", ("logDirectory",)),
         names.CLEANER_UNCLEANABLE_BYTES: MetricDef(
-            "Bytes of such logs that wait for their cleaning", ("logDirectory",)
+            "Bytes to be cleaned in logs whose cleaning failed", ("logDirectory",)
         ),
         names.CLEANER_BUFFER_UTILIZATION: MetricDef(
-            "Percent of a cleaner's key slots taken by its last cleaning, the greatest"
+            "Highest utilization of a cleaner's key buffer in its last run, in percent"
         ),
-        names.CLEANER_RECOPY_PERCENT: MetricDef("Percent of the bytes read that the last cleanings kept"),
-        names.CLEANER_MAX_CLEAN_SECONDS: MetricDef("Seconds a cleaner's last cleaning took, the longest"),
-        names.CLEANER_MAX_COMPACTION_DELAY_SECONDS: MetricDef(
-            "Seconds by which max.compaction.lag.ms is overdue, at most"
-        ),
-        names.CLEANER_DEAD_THREADS: MetricDef("Cleaners that ended with a fault"),
-        names.LOG_FLUSH_TIME: MetricDef("Milliseconds it took to force a log to disk", in_quantiles=True),
-        names.LOG_FLUSH_SECONDS: MetricDef("The same in seconds, of all times since the start"),
+        names.CLEANER_RECOPY_PERCENT: MetricDef("Percent of the bytes kept in the cleaners' last runs"),
+        names.CLEANER_MAX_CLEAN_SECONDS: MetricDef("Longest duration of a cleaner's last run in seconds"),
+        names.CLEANER_MAX_COMPACTION_DELAY_SECONDS: MetricDef("Longest delay beyond max.compaction.lag.ms in seconds"),
+        names.CLEANER_DEAD_THREADS: MetricDef("Cleaners that ended because of an error"),
+        names.LOG_FLUSH_TIME: MetricDef("Time to flush a log to disk in milliseconds", in_quantiles=True),
+        names.LOG_FLUSH_SECONDS: MetricDef("Time to flush a log to disk in seconds, since start"),
         names.REQUESTS: MetricDef("Requests received", ("request", "version")),
         names.REQUEST_ERRORS: MetricDef(
-            "Error codes answered (NONE is success), counted once an answer", ("request", "error")
+            "Error codes returned (NONE is success), counted once per response", ("request", "error")
         ),
-        names.REQUEST_SECONDS: MetricDef("Seconds from a request's last byte to its answer's first", ("request",)),
+        names.REQUEST_SECONDS: MetricDef(
+            "Seconds from a request's last byte to the first byte of its response", ("request",)
+        ),
         names.REQUEST_QUEUE_TIME: MetricDef(
-            "Milliseconds a request waited for its turn: held back, or behind others of its connection",
+            "Time in queue in milliseconds: throttled, or behind earlier requests of the connection",
             ("request",),
             in_quantiles=True,
         ),
-        names.LOCAL_TIME: MetricDef(
-            "Milliseconds the broker itself spent on a request", ("request",), in_quantiles=True
-        ),
+        names.LOCAL_TIME: MetricDef("Processing time at the broker in milliseconds", ("request",), in_quantiles=True),
         names.REMOTE_TIME: MetricDef(
-            "Milliseconds a request waited for replicas, data, another broker or the disk",
+            "Time waiting for replicas, data, another broker or the disk in milliseconds",
             ("request",),
             in_quantiles=True,
         ),
-        names.THROTTLE_TIME: MetricDef(
-            "Milliseconds its client was held back for, by a quota", ("request",), in_quantiles=True
-        ),
+        names.THROTTLE_TIME: MetricDef("Throttle time by a quota in milliseconds", ("request",), in_quantiles=True),
         names.RESPONSE_QUEUE_TIME: MetricDef(
-            "Milliseconds an answer waited for those before it, and for a client that does not keep up",
+            "Time a response waited for earlier ones or for a slow client in milliseconds",
             ("request",),
             in_quantiles=True,
         ),
         names.RESPONSE_SEND_TIME: MetricDef(
-            "Milliseconds it took to give an answer to the kernel", ("request",), in_quantiles=True
+            "Time to write a response to the socket in milliseconds", ("request",), in_quantiles=True
         ),
         names.TOTAL_TIME: MetricDef(
-            "Milliseconds from a request's last byte until its answer was sent", ("request",), in_quantiles=True
+            "Time from a request's last byte until its response was sent in milliseconds",
+            ("request",),
+            in_quantiles=True,
         ),
-        names.REQUEST_BYTES: MetricDef("Bytes of a request, its length not counted", ("request",), in_quantiles=True),
+        names.REQUEST_BYTES: MetricDef(
+            "Size of a request in bytes, without its length field", ("request",), in_quantiles=True
+        ),
         names.INCOMING_BYTES: MetricDef("Bytes read from sockets", ("listener",)),
-        names.OUTGOING_BYTES: MetricDef("Bytes given to sockets", ("listener",)),
+        names.OUTGOING_BYTES: MetricDef("Bytes written to sockets", ("listener",)),
         names.CONNECTION_COUNT: MetricDef("Open connections", ("listener",)),
         names.CONNECTION_CREATION: MetricDef("Connections accepted", ("listener",)),
         names.CONNECTION_CLOSE: MetricDef("Connections closed", ("listener",)),
         names.CONNECTIONS_REFUSED: MetricDef(
-            "Connections closed at once: a limit was reached, or the bytes were no request", ("listener", "reason")
+            "Connections rejected because of a limit or an invalid request", ("listener", "reason")
         ),
-        names.QUEUED_REQUESTS: MetricDef("Requests received and not answered yet"),
-        names.QUEUED_REQUEST_BYTES: MetricDef("Bytes of requests received and not answered yet"),
-        names.NETWORK_PROCESSOR_AVG_IDLE: MetricDef(
-            "Share of the last ten seconds in which the event loop used no processor, 0 to 1"
+        names.QUEUED_REQUESTS: MetricDef("Requests in progress or in queue"),
+        names.QUEUED_REQUEST_BYTES: MetricDef("Bytes of requests in progress or in queue"),
+        names.NETWORK_PROCESSOR_AVG_IDLE: MetricDef("Idle share of the event loop in the last ten seconds, 0 to 1"),
+        names.REQUEST_HANDLER_AVG_IDLE: MetricDef(
+            "Idle share of the event loop in the last ten seconds, 0 to 1 (one loop serves network and requests)"
         ),
-        names.REQUEST_HANDLER_AVG_IDLE: MetricDef("The same: one event loop does both"),
-        names.EVENT_LOOP_LAG: MetricDef(
-            "Seconds by which the event loop was late with what came due, looked at ten times a second"
-        ),
-        names.EVENT_LOOP_LAG_MAX: MetricDef("Seconds by which it was late at most, in the last minute"),
-        names.VERIFICATION_FAILURES: MetricDef("Partitions that a transaction's coordinator did not vouch for"),
+        names.EVENT_LOOP_LAG: MetricDef("Delay of the event loop in seconds, sampled ten times per second"),
+        names.EVENT_LOOP_LAG_MAX: MetricDef("Longest delay of the event loop in the last minute in seconds"),
+        names.VERIFICATION_FAILURES: MetricDef("Partitions that a transaction coordinator did not verify"),
         names.VERIFICATION_MS: MetricDef(
-            "Milliseconds until a transaction's coordinator had answered", in_quantiles=True
+            "Time to verify a transaction with its coordinator in milliseconds", in_quantiles=True
         ),
         names.MARKERS_WITHOUT_LEADER: MetricDef("Transaction markers whose partition has no leader"),
-        names.MARKERS_RETRIED: MetricDef("Transaction markers that were refused, and wait for another try"),
-        names.GROUP_OFFSETS: MetricDef("Offsets committed by the groups coordinated here"),
-        names.GROUPS: MetricDef("Classic groups coordinated here"),
+        names.MARKERS_RETRIED: MetricDef("Rejected transaction markers that wait for a retry"),
+        names.GROUP_OFFSETS: MetricDef("Committed offsets stored for the groups coordinated by this broker"),
+        names.GROUPS: MetricDef("Classic groups coordinated by this broker"),
         names.GROUPS_PREPARING_REBALANCE: MetricDef("Classic groups that wait for their members to join"),
         names.GROUPS_COMPLETING_REBALANCE: MetricDef("Classic groups that wait for their leader's assignment"),
-        names.GROUPS_STABLE: MetricDef("Classic groups whose members have their assignments"),
-        names.GROUPS_DEAD: MetricDef("Classic groups that are being let go of"),
+        names.GROUPS_STABLE: MetricDef("Classic groups in state Stable"),
+        names.GROUPS_DEAD: MetricDef("Classic groups in state Dead"),
         names.GROUPS_EMPTY: MetricDef("Classic groups without members"),
-        names.GROUPS_BY_PROTOCOL: MetricDef(
-            "Groups coordinated here: classic ones, and consumer groups", ("protocol",)
+        names.GROUPS_BY_PROTOCOL: MetricDef("Groups coordinated by this broker, per protocol", ("protocol",)),
+        names.CONSUMER_GROUPS_BY_STATE: MetricDef(
+            "Consumer groups (KIP-848) coordinated by this broker, per state", ("state",)
         ),
-        names.CONSUMER_GROUPS_BY_STATE: MetricDef("Consumer groups (KIP-848) coordinated here", ("state",)),
         names.OFFSET_COMMITS: MetricDef("Offsets committed"),
-        names.OFFSET_EXPIRATIONS: MetricDef("Offsets forgotten because they were old"),
-        names.OFFSET_DELETIONS: MetricDef("Offsets deleted by an admin"),
-        names.GROUP_COMPLETED_REBALANCES: MetricDef("Rebalances of classic groups that came to an assignment"),
-        names.CONSUMER_GROUP_REBALANCES: MetricDef(
-            "Times that the epoch of a consumer group rose for what its members read"
-        ),
+        names.OFFSET_EXPIRATIONS: MetricDef("Expired offsets"),
+        names.OFFSET_DELETIONS: MetricDef("Offsets deleted by request"),
+        names.GROUP_COMPLETED_REBALANCES: MetricDef("Completed rebalances of classic groups"),
+        names.CONSUMER_GROUP_REBALANCES: MetricDef("Rebalances of consumer groups (KIP-848)"),
         names.ACTIVE_CONTROLLER_COUNT: MetricDef("1 on the active controller, 0 on the others"),
         names.ACTIVE_BROKER_COUNT: MetricDef("Brokers that are registered and not fenced"),
         names.FENCED_BROKER_COUNT: MetricDef("Brokers that are registered and fenced"),
@@ -227,123 +228,128 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.PREFERRED_REPLICA_IMBALANCE_COUNT: MetricDef("Partitions not led by their preferred replica"),
         names.LAST_APPLIED_RECORD_OFFSET: MetricDef("Offset of the last metadata record applied by this controller"),
         names.LAST_COMMITTED_RECORD_OFFSET: MetricDef(
-            "Offset of the last metadata record committed, as this controller knows"
+            "Offset of the last committed metadata record known to this controller"
         ),
-        names.UNCLEAN_LEADER_ELECTIONS: MetricDef("Leaders elected from outside the in-sync set and the eligible ones"),
+        names.UNCLEAN_LEADER_ELECTIONS: MetricDef(
+            "Unclean leader elections: from outside the ISR and the eligible leader replicas"
+        ),
         names.ELIGIBLE_LEADER_ELECTIONS: MetricDef("Leaders elected from the eligible leader replicas (KIP-966)"),
         names.LEADER_ELECTIONS: MetricDef("Leaders elected"),
         names.DECOMMISSION_PARTITIONS_LEFT: MetricDef(
-            "Partitions that a broker which is decommissioned still has, as the active controller knows", ("broker",)
+            "Partitions left on a broker in decommission, exposed by the active controller", ("broker",)
         ),
         names.MAINTENANCE_LEADERS_LEFT: MetricDef(
-            "Partitions that a broker in maintenance still leads, as the active controller knows", ("broker",)
+            "Partitions still led by a broker in maintenance, exposed by the active controller", ("broker",)
         ),
         names.FAST_FENCINGS: MetricDef("Brokers fenced because their address refused connections"),
-        names.LAST_APPLIED_RECORD_TIMESTAMP: MetricDef(
-            "When the last metadata record applied here was written, ms since 1970"
+        names.LAST_APPLIED_RECORD_TIMESTAMP: MetricDef("Timestamp of the last metadata record applied, ms since 1970"),
+        names.LAST_APPLIED_RECORD_LAG_MS: MetricDef(
+            "Milliseconds since the last metadata record applied was written; 0 on the active controller"
         ),
-        names.LAST_APPLIED_RECORD_LAG_MS: MetricDef("Milliseconds since then; 0 on the active controller"),
-        names.TIMED_OUT_HEARTBEATS: MetricDef("Brokers that this controller fenced because their session was over"),
-        names.NEW_ACTIVE_CONTROLLERS: MetricDef("Times this controller saw one become the active controller"),
+        names.TIMED_OUT_HEARTBEATS: MetricDef("Brokers that this controller fenced because their session expired"),
+        names.NEW_ACTIVE_CONTROLLERS: MetricDef("Number of times this controller observed a new active controller"),
         names.EVENT_QUEUE_TIME: MetricDef(
-            "Milliseconds a change of the metadata waited until the active controller decided on it", in_quantiles=True
+            "Time a metadata change waited in the active controller's queue in milliseconds", in_quantiles=True
         ),
         names.EVENT_PROCESSING_TIME: MetricDef(
-            "Milliseconds the active controller took to decide on one", in_quantiles=True
+            "Time the active controller took to process a metadata change in milliseconds", in_quantiles=True
         ),
-        names.CONTROLLER_AVG_IDLE: MetricDef(
-            "Share of time in which the controller's event loop used no processor, 0 to 1"
+        names.CONTROLLER_AVG_IDLE: MetricDef("Idle share of the controller's event loop, 0 to 1"),
+        names.RAFT_CURRENT_STATE: MetricDef("1 for the Raft state of this voter or observer", ("state",)),
+        names.RAFT_STATE: MetricDef(
+            "1 for the Raft state of this voter or observer (label of Strimzi's dashboards)", ("current_state",)
         ),
-        names.RAFT_CURRENT_STATE: MetricDef("1 under the state this voter or observer is in", ("state",)),
-        names.RAFT_STATE: MetricDef("The same, with the label that Strimzi's dashboards ask for", ("current_state",)),
         names.RAFT_CURRENT_LEADER: MetricDef("Node id of the leader, -1 when unknown"),
         names.RAFT_CURRENT_EPOCH: MetricDef("Epoch (term) of the quorum"),
         names.RAFT_CURRENT_VOTE: MetricDef("Node id voted for in this epoch, -1 when none"),
         names.RAFT_HIGH_WATERMARK: MetricDef("High watermark of the metadata log, -1 when unknown"),
-        names.RAFT_LOG_END_OFFSET: MetricDef("End offset of the metadata log here"),
-        names.RAFT_LOG_END_EPOCH: MetricDef("Epoch of the last metadata record here"),
-        names.RAFT_UNKNOWN_VOTERS: MetricDef("Voters of whom this controller does not know where they listen"),
+        names.RAFT_LOG_END_OFFSET: MetricDef("Log end offset of the metadata log on this node"),
+        names.RAFT_LOG_END_EPOCH: MetricDef("Epoch of the last metadata record on this node"),
+        names.RAFT_UNKNOWN_VOTERS: MetricDef("Voters whose endpoints this controller does not know"),
         names.RAFT_VOTERS: MetricDef("Voters of the quorum"),
-        names.RAFT_OBSERVERS: MetricDef("Brokers that fetch the metadata log, told by the leader alone"),
-        names.RAFT_APPEND_RECORDS_RATE: MetricDef("Metadata records this leader appended, a second of the last minute"),
-        names.RAFT_FETCH_RECORDS_RATE: MetricDef(
-            "Metadata records replicated from the leader, a second of the last minute"
-        ),
+        names.RAFT_OBSERVERS: MetricDef("Brokers that fetch the metadata log; exposed by the leader"),
+        names.RAFT_APPEND_RECORDS_RATE: MetricDef("Metadata records appended per second by this leader, last minute"),
+        names.RAFT_FETCH_RECORDS_RATE: MetricDef("Metadata records replicated per second from the leader, last minute"),
         names.RAFT_COMMIT_LATENCY_AVG: MetricDef("Milliseconds from append to commit, mean of the last minute"),
-        names.RAFT_COMMIT_LATENCY_MAX: MetricDef("Milliseconds from append to commit, longest of the last minute"),
+        names.RAFT_COMMIT_LATENCY_MAX: MetricDef("Milliseconds from append to commit, maximum of the last minute"),
         names.RAFT_ELECTION_LATENCY_AVG: MetricDef("Milliseconds from candidate to leader, mean of the last minute"),
-        names.RAFT_ELECTION_LATENCY_MAX: MetricDef("Milliseconds from candidate to leader, longest of the last minute"),
-        names.RAFT_POLL_IDLE: MetricDef("The same as the controller's idle ratio: one event loop does both"),
-        names.RAFT_ELECTIONS: MetricDef("Times this voter became a candidate"),
-        names.RAFT_INCOMING_BYTES: MetricDef("Bytes received from other voters; of a broker, answers to these"),
-        names.RAFT_OUTGOING_BYTES: MetricDef("Bytes sent to other voters; of a broker, to fetch the metadata log"),
-        names.RAFT_REQUESTS: MetricDef("Raft messages sent; of a broker, requests for the metadata log"),
-        names.RAFT_RESPONSES: MetricDef("Raft messages received; of a broker, answers to these"),
-        names.JOURNAL_SYNC_SECONDS: MetricDef("Seconds it took to force the Raft journal to disk"),
-        names.CURRENT_METADATA_VERSION: MetricDef("Level of the feature metadata.version, as this process knows"),
+        names.RAFT_ELECTION_LATENCY_MAX: MetricDef("Milliseconds from candidate to leader, maximum of the last minute"),
+        names.RAFT_POLL_IDLE: MetricDef(
+            "Idle share of the controller's event loop, 0 to 1 (one loop serves Raft and the controller)"
+        ),
+        names.RAFT_ELECTIONS: MetricDef("Number of times this voter became a candidate"),
+        names.RAFT_INCOMING_BYTES: MetricDef(
+            "Bytes received from other voters; on a broker: responses to metadata fetches"
+        ),
+        names.RAFT_OUTGOING_BYTES: MetricDef("Bytes sent to other voters; on a broker: metadata fetches"),
+        names.RAFT_REQUESTS: MetricDef("Raft messages sent; on a broker: metadata fetches"),
+        names.RAFT_RESPONSES: MetricDef("Raft messages received; on a broker: responses to metadata fetches"),
+        names.JOURNAL_SYNC_SECONDS: MetricDef("Time to sync the Raft journal to disk in seconds"),
+        names.CURRENT_METADATA_VERSION: MetricDef("Level of the feature metadata.version known to this process"),
         names.CURRENT_CONTROLLER_ID: MetricDef(
             "Node id of the active controller, -1 when unknown (Kafka's MetadataLoader)"
         ),
         names.BROKER_METADATA_OFFSET: MetricDef("Offset of the last metadata record this broker applied"),
         names.BROKER_METADATA_APPLY_ERRORS: MetricDef(
-            "Changes of the metadata, configs above all, that this broker could not take over since its start"
+            "Metadata changes (mostly configs) that this broker could not apply since its start"
         ),
         names.CONFIGS_LEFT_OUT: MetricDef(
-            "1 for each dynamic broker config that is stored and not in force, because it is no valid value here",
+            "1 per dynamic broker config that is stored but ignored because its value is invalid",
             ("key", "layer"),
         ),
-        names.BROKER_METADATA_LAG: MetricDef("Milliseconds this broker's metadata is behind"),
-        names.SNAPSHOT_BYTES: MetricDef("Bytes of the last snapshot of the metadata written here, 0 before the first"),
-        names.SNAPSHOT_AGE_MS: MetricDef("Milliseconds since then, or since the start"),
-        names.BROKERS: MetricDef("Brokers of the cluster that are not fenced, told by the active controller alone"),
-        names.BROKER_INFO: MetricDef("1, of the broker itself: where clients are told to connect", ("id", "address")),
-        names.TOPIC_PARTITIONS: MetricDef("Partitions of the topic", ("topic",)),
-        names.TOPIC_PARTITION_CURRENT_OFFSET: MetricDef(
-            "High watermark: the end of the partition to consumers", ("topic", "partition")
+        names.BROKER_METADATA_LAG: MetricDef("Lag of this broker's metadata in milliseconds"),
+        names.SNAPSHOT_BYTES: MetricDef(
+            "Size of the last metadata snapshot of this process in bytes, 0 before the first"
         ),
+        names.SNAPSHOT_AGE_MS: MetricDef("Milliseconds since the last metadata snapshot, or since start"),
+        names.BROKERS: MetricDef("Brokers of the cluster that are not fenced; exposed by the active controller"),
+        names.BROKER_INFO: MetricDef("1 for this broker, with its advertised address", ("id", "address")),
+        names.TOPIC_PARTITIONS: MetricDef("Partitions of the topic", ("topic",)),
+        names.TOPIC_PARTITION_CURRENT_OFFSET: MetricDef("High watermark of the partition", ("topic", "partition")),
         names.TOPIC_PARTITION_OLDEST_OFFSET: MetricDef("First offset of the partition", ("topic", "partition")),
         names.TOPIC_PARTITION_LEADER: MetricDef("Node id of the partition's leader", ("topic", "partition")),
         names.TOPIC_PARTITION_REPLICAS: MetricDef("Replicas of the partition", ("topic", "partition")),
         names.TOPIC_PARTITION_IN_SYNC_REPLICA: MetricDef("In-sync replicas of the partition", ("topic", "partition")),
         names.TOPIC_PARTITION_LEADER_IS_PREFERRED: MetricDef(
-            "1 if the partition's first replica leads it", ("topic", "partition")
+            "1 if the preferred replica leads the partition", ("topic", "partition")
         ),
         names.TOPIC_PARTITION_UNDER_REPLICATED: MetricDef(
             "1 if replicas of the partition are out of sync", ("topic", "partition")
         ),
         names.CONSUMERGROUP_CURRENT_OFFSET: MetricDef(
-            "Offset the group committed", ("consumergroup", "topic", "partition")
+            "Committed offset of the group", ("consumergroup", "topic", "partition")
         ),
         names.CONSUMERGROUP_LAG: MetricDef(
-            "Records between the group's committed offset and the end", ("consumergroup", "topic", "partition")
+            "Records between the group's committed offset and the high watermark",
+            ("consumergroup", "topic", "partition"),
         ),
         names.CONSUMERGROUP_CURRENT_OFFSET_SUM: MetricDef(
-            "The same of a topic's partitions", ("consumergroup", "topic")
+            "Sum of the group's committed offsets in a topic", ("consumergroup", "topic")
         ),
         names.CONSUMERGROUP_LAG_SUM: MetricDef(
-            "The lags of a topic's partitions together, once all are known", ("consumergroup", "topic")
+            "Sum of the group's lags in a topic, once all are known", ("consumergroup", "topic")
         ),
         names.CONSUMERGROUP_MEMBERS: MetricDef("Members of the group", ("consumergroup",)),
         names.BROKER_STATE: MetricDef(
-            "1 starting, 2 caught up and fenced, 3 running, 6 asked to be let go, 7 shutting down (Kafka's BrokerState)"
+            "1 starting, 2 caught up but fenced, 3 running, 6 controlled shutdown, 7 shutting down (Kafka BrokerState)"
         ),
-        names.DISK_READ_BYTES: MetricDef("Bytes that the process had read from disks, the page cache not counted"),
-        names.DISK_WRITE_BYTES: MetricDef("Bytes that the process gave to be written to disks"),
+        names.DISK_READ_BYTES: MetricDef("Bytes the process read from disk, page cache excluded"),
+        names.DISK_WRITE_BYTES: MetricDef("Bytes the process wrote to disk"),
         names.CLIENT_METRIC: MetricDef(
-            "What a client's metric was when it pushed last; what it counts by increments is summed up",
+            "Last value of a client's pushed metric; deltas are summed",
             ("client_id", "client_instance_id", "metric", "attributes"),
         ),
-        names.CLIENT_METRICS_INSTANCES: MetricDef("Client instances that are asked for metrics here"),
-        names.CLIENT_METRICS_UNKNOWN_SUBSCRIPTIONS: MetricDef(
-            "Pushes under a subscription id that is not the client's"
+        names.CLIENT_METRICS_INSTANCES: MetricDef("Client instances that push metrics to this broker"),
+        names.CLIENT_METRICS_UNKNOWN_SUBSCRIPTIONS: MetricDef("Pushes with an unknown subscription id"),
+        names.CLIENT_METRICS_THROTTLED: MetricDef(
+            "Telemetry requests that arrived before the push interval had elapsed"
         ),
-        names.CLIENT_METRICS_THROTTLED: MetricDef("Requests of clients before their push interval was over"),
-        names.CLIENT_METRICS_EXPORTS: MetricDef("Pushes taken"),
+        names.CLIENT_METRICS_EXPORTS: MetricDef("Pushes accepted"),
         names.CLIENT_METRICS_EXPORT_ERRORS: MetricDef("Pushes that could not be read"),
-        names.CLIENT_METRICS_BYTES: MetricDef("Bytes of pushes taken, as they came"),
-        names.CLIENT_METRICS_DROPPED: MetricDef("Numbers left out of pushes, for a limit"),
-        names.BUILD_INFO: MetricDef("1, with what runs here as labels", ("version", "role", "node_id")),
-        names.METRICS_OVERFLOWED: MetricDef("Metrics that have more label values than are kept"),
+        names.CLIENT_METRICS_BYTES: MetricDef("Bytes of accepted pushes, compressed"),
+        names.CLIENT_METRICS_DROPPED: MetricDef("Values dropped from pushes because of a limit"),
+        names.BUILD_INFO: MetricDef("1, with version, role and node id as labels", ("version", "role", "node_id")),
+        names.METRICS_OVERFLOWED: MetricDef("Metrics that exceeded the limit of label values"),
     }
 )
 
@@ -368,4 +374,4 @@ OF_A_NODE: Mapping[str, str] = MappingProxyType(
         names.RAFT_RESPONSES: "controller",
     }
 )
-"""What Kafka tells once a node, and dashboards add up by node: of a node that is both, this process tells it."""
+"""{metric that Kafka exposes once per node: the process of a combined node that exposes it}."""

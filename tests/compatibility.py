@@ -35,41 +35,41 @@ class Shown(NamedTuple):
 
 
 PYTHONS: Final = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON)
-ALL_CODECS = "records with keys, headers and times, every compression type, idempotent"
+ALL_CODECS = "produce and consume: keys, headers, timestamps, all compression types, idempotence"
 TABLE: Final = (
     Shown(ALL_CODECS, "test_clients.py::test_clients_of_three_makes_read_each_others_records_byte_for_byte", PYTHONS),
     Shown(
-        "topics listed, records produced and consumed",
+        "list topics, produce and consume",
         "test_clients.py::test_kcat_lists_produces_consumes_and_reads_the_metadata_log_as_json",
         (KCAT,),
     ),
     Shown(
-        "keys land where Java's clients put them",
+        "partitioning by key as in the Java client",
         "test_partitioner.py::test_ten_thousand_keys_land_where_java_and_kafka_python_put_them",
         (KAFKA_PYTHON,),
     ),
     Shown(
-        "groups: members come, leave and die",
+        "groups: members join, leave and fail",
         "test_groups.py::test_members_come_leave_and_die_and_the_others_share_the_partitions",
         (EACH,),
     ),
     Shown(
-        "groups: members of several clients in one",
+        "groups: members of different clients",
         "test_groups.py::test_clients_of_three_makes_share_one_group",
         PYTHONS,
     ),
     Shown(
-        "groups: the coordinator is killed",
+        "groups: coordinator failure",
         "test_groups.py::test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets",
         PYTHONS,
     ),
     Shown(
-        "offsets committed by hand and by themselves",
+        "manual and automatic offset commits",
         "test_groups_offsets.py::test_commits_of_each_kind_are_where_the_next_consumer_begins",
         (EACH,),
     ),
     Shown(
-        "pause, seek, and replay from a time",
+        "pause, seek, offsets by timestamp",
         "test_groups_offsets.py::test_a_consumer_pauses_seeks_and_replays_from_a_time",
         (EACH,),
     ),
@@ -89,12 +89,12 @@ TABLE: Final = (
         (EACH,),
     ),
     Shown(
-        "transactions: zombies are fenced",
+        "transactions: fencing of zombie producers",
         "test_transactions.py::test_a_zombie_is_fenced_by_the_next_producer_of_its_id",
         (EACH,),
     ),
     Shown(
-        "transactions: offsets with them (exactly once)",
+        "transactions: offset commits (exactly once)",
         "test_transactions.py::test_offsets_are_committed_with_the_transaction_under_subscribe",
         (CONFLUENT,),
     ),
@@ -104,7 +104,7 @@ TABLE: Final = (
         (EACH,),
     ),
     Shown(
-        "consumer protocol (KIP-848): members come, leave and die",
+        "consumer protocol (KIP-848): members join, leave and fail",
         "test_consumer_protocol.py::test_members_come_leave_and_are_killed",
         (CONFLUENT,),
     ),
@@ -114,22 +114,22 @@ TABLE: Final = (
         (CONFLUENT,),
     ),
     Shown(
-        "consumer protocol: a pattern takes new topics in",
+        "consumer protocol: pattern subscription with new topics",
         "test_consumer_protocol.py::test_a_pattern_takes_new_topics_in",
         (CONFLUENT,),
     ),
     Shown(
-        "both protocols in one group",
+        "classic and consumer protocol in one group",
         "test_consumer_protocol.py::test_the_protocols_meet_in_one_group",
         (CONFLUENT,),
     ),
     Shown(
-        "reading from the follower in the same rack (KIP-392)",
+        "fetch from the follower in the same rack (KIP-392)",
         "test_racks.py::test_a_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_that_dies",
         (CONFLUENT,),
     ),
     Shown(
-        "metrics pushed by clients (KIP-714)",
+        "client metrics (KIP-714)",
         "test_client_metrics.py::test_a_producers_metrics_are_pushed_and_told",
         (CONFLUENT,),
     ),

@@ -30,7 +30,7 @@ def rendered(found: Mapping[str, Any]) -> str:
     for row in found["results"]:
         features.setdefault(row["feature"], {})[row["client"]] = WORDS[row["outcome"]]
     names = " | ".join(f"{client} {found['clients'][client]}" for client in clients)
-    lines = [f"| what | {names} |", "| --- |" + " --- |" * len(clients)]
+    lines = [f"| Feature | {names} |", "| --- |" + " --- |" * len(clients)]
     for feature, told in features.items():
         lines.append(f"| {feature} | {' | '.join(told.get(client, '') for client in clients)} |")
     return HEAD + "\n".join(lines) + "\n" + TAIL

@@ -1,9 +1,8 @@
 """Write the generated parts of docs/configs.md, docs/monitoring.md and docs/command-line.md from the code.
 
-Run: python tools/generate_docs.py [--check]. Tables of configs come from kvorum.runtime.config_defs, that of the
-metrics from kvorum.runtime.metric_definitions and, for who tells what, from where each is registered: a name that is
-used in a room is told by the process that room is part of. tests/unit/repository/test_generated_docs.py
-compares the pages with the code.
+Run: python tools/generate_docs.py [--check]. The tables of configs come from kvorum.runtime.config_defs, the table of
+metrics from kvorum.runtime.metric_definitions. The process that exposes a metric follows from the package that
+registers it. tests/unit/repository/test_generated_docs.py checks the pages.
 """
 
 import argparse
@@ -25,13 +24,13 @@ ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 CHANGES = {
     Mutability.READ_ONLY: "at start",
-    Mutability.PER_BROKER: "a broker",
+    Mutability.PER_BROKER: "per broker",
     Mutability.CLUSTER_WIDE: "all brokers",
 }
 OURS = ("kvorum.", "admin.", "metrics.listener")
 MODULE = ("names", "metric_names")
-"""As what metric_names is imported."""
-TOLD_BY = (
+"""Names under which metric_names is imported."""
+EXPOSED_BY = (
     ("broker", "broker"),
     ("cluster/broker_", "broker"),
     ("quorum", "controller"),
@@ -41,7 +40,7 @@ TOLD_BY = (
     ("runtime", "both"),
     ("storage", "broker"),
 )
-"""By the beginning of the path where a metric is registered. What both rooms register is told by both."""
+"""(path prefix of the module that registers a metric, process that exposes it). Registered by both: `both`."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -52,23 +51,23 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def configs() -> str:
-    """Return the tables of all configs but those that are for tests."""
+    """Return the tables of all configs except internal ones."""
     ours = {name: each for name, each in BROKER.items() if name.startswith(OURS)}
     kafkas = {name: each for name, each in BROKER.items() if name not in ours}
     lines: list[str] = []
     for title, found in (
-        ("Kvorum's own", ours),
-        ("Of a node, by Kafka's names", kafkas),
-        ("Of a topic", TOPIC),
-        ("Of a group", GROUP),
+        ("Kvorum only", ours),
+        ("Nodes", kafkas),
+        ("Topics", TOPIC),
+        ("Groups", GROUP),
     ):
         lines += ["", f"## {title}", "", *config_table(found, of_node=found in (ours, kafkas))]
     return "\n".join(lines[1:])
 
 
 def config_table(found: Mapping[str, ConfigDef], *, of_node: bool) -> list[str]:
-    """Return one of them."""
-    head = ["key", "type", "default", *(["changes"] if of_node else []), "meaning"]
+    """Return one table of configs."""
+    head = ["Key", "Type", "Default", *(["Changes"] if of_node else []), "Meaning"]
     rows = (
         [
             f"`{each.name}`",
@@ -85,36 +84,36 @@ def config_table(found: Mapping[str, ConfigDef], *, of_node: bool) -> list[str]:
 
 def metrics() -> str:
     """Return the table of all metrics."""
-    tellers = tellers_of_names()
+    exposed_by = processes_by_metric()
     rows = [
         [
             f"`{name}`",
             ", ".join(f"`{label}`" for label in (*each.labels, *(("quantile",) if each.in_quantiles else ()))),
-            "once a node" if name in OF_A_NODE else tellers[name],
+            "once per node" if name in OF_A_NODE else exposed_by[name],
             each.help,
         ]
         for name, each in DEFINITIONS.items()
     ]
-    return "\n".join(table(["metric", "labels", "told by", "what"], rows))
+    return "\n".join(table(["Metric", "Labels", "Exposed by", "Meaning"], rows))
 
 
-def tellers_of_names() -> dict[str, str]:
-    """Return {metric: broker, controller or both}, by who registers it."""
+def processes_by_metric() -> dict[str, str]:
+    """Return {metric: broker, controller or both}."""
     constants = {value: key for key, value in vars(metric_names).items() if isinstance(value, str) and key.isupper()}
     used: dict[str, set[str]] = {}
     for path in sorted(ROOT.glob("*/**/*.py")):
-        place = path.relative_to(ROOT).as_posix()
-        teller = next((who for prefix, who in TOLD_BY if place.startswith(prefix)), None)
-        if teller is not None and place != "runtime/metric_definitions.py":
+        module = path.relative_to(ROOT).as_posix()
+        process = next((process for prefix, process in EXPOSED_BY if module.startswith(prefix)), None)
+        if process is not None and module != "runtime/metric_definitions.py":
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULE:
-                    used.setdefault(node.attr, set()).add(teller)
-    return {name: who_of(used[constants[name]]) for name in DEFINITIONS}
+                    used.setdefault(node.attr, set()).add(process)
+    return {name: one_or_both(used[constants[name]]) for name in DEFINITIONS}
 
 
-def who_of(tellers: set[str]) -> str:
-    """Return one word for all who tell a metric."""
-    return next(iter(tellers)) if len(tellers) == 1 else "both"
+def one_or_both(processes: set[str]) -> str:
+    """Return the only process, or `both`."""
+    return next(iter(processes)) if len(processes) == 1 else "both"
 
 
 def commands() -> str:
@@ -126,22 +125,22 @@ def commands() -> str:
         below = command.list_commands(context) if isinstance(command, click.Group) and name != "kafka" else []
         rows.append([f"`{name}`", ", ".join(f"`{each}`" for each in below), text])
     scripts = [[f"`{name}`", text] for name, (_, text) in SCRIPTS.items()]
-    lines = ["## Commands", "", *table(["command", "what is below it", "what it does"], rows)]
-    return "\n".join([*lines, "", "## Kafka's scripts", "", *table(["script", "what it does"], scripts)])
+    lines = ["## Commands", "", *table(["Command", "Subcommands", "Purpose"], rows)]
+    return "\n".join([*lines, "", "## Kafka's scripts", "", *table(["Script", "Purpose"], scripts)])
 
 
 PAGES = {"configs.md": configs, "monitoring.md": metrics, "command-line.md": commands}
 
 
 def rendered(page: str, text: str) -> str:
-    """Return a page with its generated part as the code has it now."""
+    """Return a page with its generated part brought up to date."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{PAGES[page]()}\n{END}{after}"
 
 
 def main() -> int:
-    """Write the pages, or say which are not what they should be."""
+    """Write the pages, or report stale ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page would change")
     check = parser.parse_args().check
@@ -153,7 +152,7 @@ def main() -> int:
         if fresh != text:
             stale += 1
             if check:
-                print(f"docs/{page} is old: run python tools/generate_docs.py", file=sys.stderr)
+                print(f"docs/{page} is stale: run python tools/generate_docs.py", file=sys.stderr)
             else:
                 path.write_text(fresh)
     return 1 if check and stale else 0

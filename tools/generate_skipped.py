@@ -1,7 +1,7 @@
 """Write the tables of docs/skipped.md from the code: APIs Kvorum does not serve, and what handlers leave out.
 
-Run: python tools/generate_skipped.py [--check]. The words on each unserved API are kept here; what a served request
-leaves out is its handler's own `Not here:`, which ends where the docstring does or says its `Order:`.
+Run: python tools/generate_skipped.py [--check]. REASONS has the feature that each unserved API belongs to. The
+omissions of a served API come from `Not here:` in its handler's docstring, up to `Order:` or the end.
 """
 
 import argparse
@@ -35,7 +35,6 @@ REASONS: dict[ApiKey, str] = {
         ],
         SECURITY,
     ),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: "moving replicas between log directories",
     **dict.fromkeys(
         [
             ApiKey.SHARE_GROUP_HEARTBEAT,
@@ -57,9 +56,9 @@ REASONS: dict[ApiKey, str] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: "streams groups (KIP-1071)",
     **dict.fromkeys(
         [ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH],
-        "Kafka's Raft between controllers; ours has frames of its own",
+        "Kafka's Raft protocol; Kvorum's controllers use frames of their own",
     ),
-    ApiKey.CONTROLLER_REGISTRATION: "controllers know each other from the configuration",
+    ApiKey.CONTROLLER_REGISTRATION: "registration of controllers; the configuration has their addresses",
 }
 
 
@@ -68,8 +67,8 @@ def title(key: ApiKey) -> str:
 
 
 def unserved(table: dict[ApiKey, tuple[int, int]], served: set[int]) -> list[str]:
-    """Return a row for each API that is not served. Raises KeyError for one without a reason."""
-    rows = ["| API | versions in Kafka 4.3 | waits for |", "| --- | --- | --- |"]
+    """Return a row for each API that is not served. Raises KeyError if REASONS lacks it."""
+    rows = ["| API | Versions in Kafka 4.3 | Belongs to |", "| --- | --- | --- |"]
     for key, (first, last) in sorted(table.items()):
         if key not in served:
             rows.append(f"| {title(key)} ({int(key)}) | {first}-{last} | {REASONS[key]} |")
@@ -78,7 +77,7 @@ def unserved(table: dict[ApiKey, tuple[int, int]], served: set[int]) -> list[str
 
 def left_out(package: object, room: str) -> list[str]:
     """Return a row for each handler whose docstring has a `Not here:` line."""
-    rows = ["| request | not there yet |", "| --- | --- |"]
+    rows = ["| API | Missing |", "| --- | --- |"]
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
         text = importlib.import_module(f"kvorum.{room}.api.{module.name}").__doc__ or ""
         assert len(re.findall(r"\bNot here\b", text)) == len(re.findall(r"^Not here:", text, re.M)) < 2, module.name
@@ -94,10 +93,10 @@ def body() -> str:
     from kvorum.broker.api.registry import advertised
     from kvorum.quorum.api.registry import served_versions
 
-    parts = ["## Requests a broker does not serve", *unserved(dict(BROKER_APIS), set(advertised())), ""]
-    parts += ["## Requests a controller does not serve", *unserved(dict(CONTROLLER_APIS), set(served_versions())), ""]
-    parts += ["## What served requests leave out: brokers", *left_out(kvorum.broker.api, "broker"), ""]
-    parts += ["## What served requests leave out: controllers", *left_out(kvorum.quorum.api, "quorum")]
+    parts = ["## APIs that brokers do not serve", *unserved(dict(BROKER_APIS), set(advertised())), ""]
+    parts += ["## APIs that controllers do not serve", *unserved(dict(CONTROLLER_APIS), set(served_versions())), ""]
+    parts += ["## Omissions in served APIs: brokers", *left_out(kvorum.broker.api, "broker"), ""]
+    parts += ["## Omissions in served APIs: controllers", *left_out(kvorum.quorum.api, "quorum")]
     return "\n".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 kraft.version 1 makes a static quorum a dynamic one (KIP-853): Raft's voters change first, committed, by membership.py;
 the record of the level only tells brokers and clients. Whoever becomes active writes it where it is missing.
-Not here: other levels of metadata.version than 4.3-IV0 (30).
+Not here: levels of metadata.version other than 4.3-IV0 (30).
 Order: authorise, kraft.version's direction, decide all without a change, upgrade the quorum, decide, answer when
 committed. Source: Kafka's FeatureControlManager, LeaderState.maybeAppendUpgradedKRaftVersion.
 """

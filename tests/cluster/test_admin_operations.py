@@ -290,7 +290,7 @@ def test_processes_tell_of_themselves_and_a_snapshot_is_written(cluster: LocalCl
 
 
 PAGE = ROOT / "docs" / "admin-api.md"
-BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STREAM_SECONDS = 1
 CURL = """#!{python}
 import json, subprocess, sys

@@ -187,11 +187,11 @@ def test_what_dashboards_add_up_by_pod_is_told_by_one_of_its_processes(pages: di
 
 def test_every_metric_that_is_defined_is_told_by_whom_the_docs_say(pages: dict[str, str]) -> None:
     types = {role: told_on(page)[1].keys() for role, page in pages.items()}
-    tellers = {
+    exposed_by = {
         name: "both" if all(name in each for each in types.values()) else "".join(r for r in types if name in types[r])
         for name in DEFINITIONS
     }
-    assert tellers == tool().tellers_of_names() | OF_A_NODE
+    assert exposed_by == tool().processes_by_metric() | OF_A_NODE
 
 
 def test_no_metric_is_told_that_the_docs_do_not_have(pages: dict[str, str]) -> None:

@@ -108,7 +108,7 @@ def test_a_third_system_has_a_column_and_no_ratio() -> None:
 def test_failures_are_told_below_the_table() -> None:
     told = section(results())
     assert "3 rows, of which 1 reach the aim and 1 not the must" in told
-    assert told.endswith("Came to nothing: x, round 2, kafka: StalledError: no end")
+    assert told.endswith("Failed: x, round 2, kafka: StalledError: no end")
 
 
 def test_the_table_says_which_commit_was_measured_and_what_of_it() -> None:

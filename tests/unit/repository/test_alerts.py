@@ -65,15 +65,15 @@ UP = 'up{cluster="c",instance="%s",job="%s"}'
 C = {"cluster": "c"}
 B1 = {"cluster": "c", "instance": "b1"}
 OF_GROUP = {"cluster": "c", "consumergroup": "g", "topic": "t"}
-STUCK = "group g has records of t to read, and reads none"
-BEHIND = "group g is %s records of t behind, more than half an hour ago"
+STUCK = "group g has lag in t and commits no offsets"
+BEHIND = "group g lags %s records in t, more than half an hour ago"
 
 CASES = (
     Case(
         "KvorumProcessDown",
         {UP % ("b1", "kvorum-broker"): "1 0x5", UP % ("x", "another"): "0x9"},
         "3m",
-        ({"instance": "b1", "cluster": "c", "job": "kvorum-broker", "summary": "b1 does not answer"},),
+        ({"instance": "b1", "cluster": "c", "job": "kvorum-broker", "summary": "b1 is not reachable"},),
     ),
     Case("KvorumProcessDown", {UP % ("b1", "kvorum-broker"): "1 0 1x5", UP % ("x", "another"): "0x9"}, "3m"),
     # Each controller counts all; one that is behind counts less.
@@ -88,48 +88,48 @@ CASES = (
         "KvorumUnderMinIsr",
         {UNDER_MIN % "b1": "2x5", UNDER_MIN % "b2": "1x5"},
         "2m",
-        (C | {"summary": "3 partitions refuse acks=all"},),
+        (C | {"summary": "3 partitions reject acks=all"},),
     ),
     Case("KvorumUnderMinIsr", {UNDER_MIN % "b1": "0x5", UNDER_MIN % "b2": "0 1 0x5"}, "3m"),
     Case(
         "KvorumNoActiveController",
         {ACTIVE % "c1": "1 0x5", ACTIVE % "c2": "0x6", BUILD % "b1": "1x6"},
         "3m",
-        (C | {"summary": "no controller is active: topics, leaders and groups' topics cannot change"},),
+        (C | {"summary": "no active controller: no metadata changes and no leader elections"},),
     ),
     Case(
         "KvorumNoActiveController",
         {ACTIVE % "c1": "1 stale", BUILD % "b1": "1x6"},
         "3m",
-        (C | {"summary": "no controller is active: topics, leaders and groups' topics cannot change"},),
+        (C | {"summary": "no active controller: no metadata changes and no leader elections"},),
     ),
     Case("KvorumNoActiveController", {ACTIVE % "c1": "1 0x5", ACTIVE % "c2": "0 1x5", BUILD % "b1": "1x6"}, "3m"),
     Case(
         "KvorumTwoActiveControllers",
         {ACTIVE % "c1": "1x5", ACTIVE % "c2": "1x5"},
         "2m",
-        (C | {"summary": "2 controllers say that they are active"},),
+        (C | {"summary": "2 controllers claim to be active"},),
     ),
     Case("KvorumTwoActiveControllers", {ACTIVE % "c1": "1x2 0x5", ACTIVE % "c2": "0 0 1x5"}, "3m"),
     Case(
         "KvorumBrokerFenced",
         {FENCED % "c1": "1x5", FENCED % "c2": "1x5"},
         "3m",
-        (C | {"summary": "1 registered brokers are out of service"},),
+        (C | {"summary": "1 registered brokers are fenced"},),
     ),
     Case("KvorumBrokerFenced", {FENCED % "c1": "1 0x5", FENCED % "c2": "1 0x5"}, "3m"),
     Case(
         "KvorumUncleanLeaderElection",
         {UNCLEAN % "c1": "0x2 1x5", UNCLEAN % "c2": "3x7"},
         "4m",
-        (C | {"summary": "a leader was elected that may lack acknowledged records"},),
+        (C | {"summary": "unclean leader election: acknowledged records may be lost"},),
     ),
     Case("KvorumUncleanLeaderElection", {UNCLEAN % "c1": "1x12", UNCLEAN % "c2": "3x12"}, "10m"),
     Case(
         "KvorumOfflineLogDirectory",
         {OFFLINE_DIRECTORIES % "b1": "0 1x3", OFFLINE_DIRECTORIES % "b2": "0x4"},
         "2m",
-        (B1 | {"summary": "b1 has taken 1 log directories out of service"},),
+        (B1 | {"summary": "1 log directories of b1 are offline"},),
     ),
     Case("KvorumOfflineLogDirectory", {OFFLINE_DIRECTORIES % "b1": "0x4"}, "2m"),
     Case(
@@ -151,7 +151,7 @@ CASES = (
         "KvorumLogCleanerDied",
         {DEAD_CLEANERS % "b1": "0 1x3"},
         "2m",
-        (B1 | {"summary": "a log cleaner of b1 ended with a fault"},),
+        (B1 | {"summary": "a log cleaner of b1 ended because of an error"},),
     ),
     Case("KvorumLogCleanerDied", {DEAD_CLEANERS % "b1": "0x3"}, "2m"),
     # A hundred syncs a minute: all of them between half a second and a whole one, then all of them below.
@@ -159,21 +159,21 @@ CASES = (
         "KvorumDiskSlow",
         {SYNCS % "0.5": "0x30", SYNCS % "1.0": "0+100x30", SYNCS % "+Inf": "0+100x30"},
         "20m",
-        ({"cluster": "c", "instance": "c1", "summary": "forcing the metadata journal of c1 to disk takes 0.995 s"},),
+        ({"cluster": "c", "instance": "c1", "summary": "c1: a sync of the metadata journal takes 0.995 s"},),
     ),
     Case("KvorumDiskSlow", {SYNCS % "0.5": "0+100x30", SYNCS % "1.0": "0+100x30", SYNCS % "+Inf": "0+100x30"}, "20m"),
     Case(
         "KvorumUnderReplicated",
         {UNDER_REPLICATED % "b1": "3x9", UNDER_REPLICATED % "b2": "1x9"},
         "6m",
-        (C | {"summary": "4 partitions have replicas that are behind or gone"},),
+        (C | {"summary": "4 partitions are under-replicated"},),
     ),
     Case("KvorumUnderReplicated", {UNDER_REPLICATED % "b1": "3x3 0x9", UNDER_REPLICATED % "b2": "0x12"}, "8m"),
     Case(
         "KvorumInSyncSetsFlap",
         {SHRINKS % "b1": "0+3x40", SHRINKS % "b2": "0+1x40"},
         "35m",
-        (B1 | {"summary": "in-sync sets led by b1 shrink again and again"},),
+        (B1 | {"summary": "ISRs of partitions led by b1 shrink repeatedly"},),
     ),
     Case("KvorumInSyncSetsFlap", {SHRINKS % "b1": "0+2x40"}, "35m"),
     Case(
@@ -187,7 +187,7 @@ CASES = (
         "KvorumQuorumElections",
         {ELECTIONS % "c1": "0+1x20", ELECTIONS % "c2": "0x20"},
         "16m",
-        (C | {"summary": "the quorum elected, or tried to, 15 times in 15 minutes"},),
+        (C | {"summary": "15 quorum elections in 15 minutes"},),
     ),
     Case("KvorumQuorumElections", {ELECTIONS % "c1": "0 5x20", ELECTIONS % "c2": "0 5x20"}, "16m"),
     # A controller beside a broker tells for both; one that is a broker only tells of itself.
@@ -235,7 +235,7 @@ CASES = (
         "KvorumHangingTransaction",
         {HANGING % "b1": "1x9", HANGING % "b2": "0x9"},
         "6m",
-        (C | {"summary": "1 partitions have a transaction that nobody ends: read_committed stands still there"},),
+        (C | {"summary": "1 partitions have a hanging transaction that blocks read_committed consumers"},),
     ),
     Case("KvorumHangingTransaction", {HANGING % "b1": "0x9", HANGING % "b2": "0x9"}, "6m"),
     # The row without a topic is that of all.
@@ -243,14 +243,14 @@ CASES = (
         "KvorumProduceRefused",
         {REFUSED % ("b1", "t"): "0+60x30", REFUSED % ("b2", "t"): "0+60x30", REFUSED % ("b1", ""): "0+60x30"},
         "20m",
-        ({"cluster": "c", "topic": "t", "summary": "produce requests for t are refused"},),
+        ({"cluster": "c", "topic": "t", "summary": "produce requests for t are rejected"},),
     ),
     Case("KvorumProduceRefused", {REFUSED % ("b1", "t"): "0+60x30", REFUSED % ("b1", ""): "0+600x30"}, "20m"),
     Case(
         "KvorumEventLoopLate",
         {LATE % "b1": "1.5x9", LATE % "b2": "0.5x9"},
         "6m",
-        (B1 | {"summary": "the event loop of b1 stands still for 1.5 s"},),
+        (B1 | {"summary": "the event loop of b1 was blocked for 1.5 s"},),
     ),
     Case("KvorumEventLoopLate", {LATE % "b1": "1.5 0.1x9"}, "6m"),
     Case(
@@ -258,11 +258,11 @@ CASES = (
         {IDLE % "b1": "0.05x20", CONTROLLER_IDLE % "c1": "0.02x20", CONTROLLER_IDLE % "b1": "0.05x20"},
         "15m",
         (
-            B1 | {"summary": "the event loop of b1 is at its limit: 0.05 of its time is free"},
+            B1 | {"summary": "the event loop of b1 is overloaded: idle share 0.05"},
             {
                 "cluster": "c",
                 "instance": "c1",
-                "summary": "the event loop of c1 is at its limit: 0.02 of its time is free",
+                "summary": "the event loop of c1 is overloaded: idle share 0.02",
             },
         ),
     ),
@@ -271,7 +271,7 @@ CASES = (
         "KvorumOpenFiles",
         {FILES % ("open", "kvorum-broker"): "81x9", FILES % ("max", "kvorum-broker"): "100x9"},
         "6m",
-        (B1 | {"job": "kvorum-broker", "summary": "b1 has used 0.81 of the files it may open"},),
+        (B1 | {"job": "kvorum-broker", "summary": "b1 uses 0.81 of its file descriptor limit"},),
     ),
     Case(
         "KvorumOpenFiles", {FILES % ("open", "kvorum-broker"): "79x9", FILES % ("max", "kvorum-broker"): "100x9"}, "6m"
@@ -281,7 +281,7 @@ CASES = (
         "KvorumMetricsOverflowed",
         {OVERFLOWED % "b1": "0 1x3"},
         "2m",
-        (B1 | {"summary": "b1 has more label values than it tells: figures are missing"},),
+        (B1 | {"summary": "b1 exceeds the limit of label values: samples are missing"},),
     ),
     Case("KvorumMetricsOverflowed", {OVERFLOWED % "b1": "0x3"}, "2m"),
 )

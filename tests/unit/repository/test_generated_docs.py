@@ -1,4 +1,4 @@
-"""docs/configs.md and the tables of docs/monitoring.md and docs/command-line.md are what the code says."""
+"""docs/configs.md and the tables of docs/monitoring.md and docs/command-line.md match the code."""
 
 import importlib.util
 from types import ModuleType
@@ -20,21 +20,21 @@ def tool() -> ModuleType:
 
 
 @pytest.mark.parametrize("page", ["configs.md", "monitoring.md", "command-line.md"])
-def test_a_page_is_what_its_tool_writes(page: str) -> None:
+def test_a_page_is_up_to_date(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     assert text == tool().rendered(page, text), "run python tools/generate_docs.py"
 
 
-def test_every_config_that_is_for_operators_has_its_row() -> None:
+def test_every_public_config_has_a_row() -> None:
     text = (ROOT / "docs" / "configs.md").read_text()
     for each in (*BROKER.values(), *TOPIC.values(), *GROUP.values()):
         assert (f"| `{each.name}` |" in text) is not each.internal or each.name in TOPIC, each.name
 
 
-def test_a_metric_is_said_to_be_told_by_who_tells_it() -> None:
-    """Held to a running cluster in tests/cluster/test_dashboards.py."""
-    tellers = tool().tellers_of_names()
-    assert set(tellers) == set(DEFINITIONS)
-    assert tellers[names.LEADER_COUNT] == "broker"
-    assert tellers[names.ACTIVE_CONTROLLER_COUNT] == "controller"
-    assert tellers[names.REQUESTS] == tellers[names.RAFT_CURRENT_EPOCH] == "both"
+def test_the_process_that_exposes_a_metric() -> None:
+    """tests/cluster/test_dashboards.py checks it on a running cluster."""
+    exposed_by = tool().processes_by_metric()
+    assert set(exposed_by) == set(DEFINITIONS)
+    assert exposed_by[names.LEADER_COUNT] == "broker"
+    assert exposed_by[names.ACTIVE_CONTROLLER_COUNT] == "controller"
+    assert exposed_by[names.REQUESTS] == exposed_by[names.RAFT_CURRENT_EPOCH] == "both"

@@ -1,4 +1,4 @@
-"""docs/skipped.md is what the code says, and the code says it of every API that is not served."""
+"""The tables of docs/skipped.md match the code and list every API that is not served."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def rows(heading: str) -> dict[str, list[str]]:
     return {first: others for first, *others in cells}
 
 
-def test_the_tables_are_as_the_generator_writes_them() -> None:
+def test_the_tables_are_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "tools" / "generate_skipped.py"), "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -30,8 +30,8 @@ def test_the_tables_are_as_the_generator_writes_them() -> None:
 @pytest.mark.parametrize(
     ("heading", "table", "served"),
     [
-        ("Requests a broker does not serve", BROKER_APIS, advertised()),
-        ("Requests a controller does not serve", CONTROLLER_APIS, served_versions()),
+        ("APIs that brokers do not serve", BROKER_APIS, advertised()),
+        ("APIs that controllers do not serve", CONTROLLER_APIS, served_versions()),
     ],
     ids=["broker", "controller"],
 )
@@ -43,8 +43,8 @@ def test_an_api_of_kafkas_is_served_or_listed_with_the_reason(
     assert all(reason for _, reason in listed.values())
 
 
-def test_what_transactions_are_missing_is_told_where_they_are_met() -> None:
-    brokers = rows("What served requests leave out: brokers")
+def test_omissions_of_find_coordinator_are_listed() -> None:
+    brokers = rows("Omissions in served APIs: brokers")
     assert "FindCoordinator (10)" in brokers
     assert "COORDINATOR_NOT_AVAILABLE" in brokers["FindCoordinator (10)"][0]
     assert all("skipped.md" not in what and "|" not in what for (what,) in brokers.values())
