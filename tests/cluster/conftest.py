@@ -31,7 +31,10 @@ def clusters_in(folder: Path) -> Iterator[Start]:
     clusters: list[LocalCluster] = []
 
     def start(
-        config: str = "three-nodes.yaml", *settings: str, environment: dict[str, str] | None = None
+        config: str = "three-nodes.yaml",
+        *settings: str,
+        environment: dict[str, str] | None = None,
+        wrap: Callable[[str, list[str]], list[str]] | None = None,
     ) -> LocalCluster:
         text = re.sub(r"(//127\.0\.0\.1):\d+", r"\1:0", (ROOT / "configs" / config).read_text())
         file = folder / config
@@ -40,6 +43,7 @@ def clusters_in(folder: Path) -> Iterator[Start]:
         plan = plan_of(load_cluster(str(file), str(data), settings), new_cluster_id())
         cluster = LocalCluster.create(str(data), plan)
         cluster.environment.update(environment or {})
+        cluster.wrap = wrap
         clusters.append(cluster)
         outcome = cluster.start(timeout_seconds=START_SECONDS)
         assert set(outcome.values()) == {"ready"}, logs_of(cluster, outcome)

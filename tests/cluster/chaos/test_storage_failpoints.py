@@ -14,11 +14,12 @@ import pytest
 
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.records import Record, batches, build_batch, decode_records
+from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_manager import LogManager
 from tests.unit.chaos.inside.places import ROOT, places_in
-from tests.unit.chaos.inside.storage_victim import MOVED, TOPIC_ID, Content, manager_of, other_directory
+from tests.unit.chaos.inside.storage_victim import LACKING, MOVED, TOPIC_ID, Content, manager_of, other_directory
 
 PLACES = sorted(places_in("storage") | places_in("runtime"))
 OFTEN = (
@@ -138,6 +139,7 @@ async def recovered(folder: Path, ledger: Path) -> None:
     await manager.settle_rivals(lambda log: False, is_assigned)
     try:
         assert all(directory.is_online for directory in manager.dirs)
+        assert manager.lack_of(LACKING) is Lack.END, "the start forgot that synced records are missing"
         for name, wanted in expected(ledger).items():
             judge(manager, name, wanted)
     finally:

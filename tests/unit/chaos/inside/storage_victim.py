@@ -35,6 +35,8 @@ PREALLOCATED = replace(SMALL, preallocate=True)
 COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
 MAIN, CUT, ANEW, GONE, FRESH = (TopicPartition(name, 0) for name in ("main", "cut", "anew", "gone", "fresh"))
 KEYED, SWAPPED, MOVED = (TopicPartition(name, 0) for name in ("keyed", "swapped", "moved"))
+LACKING = TopicPartition("lacking", 0)
+"""Damaged in what was synced, and not used again: the mark of that must outlive every start."""
 COPIED_BYTES_MAX = 1 << 20
 KEYS = 5
 """Offsets of compacted logs have so many keys in turn."""
@@ -169,12 +171,13 @@ class Victim:
 
 
 async def prepare(victim: Victim) -> None:
-    """Leave a disk behind as a crash does: nothing synced but the main log, two logs damaged."""
+    """Leave a disk behind as a crash does: two logs synced, one of them and two others damaged."""
     manager = victim.manager
     await manager.start()
-    for partition in (MAIN, CUT, ANEW, GONE):
+    for partition in (MAIN, CUT, ANEW, GONE, LACKING):
         victim.append(partition, 24)
     victim.log(MAIN).flush()
+    victim.log(LACKING).flush()
     victim.append(MAIN, 8)
     await manager.checkpoint_recovery_points()
     anew = victim.log(ANEW)
@@ -184,9 +187,10 @@ async def prepare(victim: Victim) -> None:
     damage(f"{victim.folder}/{ANEW}", 0)
     victim.sequences.clear()
     victim.step(ANEW, Content({}, victim.content(ANEW).may), lambda: None)
-    lost_from = damage(f"{victim.folder}/{CUT}", 1)
-    content = victim.content(CUT)
-    victim.step(CUT, Content(content.below(lost_from).must, content.may), lambda: None)
+    for partition, segment in ((CUT, 1), (LACKING, -1)):
+        lost_from = damage(f"{victim.folder}/{partition}", segment)
+        content = victim.content(partition)
+        victim.step(partition, Content(content.below(lost_from).must, content.may), lambda: None)
     await die_swapping(victim)
 
 
