@@ -17,7 +17,9 @@ Source: Kafka's BrokerServer.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
@@ -57,6 +59,8 @@ log = get_logger("broker")
 
 CLOSE_SECONDS_MAX = 20.0
 """A stop waits this long for each part. If all nodes stop at once, a part may wait for an answer that never comes."""
+CLOSE_REPORT_SECONDS = 2.0
+"""A part that takes longer to stop is logged by name."""
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
@@ -124,6 +128,10 @@ class BrokerServer:
         self._tracing = Tracing()
         self._tracing.configure(settings.str(TRACE))
         self._started: Parts | None = None
+        self.stopping: str | None = None
+        """The part that `shutdown` waits for."""
+        self.not_stopped: list[str] = []
+        """Parts that did not stop in time."""
 
     @property
     def _listener_names(self) -> list[str]:
@@ -229,9 +237,9 @@ class BrokerServer:
         lifecycle = parts.registration.lifecycle
         has_logs = any(directory.is_online for directory in parts.log_manager.dirs)
         if controlled and has_logs and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
-            allowed = await lifecycle.controlled_shutdown()
+            with self._waiting_for("the controlled shutdown"):
+                allowed = await lifecycle.controlled_shutdown()
             log.info("controlled shutdown", broker_id=self.broker_id, allowed=allowed)
-        has_stopped = True
         for name, close in (
             ("coordinators", parts.coordinators.close),
             *((f"listener {name}", listener.close) for name, listener in self._listeners.items()),
@@ -245,11 +253,26 @@ class BrokerServer:
             ("replicas", parts.replica_manager.shutdown),
             ("connections to controllers", parts.channels.close),
         ):
-            has_stopped = await close_within_limit(name, close) and has_stopped
+            with self._waiting_for(name):
+                if not await close_within_limit(name, close):
+                    self.not_stopped.append(name)
         # Last, since it marks the directories: whatever was appended before is in the logs and synced. If a part still
         # runs, it may append meanwhile: then there is no mark, and the next start recovers.
-        await parts.log_manager.shutdown(parts.registration.broker_epoch(), is_clean=has_stopped)
+        with self._waiting_for("logs"):
+            await parts.log_manager.shutdown(parts.registration.broker_epoch(), is_clean=not self.not_stopped)
         log.info("broker stopped", broker_id=self.broker_id)
+
+    @contextmanager
+    def _waiting_for(self, part: str) -> Iterator[None]:
+        """Note the part that `shutdown` waits for; log it if it takes CLOSE_REPORT_SECONDS."""
+        self.stopping = part
+        report = partial(log.info, "the broker's stop waits", part=part, broker_id=self.broker_id)
+        timer = asyncio.get_running_loop().call_later(CLOSE_REPORT_SECONDS, report)
+        try:
+            yield
+        finally:
+            self.stopping = None
+            timer.cancel()
 
     def _build(self) -> Parts:
         """Make the parts, for the cluster whose identity the directories bear."""

@@ -78,7 +78,9 @@ def opened(folder: str) -> "LocalCluster":
     from kvorum.cluster.plan import BrokenPlan
 
     try:
-        return LocalCluster.open(folder, detached=True)
+        cluster = LocalCluster.open(folder, detached=True)
+        cluster.on_stopping = report_stopping
+        return cluster
     except BrokenPlan as error:
         fail(str(error))
     except ClusterError as error:
@@ -142,7 +144,13 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
     else:
         cluster = LocalCluster.create(place, plan, detached=detached)
     cluster.on_waiting = lambda name, reason: click.echo(f"kvorum: {name} is not up yet; {reason}", err=True)
+    cluster.on_stopping = report_stopping
     if cluster.plan is not plan:
         for difference in differences(cluster.plan, spec):
             click.echo(f"warning: the cluster in {place} is started as it was made; {difference}", err=True)
     return cluster
+
+
+def report_stopping(name: str, reason: str) -> None:
+    """Print which node a stop waits for, and why."""
+    click.echo(f"kvorum: waiting for {name} to stop; {reason}", err=True)

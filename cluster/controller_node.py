@@ -7,6 +7,7 @@
 Who hosts it (a process of its own, or the simulator) brings the seams and decides what a fatal error means.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -35,7 +36,13 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
+from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+
+log = get_logger("quorum")
+
+BROKERS_STOP_SECONDS_MAX = 5.0
+"""A controller that is told to end waits so long for brokers. Their leaderships move within a second as a rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +192,30 @@ class ControllerNode:
         if self.metadata_log.leader_id is None:
             failures = self.transport.failures() or (self.presence.failures if self.presence is not None else {})
         return f"{reason}; waiting for controllers {missing_peers(failures)}" if failures else reason
+
+    async def wait_for_brokers(self) -> None:
+        """Wait until no broker needs a controller for its controlled shutdown, BROKERS_STOP_SECONDS_MAX at most.
+
+        If all nodes are told to stop at once, the last broker would lose the quorum before it may leave, and then wait
+        for a whole session.
+        """
+        brokers = self._stopping_brokers()
+        if brokers:
+            log.info("controller waits for brokers that are stopping", brokers=",".join(map(str, brokers)))
+        try:
+            async with asyncio.timeout(BROKERS_STOP_SECONDS_MAX):
+                while brokers:
+                    await self.server.store.changed()
+                    brokers = self._stopping_brokers()
+        except TimeoutError:
+            log.warning("controller ends before the brokers that are stopping", brokers=",".join(map(str, brokers)))
+
+    def _stopping_brokers(self) -> list[int]:
+        """Return the brokers that wait for the active controller's leave; none where none is active."""
+        if self.metadata_log.leader_id is None:
+            return []
+        every = self.server.store.image.cluster.sorted_brokers()
+        return [each.broker_id for each in every if each.in_controlled_shutdown and not each.fenced]
 
     async def resign(self) -> None:
         """Hand leadership over, if it is ours: the others need not wait for an election timeout."""

@@ -93,6 +93,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                         readiness.announce()
                         async with reporting(log, node.not_ready):
                             code = await ending.wait()
+                        await node.wait_for_brokers()
                         await node.resign()
                         return code
                 finally:

@@ -34,6 +34,12 @@ STOP_SECONDS = 60.0
 GONE_SECONDS = 60.0
 """From SIGKILL to a process's end, at most: the kernel may have much of its to clear away."""
 
+STOP_REPORT_SECONDS = 3.0
+"""A node that takes longer to stop is reported; then after twice as long, and so on."""
+STOP_ORDER = ("admin", "broker", "controller")
+"""The order in which a supervisor stops its children."""
+LOG_END_BYTES = 4096
+"""The last line of a log is looked for in so many bytes."""
 TRACEBACK = "Traceback (most recent call last)"
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
@@ -54,6 +60,8 @@ class LocalCluster:
     for tests that start nodes in namespaces or with an environment of their own."""
     on_waiting: Callable[[str, str], None] = lambda name, reason: None
     """Called with a node and why it is not ready yet, while it is waited for."""
+    on_stopping: Callable[[str, str], None] = lambda name, reason: None
+    """Called with a node that is slow to stop, and which of its processes it waits for."""
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
@@ -240,12 +248,32 @@ class LocalCluster:
             send(pid, signal.SIGCONT)
             send(pid, signal.SIGTERM)
         deadline = time.monotonic() + (self.stop_seconds if timeout_seconds is None else timeout_seconds)
-        late = [n for n, pid in running.items() if not wait_for_exit(pid, max(0.0, deadline - time.monotonic()))]
+        late = self._wait_for_ends(running, deadline)
         for name in late:
             self.kill(name)
         for name in wanted:
             self._reap(name)
         return late
+
+    def _wait_for_ends(self, running: dict[str, ProcessId], deadline: float) -> list[str]:
+        """Wait until these nodes have ended, and report those that are slow. Return those that run at the deadline."""
+        pause = STOP_REPORT_SECONDS
+        while running:
+            until = min(deadline, time.monotonic() + pause)
+            running = {n: pid for n, pid in running.items() if not wait_for_exit(pid, until - time.monotonic())}
+            if time.monotonic() >= deadline:
+                break
+            for name in running:
+                self.on_stopping(name, self._slowest_process(name))
+            pause *= 2
+        return list(running)
+
+    def _slowest_process(self, name: str) -> str:
+        """Return the process that a node's supervisor waits for, and the last line of its log."""
+        paths, found = self.node(name), self.processes(name)
+        role = next((each for each in STOP_ORDER if each in found), "node")
+        line = last_line(paths.log(role))
+        return f"its {role} process still runs, and logged last: {line or 'nothing'} ({paths.log(role)})"
 
     def _reap(self, name: str) -> None:
         process = self._started.pop(name, None)
@@ -286,6 +314,16 @@ def unexpected_lines(path: str) -> list[str]:
         return []
 
 
+def last_line(path: str) -> str:
+    """Return the last line of a log, or an empty text."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_END_BYTES))
+            return file.read().decode(errors="replace").rstrip().rpartition("\n")[2]
+    except FileNotFoundError:
+        return ""
+
+
 def wait_for_all(processes: list[ProcessId]) -> None:
     """Wait until these, which were killed, are gone, GONE_SECONDS each at the most."""
     for process in processes:
@@ -303,6 +341,6 @@ def wait_for_exit(process: ProcessId, timeout_seconds: float) -> bool:
             return True
         poller = select.poll()
         poller.register(fd, select.POLLIN)
-        return bool(poller.poll(timeout_seconds * 1000))
+        return bool(poller.poll(max(0.0, timeout_seconds) * 1000))
     finally:
         os.close(fd)

@@ -128,7 +128,8 @@ class QuorumPresence:
                     await self._ask(address)
                 self._check_own_cluster()
             try:
-                await asyncio.wait_for(self._changed.wait(), backoff.next_ms() / 1000)
+                async with asyncio.timeout(backoff.next_ms() / 1000):
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 

@@ -284,12 +284,12 @@ class Channel:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             self._connecting.add_done_callback(self._attempted)
         attempt = self._connecting
-        try:
-            return await asyncio.shield(attempt)  # one caller's cancellation is not the others'
-        except asyncio.CancelledError:
-            if attempt.cancelled() and self._closed:
-                raise ConnectionLost("the channel is closed", maybe_sent=False) from None
-            raise
+        # Not `await attempt`: if `close` cancels it, a CancelledError here could be the caller's own, too, and a caller
+        # whose cancellation became a ConnectionLost would go on for ever.
+        await asyncio.wait((attempt,))
+        if attempt.cancelled():
+            raise ConnectionLost("the channel is closed", maybe_sent=False)
+        return attempt.result()
 
     async def close(self) -> None:
         """Close; who waits gets ConnectionLost. Idempotent."""

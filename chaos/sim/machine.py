@@ -186,6 +186,7 @@ class SimProcess:
         if self.broker is not None:
             await self.broker.shutdown(controlled=self.broker.not_ready() is None)
         if self.controller is not None:
+            await self.controller.wait_for_brokers()
             await self.controller.resign()
             await self.controller.close()
         self._end()

@@ -1,4 +1,4 @@
-"""Run one plan of a simulated cluster to its end: boot, load and faults, peace, and the checker's verdict."""
+"""Run one plan of a simulated cluster to its end: boot, load and faults, peace, the checker's verdict, and a stop."""
 
 import gc
 import sys
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from random import Random
 from typing import Final
 
 import msgspec
@@ -21,6 +22,7 @@ from kvorum.chaos.sim.convergence import settle
 from kvorum.chaos.sim.coordinated import SINK, SOURCE
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Plan
+from kvorum.chaos.sim.stopping import stop_drawn
 from kvorum.chaos.sim.story import told
 from kvorum.runtime import logs
 
@@ -98,6 +100,7 @@ def violation_of(cluster: SimCluster, faults: Faults) -> Violation | None:
         cluster.run_for(cluster.plan.seconds)
         settle(cluster, faults)
         judge(cluster)
+        stop_drawn(cluster, Random(f"{cluster.plan.seed} stop"))
     except Violation as violation:
         return violation
     except AssertionError as error:

@@ -471,9 +471,10 @@ def test_of_several_directories_one_that_is_nobodys_is_named_and_one_that_fails_
 
 
 def test_a_part_that_does_not_stop_is_left_behind_and_its_directory_is_not_marked_clean(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(server, "CLOSE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(server, "CLOSE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(server, "CLOSE_REPORT_SECONDS", 0.01)
 
     async def story(cluster: Cluster) -> None:
         broker = await cluster.start_broker(1)
@@ -487,6 +488,8 @@ def test_a_part_that_does_not_stop_is_left_behind_and_its_directory_is_not_marke
 
         monkeypatch.setattr(type(parts.replica_manager), "shutdown", lambda self: hang())
         await cluster.brokers.pop(1).shutdown()
+        assert "replicas" in broker.not_stopped
+        assert "the broker's stop waits part=replicas" in capfd.readouterr().err
         assert marks and not [mark for mark in marks if mark.exists()]
         monkeypatch.undo()
         await stop_replicas()

@@ -77,6 +77,20 @@ def test_how_long_a_start_and_a_stop_may_take_is_the_clusters(cluster: LocalClus
     assert cluster.processes(NODE) == {}
 
 
+def test_a_stop_reports_the_node_that_it_waits_for(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvorum.cluster.local.STOP_REPORT_SECONDS", 0.02)
+    reports: list[tuple[str, str]] = []
+    cluster.on_stopping = lambda name, reason: reports.append((name, reason))
+    cluster.wrap = lambda name, command: [sys.executable, "-c", STUBBORN.replace("print(flush", "print(7,flush")]
+    cluster.start_seconds = 0.05
+    cluster.start(NODE)
+    log = Path(cluster.node(NODE).log("node"))
+    eventually(lambda: log.read_text() == "7\n", "SIGTERM ignored")
+    assert cluster.stop(NODE, timeout_seconds=0.2) == [NODE]
+    assert (NODE, f"its node process still runs, and logged last: 7 ({log})") in reports
+    assert len(reports) <= 4, "after 0.02 s, then after twice as long each time"
+
+
 @pytest.mark.parametrize(("code", "told"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
 def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_started_again(
     cluster: LocalCluster, code: int, told: int

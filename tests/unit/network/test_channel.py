@@ -227,6 +227,39 @@ def test_closing_fails_who_waits_even_while_connecting() -> None:
     run(main)
 
 
+@pytest.mark.parametrize("steps", range(8))
+def test_a_request_that_is_cancelled_while_its_channel_closes_ends_as_cancelled(steps: int) -> None:
+    """Whatever the turn of the loop. A loop around the request would go on after any other error, and never end."""
+
+    async def main() -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        async def request_again_and_again() -> None:
+            while True:
+                try:
+                    await channel.request(MetadataRequest())
+                except ConnectionLost:
+                    await asyncio.sleep(60)
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        channel = channel_to(server.sockets[0].getsockname()[1])
+        asking = asyncio.create_task(request_again_and_again())
+        await asyncio.sleep(0.02)
+        closing = asyncio.create_task(channel.close())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking], timeout=5)
+        assert asking.cancelled()
+        await closing
+        server.close()
+        await server.wait_closed()
+
+    run(main)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
