@@ -21,9 +21,9 @@ from tests.cluster.copier import GROUP, INPUT, OUTPUT, PARTITIONS
 from tests.cluster.nodes import restart
 from tests.cluster.transactional import ends
 
-COUNT = int(os.environ.get("KVORUM_EXACTLY_ONCE_RECORDS", "12000"))
+COUNT = int(os.environ.get("KVORUM_EXACTLY_ONCE_RECORDS", "7500"))
 """Records to be copied; `make acceptance` has 100,000."""
-DEATHS = int(os.environ.get("KVORUM_EXACTLY_ONCE_DEATHS", "8"))
+DEATHS = int(os.environ.get("KVORUM_EXACTLY_ONCE_DEATHS", "5"))
 """So many workers are killed, and as many brokers; `make acceptance`: 100 of each."""
 DEATHS_MIN = 3
 """Fewer show nothing."""

@@ -16,7 +16,6 @@ from kvorum.chaos.faults.topology import Proxied, Way
 from kvorum.chaos.faults.toxiproxy import ToxiproxyServer
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
 
-
 PING_SECONDS_MAX = 60.0
 
 
