@@ -83,7 +83,7 @@ chaos: $(VENV)/.tests
 # The same tests with full counts (records, rounds, minutes), and thousands of seeds.
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
-	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
+	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_DEATHS=100 \
 		KVORUM_LONG=all $(BIN)/python -m pytest -q tests/cluster --deselect tests/cluster/test_quorum.py
 	KVORUM_LONG=all $(BIN)/python -m pytest -q -n $(WORKERS) tests/simulation tests/mutants
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q tests/cluster/test_quorum.py

@@ -37,7 +37,8 @@ EPHEMERAL_DEFAULT: Final = 32_768
 
 RESERVED_MAX: Final = 256
 """The last drawn ports, which others on this machine leave alone."""
-_reserved: deque[socket.socket] = deque()
+_reserved: deque[int] = deque()
+"""Descriptors of the sockets that reserve them: the end of the process closes them."""
 
 
 def free_ports(hosts: Iterable[str]) -> list[int]:
@@ -78,15 +79,11 @@ def bound(host: str, drawn: Iterable[int]) -> socket.socket:
 
 def reserve(port: int) -> None:
     """Reserve a port among Kvorum's processes, by a socket with a name in no folder. Raises OSError EADDRINUSE."""
-    mark = socket.socket(socket.AF_UNIX)
-    try:
+    with socket.socket(socket.AF_UNIX) as mark:
         mark.bind(f"\0kvorum-port-{port}")
-    except OSError:
-        mark.close()
-        raise
-    _reserved.append(mark)
+        _reserved.append(mark.detach())
     if len(_reserved) > RESERVED_MAX:
-        _reserved.popleft().close()
+        socket.close(_reserved.popleft())
 
 
 def ephemeral_start() -> int:

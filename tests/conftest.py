@@ -1,7 +1,5 @@
-"""Settings for every test. Tests marked `long` run only with KVORUM_LONG: see tools/run_tests.py.
+"""Settings for every test. selection.py says which tests run.
 
-KVORUM_LONG=all      all tests
-KVORUM_LONG=3/12     the third of twelve parts of the long tests, and no other tests
 KVORUM_SECONDS=600   no further test starts after 600 s
 """
 
@@ -9,40 +7,24 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.leaks import no_leak, no_leak_in_module, pytest_collection_finish
+from tests.selection import pytest_collection_modifyitems
 from tests.unexpected import NodeLogs, assert_none_unexpected, expected_exceptions, none_unexpected
 
 # The time that an example takes depends on the machine's load, not on the code under test.
 settings.register_profile("kvorum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kvorum")
 
-LONG = os.environ.get("KVORUM_LONG", "")
+__all__ = ["no_leak", "no_leak_in_module", "pytest_collection_finish", "pytest_collection_modifyitems"]
 SECONDS_MAX = float(os.environ.get("KVORUM_SECONDS", "inf"))
 WITH_NODES = frozenset({"cluster", "console", "mutants"})
 """The folders whose tests start nodes that must log no unexpected exception."""
 TESTS = Path(__file__).parent
 STARTED = time.monotonic()
-
-
-def is_selected(item: pytest.Item) -> bool:
-    """Return whether KVORUM_LONG selects a test."""
-    is_long = item.get_closest_marker("long") is not None
-    if LONG in ("", "all"):
-        return not is_long or LONG == "all"
-    number, slices = map(int, LONG.split("/"))
-    return is_long and crc32(item.nodeid.encode()) % slices == number - 1
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what KVORUM_LONG does not select."""
-    deselected = [item for item in items if not is_selected(item)]
-    if deselected:
-        items[:] = [item for item in items if is_selected(item)]
-        config.hook.pytest_deselected(items=deselected)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

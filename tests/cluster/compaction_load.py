@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 
 from kvorum.protocol.records import batches, crc_of, decode_records
+from tests.cluster.clients import eventually
 
 FLUSH_SECONDS = 120
 SEND_PAUSE_SECONDS = 0.02
@@ -53,6 +54,16 @@ class KeyedLoad:
             thread = threading.Thread(target=self._send, args=(number, codecs[number % len(codecs)]))
             thread.start()
             self._threads.append(thread)
+
+    def wait_for_more(self, records: int) -> None:
+        """Wait until so many more records are acknowledged."""
+        wanted = self.acked_count() + records
+        eventually(lambda: self.acked_count() >= wanted, lambda: f"{self.acked_count()} of {wanted} acknowledged")
+
+    def acked_count(self) -> int:
+        """Return how many records were acknowledged."""
+        with self._lock:
+            return sum(map(len, self.acked.values()))
 
     def stop(self) -> None:
         """Send no more, and wait for every answer. Fails where a record was refused."""

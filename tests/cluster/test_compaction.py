@@ -153,7 +153,7 @@ def test_nothing_last_is_lost_while_brokers_die_cleaning(start_cluster: Start, t
             full_isr(admin)
             assert before <= [cleaned_offset(cluster, node, each) for each in range(PARTITIONS)]
             if number % RANDOM_KILL_EVERY == RANDOM_KILL_EVERY - 1:
-                time.sleep(rng.random())
+                load.wait_for_more(rng.randrange(1, 500))  # a moment that no failpoint names
                 die_now(cluster, rng.choice(nodes))
                 full_isr(admin)
                 check_by_reading(bootstrap, load, seen)

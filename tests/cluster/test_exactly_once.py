@@ -2,10 +2,10 @@
 
 import itertools
 import os
+import random
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,15 +21,18 @@ from tests.cluster.copier import GROUP, INPUT, OUTPUT, PARTITIONS
 from tests.cluster.nodes import restart
 from tests.cluster.transactional import ends
 
-COUNT = int(os.environ.get("KVORUM_EXACTLY_ONCE_RECORDS", "4000"))
+COUNT = int(os.environ.get("KVORUM_EXACTLY_ONCE_RECORDS", "7500"))
 """Records to be copied; `make acceptance` has 100,000."""
-SECONDS = float(os.environ.get("KVORUM_EXACTLY_ONCE_SECONDS", "17"))
-"""How long records come in, and processes die; `make acceptance`: ten minutes."""
-WORKERS = 3
-PAUSE_SECONDS = 1.0
-"""Between two deaths, on top of what the dead need to be back."""
+DEATHS = int(os.environ.get("KVORUM_EXACTLY_ONCE_DEATHS", "5"))
+"""So many workers are killed, and as many brokers; `make acceptance`: 100 of each."""
 DEATHS_MIN = 3
-"""Of workers and of brokers; fewer show nothing."""
+"""Fewer show nothing."""
+SHORTER = 3
+"""By this factor with aiokafka."""
+WORKERS = 3
+CHUNK = 20
+"""Records that are sent before the next ones wait for their acknowledgement: some are on their way at each death."""
+SEED = 1
 DRAIN_SECONDS = 180.0
 
 
@@ -77,14 +80,16 @@ class Workers:
         )
 
 
-@pytest.mark.parametrize("client", ["confluent", "aiokafka"])
+@pytest.mark.parametrize(("client", "factor"), [("confluent", 1), ("aiokafka", SHORTER)])
 def test_each_record_is_copied_once_and_in_order_whoever_dies(
-    start_cluster: Start, tmp_path: Path, client: str
+    start_cluster: Start, tmp_path: Path, client: str, factor: int
 ) -> None:
     cluster = start_cluster(
         "three-nodes.yaml", "broker.session.timeout.ms=3000", "group.initial.rebalance.delay.ms=500"
     )
     bootstrap = cluster.plan.bootstrap
+    deaths = max(DEATHS // factor, DEATHS_MIN)
+    count = COUNT // factor // deaths * deaths
     for topic in (INPUT, OUTPUT):
         create_topic(bootstrap, topic, PARTITIONS, 3, min_insync_replicas="2")
     workers = Workers(client, bootstrap, tmp_path)
@@ -92,9 +97,8 @@ def test_each_record_is_copied_once_and_in_order_whoever_dies(
     # librdkafka begins a new epoch and sends again what other partitions may have (its issue 4953).
     sender = Sender(bootstrap, INPUT, **{"max.in.flight.requests.per.connection": 1})
     try:
-        with feeding(sender, COUNT, SECONDS):
-            brokers_killed = kill_in_turn(cluster, workers, SECONDS)
-        sender.flush_acked(COUNT)
+        brokers_killed = kill_in_turn(cluster, workers, sender, deaths, count // deaths)
+        sender.flush_acked(count)
         eventually(
             lambda: is_drained(bootstrap, workers), lambda: f"{progress(bootstrap)}\n{workers.logs()}", DRAIN_SECONDS
         )
@@ -102,47 +106,61 @@ def test_each_record_is_copied_once_and_in_order_whoever_dies(
         workers.close()
     copied = read_all(bootstrap, OUTPUT, PARTITIONS, **{"isolation.level": "read_committed"})
     assert_copied_exactly_once(copied, set(sender.sent.acked))
-    print(f"{client}: {COUNT} records, {workers.killed} workers and {brokers_killed} brokers killed, {workers.ended}")
-    assert workers.killed == brokers_killed >= DEATHS_MIN
+    print(f"{client}: {count} records, {workers.killed} workers and {brokers_killed} brokers killed, {workers.ended}")
+    assert workers.killed == brokers_killed == deaths
 
 
 @contextmanager
-def feeding(sender: Sender, count: int, seconds: float) -> Iterator[None]:
-    """Send so many records meanwhile, evenly over the time; all are sent at the end."""
+def feeding(sender: Sender, count: int) -> Iterator[None]:
+    """Send so many records meanwhile, CHUNK by CHUNK; all are acknowledged at the end."""
 
     def feed() -> None:
-        began = time.monotonic()
-        for number in range(count):
-            sender.send(1, PARTITIONS)
-            ahead = began + number * seconds / count - time.monotonic()
-            if ahead > 0.01:
-                time.sleep(ahead)
+        for first in range(0, count, CHUNK):
+            sender.send(min(CHUNK, count - first), PARTITIONS)
+            sender.flush()
 
     thread = threading.Thread(target=feed)
     thread.start()
     try:
         yield
     finally:
-        thread.join(seconds + 2 * DEADLINE_SECONDS)
+        thread.join(2 * DEADLINE_SECONDS)
         assert not thread.is_alive()
 
 
-def kill_in_turn(cluster: LocalCluster, workers: Workers, seconds: float) -> int:
-    """Kill a worker, then a broker, then the next ones, until the time is over; return how many brokers died."""
-    workers.tend()
-    deadline = time.monotonic() + seconds
-    nodes = [node.name for node in cluster.plan.nodes]
-    for killed in itertools.count():
-        if time.monotonic() > deadline and killed >= DEATHS_MIN:
-            return killed
-        time.sleep(PAUSE_SECONDS)
+def kill_in_turn(cluster: LocalCluster, workers: Workers, sender: Sender, deaths: int, count: int) -> int:
+    """Send so many records and meanwhile kill a worker and a broker, for each death; return how many brokers died.
+
+    A drawn number of the records comes before; both die when some of them are copied and the others are coming in.
+    """
+    bootstrap, nodes, rng = cluster.plan.bootstrap, [node.name for node in cluster.plan.nodes], random.Random(SEED)
+    for killed in range(deaths):
         workers.tend()
-        workers.kill(killed % WORKERS)
-        name = nodes[killed % len(nodes)]
-        cluster.kill(name)
-        workers.tend()
-        restart(cluster, name)
-    raise AssertionError("a count has no end")
+        copied, before = copied_count(bootstrap), rng.randrange(CHUNK, count // 2)
+        sender.send(before, PARTITIONS)
+        sender.flush()
+        eventually(lambda: copied_count(bootstrap) > copied, workers.logs)  # noqa: B023
+        acked = len(sender.sent.acked)
+        with feeding(sender, count - before):
+            eventually(lambda: len(sender.sent.acked) > acked, "more records are acknowledged")  # noqa: B023
+            workers.kill(killed % WORKERS)
+            name = nodes[killed % len(nodes)]
+            cluster.kill(name)
+            workers.tend()
+            restart(cluster, name)
+    return deaths
+
+
+def copied_count(bootstrap: str) -> int:
+    """Return how many offsets the output has; markers of transactions count, too."""
+
+    def found() -> list[int] | None:
+        try:
+            return list(ends(bootstrap, OUTPUT, "read_uncommitted").values())
+        except KafkaException:
+            return None  # a partition has no leader at the moment
+
+    return sum(eventually(found, f"the ends of {OUTPUT}"))
 
 
 def progress(bootstrap: str) -> dict[int, tuple[int, int]]:

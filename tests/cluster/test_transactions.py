@@ -251,7 +251,8 @@ def test_an_ongoing_transaction_does_not_hang_and_can_be_terminated(
     producer.begin()
     producer.send(topic, b"open", 1)
     producer.flush()
-    time.sleep(0.002)  # the clock has to move on before anything is older than nothing
+    sent_ms = time.time_ns() // 1_000_000
+    eventually(lambda: time.time_ns() // 1_000_000 > sent_ms + 1, "the transaction is older than 0 ms")
     assert run("find-hanging", "--max-transaction-timeout", "0", "--topic", topic, bootstrap=bootstrap) == []
     assert run("describe", "--transactional-id", topic, bootstrap=bootstrap)["partitions"] == [f"{topic}-1"]
     command("force-terminate", "--transactional-id", topic, bootstrap=bootstrap)

@@ -131,9 +131,8 @@ def test_a_cut_between_two_brokers_touches_neither_controllers_nor_clients(lab: 
         # A follower that has all there is stays in sync though it says nothing: one more record tells.
         assert send(lab.bootstrap, name, [b"x"], acks="1") == [None]
         eventually(lambda: lab.isr_of(name, 0) == sorted([leader, third]), "the ISR shrinks")
-        time_of = time.monotonic()
         assert send(lab.bootstrap, name, [b"x"]) == [None]
-        assert lab.leader_of(name, 0) == leader and time.monotonic() - time_of < 10
+        assert lab.leader_of(name, 0) == leader
         ailments = lab.observer.ailments()
         assert ailments and not any("fenced" in each or "controller" in each for each in ailments), ailments
         with pytest.raises(LabError, match=rf"not within 0.2 s: {name}-0 has ISR"):

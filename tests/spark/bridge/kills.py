@@ -10,13 +10,15 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from tests.cluster.clients import eventually
+from tests.cluster.transactional import ends
 from tests.spark.bridge.records import numbered, produce, read_all
 from tests.spark.conftest import TopicFactory
 
@@ -92,6 +94,13 @@ class Driver:
         folder = self.checkpoint / ("offsets" if self.told.get("jars") else "kvorum-sink/batches")
         return max((int(f.name) for f in folder.glob("*") if f.name.isdecimal()), default=-1)
 
+    def written(self) -> int:
+        """Return how many offsets the target has; -1 while a partition has no leader."""
+        try:
+            return sum(ends(str(self.told["bootstrap"]), str(self.told["target"]), "read_uncommitted").values())
+        except KafkaException:
+            return -1
+
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
@@ -143,8 +152,8 @@ def kill(process: int) -> None:
         os.kill(process, signal.SIGKILL)
 
 
-def in_the_middle(driver: Driver, chance: random.Random, within_seconds: float = 0.3) -> None:
-    """Wait until a micro-batch is under way, and a little."""
+def in_the_middle(driver: Driver, chance: random.Random) -> None:
+    """Wait until a micro-batch is under way and has written a drawn part of its rows, or has ended meanwhile."""
     before = driver.commits()
 
     def is_under_way() -> bool:
@@ -153,7 +162,12 @@ def in_the_middle(driver: Driver, chance: random.Random, within_seconds: float =
         return driver.commits() > before and driver.begun() > driver.commits()
 
     eventually(is_under_way, driver.tail, PROGRESS_SECONDS)
-    time.sleep(chance.random() * within_seconds)
+    batch, wanted = driver.begun(), driver.written() + chance.randrange(int(str(driver.told["offsets_per_trigger"])))
+    eventually(
+        lambda: driver.written() >= wanted or driver.commits() >= batch or not driver.is_running(),
+        driver.tail,
+        PROGRESS_SECONDS,
+    )
 
 
 def to_the_end(driver: Driver) -> None:

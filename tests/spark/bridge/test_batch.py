@@ -1,6 +1,5 @@
 """Batches against a real cluster: what is written is read, column by column; gaps, ends, times, loss."""
 
-import time
 import uuid
 from datetime import UTC, datetime
 
@@ -135,14 +134,12 @@ def transactional(bootstrap: str, topic: str) -> None:
 
 @pytest.mark.long
 def test_transactions_leave_gaps(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
-    """The last record is a marker, which nobody gets: reading must end all the same, and soon."""
+    """The last record is a marker, which nobody gets: reading ends without waiting for it (pollTimeoutMs fails it)."""
     topic = make_topic(partitions=1)
     transactional(bootstrap, topic)
-    started = time.monotonic()
     committed = {"subscribe": topic, "kafka.isolation.level": "read_committed", "minPartitions": "4"}
     assert read(spark, bootstrap, **committed).count() == 150
     assert read(spark, bootstrap, subscribe=topic).count() == 300
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.long

@@ -40,7 +40,6 @@ SPECULATION = {
     "spark.speculation.quantile": "0.01",
     "spark.speculation.minTaskRuntime": "1ms",
 }
-WITHIN_SECONDS = 1.0  # of a micro-batch's beginning: in the first of its tasks, or when some have ended
 FOUND_WRITTEN = re.compile(r"by \d+ tasks, (\d+) of which had written before")
 
 
@@ -78,13 +77,13 @@ def survive(driver: Driver, standalone: Standalone, rounds: int) -> Counter[str]
     driver.start()
     killed: Counter[str] = Counter()
     for number in range(rounds):
-        in_the_middle(driver, chance, WITHIN_SECONDS)
+        in_the_middle(driver, chance)
         kill(chance.choice(eventually(standalone.executors, standalone.tail, START_SECONDS)))
         killed["executors"] += 1
-        in_the_middle(driver, chance, WITHIN_SECONDS)
+        in_the_middle(driver, chance)
         kill(chance.choice(eventually(standalone.python_workers, standalone.tail, START_SECONDS)))
         killed["Python workers"] += 1
-        in_the_middle(driver, chance, WITHIN_SECONDS)
+        in_the_middle(driver, chance)
         worker = chance.choice(standalone.workers)
         if number % 2 == 0:
             for process in worker.session():  # as a machine that is lost; otherwise its executor outlives it a moment
@@ -92,7 +91,7 @@ def survive(driver: Driver, standalone: Standalone, rounds: int) -> Counter[str]
         worker.kill()
         killed["workers' daemons"] += 1
         standalone.start_worker(worker)
-        in_the_middle(driver, chance, WITHIN_SECONDS)
+        in_the_middle(driver, chance)
         driver.kill()  # its executors outlive it a moment
         killed["drivers"] += 1
         standalone.wait_for_workers()

@@ -4,13 +4,15 @@ KVORUM_ROUNDS (2) and KVORUM_RECORDS (50,000) make it longer. test_executor_kill
 """
 
 import random
-import time
 from collections import Counter
+from functools import partial
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kvorum.cluster.local import LocalCluster
-from tests.cluster.nodes import restart
+from tests.cluster.clients import eventually
+from tests.cluster.nodes import addresses, id_of, restart
 from tests.spark.bridge.kills import (
     RECORDS,
     ROUNDS,
@@ -75,7 +77,15 @@ def survive(driver: Driver, kvorum_cluster: LocalCluster, rounds: int) -> Counte
         in_the_middle(driver, chance)
         kvorum_cluster.kill(names[number % len(names)])
         killed["brokers"] += 1
-        time.sleep(1 + chance.random())
+        dead, other = names[number % len(names)], addresses(kvorum_cluster)[names[(number + 1) % len(names)]]
+        eventually(partial(is_led_without, id_of(kvorum_cluster, dead), other, driver), f"no leader is on {dead}")
         restart(kvorum_cluster, names[number % len(names)])
     to_the_end(driver)
     return killed
+
+
+def is_led_without(dead: int, bootstrap: str, driver: Driver) -> bool:
+    """Whether each partition of the driver's topics has a leader other than the dead broker."""
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
+    partitions = [each for key in ("source", "target") for each in topics[str(driver.told[key])].partitions.values()]
+    return all(each.leader not in (-1, dead) for each in partitions)

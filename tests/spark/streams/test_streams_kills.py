@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +26,8 @@ ROOT = Path(__file__).parents[3]
 LINES = ["to be or not to be", "that is the question", "be quiet", "to the point"] * 500
 SEED = int(os.environ.get("KVORUM_SEED", "6"))
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "2"))
+OFFSETS_MAX = 30
+"""Written before it dies: those of one to three micro-batches."""
 PROGRESS_SECONDS = 300.0
 
 
@@ -70,8 +71,8 @@ def test_each_word_is_counted_once_whenever_the_application_dies(
 
     for _ in range(ROUNDS):
         with running({**told, "is_last": False}, log) as process:
-            eventually(partial(has_written, process, end_of(bootstrap, counts)), tail, PROGRESS_SECONDS)
-            time.sleep(chance.random())  # and dies somewhere in one of the next micro-batches
+            before = end_of(bootstrap, counts) + chance.randrange(OFFSETS_MAX)
+            eventually(partial(has_written, process, before), tail, PROGRESS_SECONDS)
     with running({**told, "is_last": True}, log) as process:
         assert process.wait(PROGRESS_SECONDS) == 0, tail()
     found = consume(bootstrap, counts, lambda found: dict(found) == expected(LINES))

