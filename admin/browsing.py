@@ -159,9 +159,12 @@ class Browser:
         end = None if self.ends is None else self.ends[partition]
         self._waiting[partition].extend(each for each in piece.seen.records if end is None or each.offset < end)
         if not self._waiting[partition]:
-            self.progress.offsets[partition] = (
-                piece.seen.next_offset if end is None else min(piece.seen.next_offset, end)
-            )
+            self._pass_gap(partition)
+
+    def _pass_gap(self, partition: int) -> None:
+        """Move the partition's progress past the offsets without records (markers, compacted) that were read."""
+        offset = self._read[partition]
+        self.progress.offsets[partition] = offset if self.ends is None else min(offset, self.ends[partition])
 
     def _first(self) -> Found | None:
         """Take the oldest of the records that wait; None until every partition that has more to come has one."""
@@ -173,7 +176,10 @@ class Browser:
         partition = min(heads)[1]
         record = self._waiting[partition].popleft()
         self.progress.scanned += 1
-        self.progress.offsets[partition] = record.offset + 1
+        if self._waiting[partition]:
+            self.progress.offsets[partition] = record.offset + 1
+        else:
+            self._pass_gap(partition)
         return Found(partition, record)
 
     async def _matches(self, found: Found) -> bool:

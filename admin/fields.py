@@ -32,7 +32,8 @@ def config_field(message: str, body: BaseModel) -> str | None:
     holders: set[str] = set()
     named: list[tuple[int, str]] = []
     for field in CONFIG_FIELDS:
-        for name in getattr(body, field, ()):
+        for entry in getattr(body, field, None) or ():
+            name = entry if isinstance(entry, str) else entry.name  # /v3 has a list of objects
             holders.add(field)
             found = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message)
             if found is not None:

@@ -117,7 +117,8 @@ class Newest:
                 looked.rows = found_rows[-self._limits.records :]
                 looked.low = begins[each] if len(looked.rows) == len(found_rows) else looked.rows[0].offset
                 if each in horizon:
-                    looked.horizon_ms = min(horizon[each], looked.horizon_ms or horizon[each])
+                    newer_ms = looked.horizon_ms
+                    looked.horizon_ms = horizon[each] if newer_ms is None else min(horizon[each], newer_ms)
 
     async def _matches(self, found: Found) -> bool:
         if self._wanted is None:

@@ -1,8 +1,10 @@
 """The four codecs of Kafka's record batches, as Java's clients and librdkafka read and write them. Sans-IO.
 
 gzip is plain gzip. snappy is xerial's framing when Java or librdkafka write it, one raw block from some other clients:
-both are read, xerial is written. lz4 is the lz4 frame with independent blocks (Java reads no other). zstd is zstd
-frames.
+both are read, xerial is written. lz4 is one lz4 frame. zstd is zstd frames.
+
+No frame is accepted that Kafka's Java client cannot read, because its consumers would stop at the batch: see
+`_lz4_bound` for lz4. The other codecs' libraries refuse what Java's refuse (test_frame_options.py has the table).
 
 A stream never inflates beyond the limit it is given: the bound comes from the stream's own block headers where the
 format has them, so nothing is allocated on the word of a length alone, and the output buffer is what stops the rest.
@@ -26,6 +28,12 @@ LZ4_HEADER: Final = LZ4_MAGIC + b"\x60\x40\x82"
 """Independent blocks of at most 64 KiB, no checksums; 0x82 is the checksum of the two bytes before it. Kafka's own."""
 LZ4_BLOCK_SIZE: Final = 64 * 1024
 LZ4_UNCOMPRESSED_FLAG: Final = 0x80000000
+LZ4_CONTENT_SIZE_FLAG: Final = 0x08
+LZ4_BLOCK_CHECKSUM_FLAG: Final = 0x10
+LZ4_CONTENT_CHECKSUM_FLAG: Final = 0x04
+LZ4_INDEPENDENT_BLOCKS_FLAG: Final = 0x20
+"""Not set: a block may refer to bytes of earlier blocks."""
+LZ4_DICTIONARY_FLAG: Final = 0x01
 LZ4_BLOCK_SIZES: Final = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 
 ZSTD_MAGIC: Final = 0xFD2FB528
@@ -184,23 +192,38 @@ def _compress_lz4(data: bytes, level: int) -> bytes:
 
 
 def _lz4_bound(stream: bytes) -> int:
-    """Return the most that the frame's blocks can hold, by walking their headers. Raises IndexError, ValueError."""
+    """Return the most that the frame's blocks can hold, by walking their headers. Raises IndexError, ValueError.
+
+    Refuses frames that liblz4 reads and Kafka's Lz4BlockInputStream does not: linked blocks (KIP-57), a dictionary id,
+    an empty block, anything behind the first frame.
+    """
     if not stream.startswith(LZ4_MAGIC):
         raise ValueError("no lz4 frame")
     flags = stream[4]
+    if not flags & LZ4_INDEPENDENT_BLOCKS_FLAG:
+        raise ValueError("the lz4 frame has linked blocks; Kafka's clients read independent blocks only")
+    if flags & LZ4_DICTIONARY_FLAG:
+        raise ValueError("the lz4 frame needs a dictionary")
     block_size = LZ4_BLOCK_SIZES.get((stream[5] >> 4) & 7)
     if block_size is None:
         raise ValueError("no such lz4 block size")
-    position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-    trailer = 4 if flags & 0x10 else 0
+    position = 7 + (8 if flags & LZ4_CONTENT_SIZE_FLAG else 0)
+    checksum_size = 4 if flags & LZ4_BLOCK_CHECKSUM_FLAG else 0
     bound = 0
     while position + 4 <= len(stream):
         word = int.from_bytes(stream[position : position + 4], "little")
+        position += 4
         if word == 0:
+            position += 4 if flags & LZ4_CONTENT_CHECKSUM_FLAG else 0
+            if position != len(stream):
+                raise ValueError(f"{len(stream) - position} bytes follow the lz4 frame's end")
             return bound
         size = word & ~LZ4_UNCOMPRESSED_FLAG
-        bound += min(block_size, size if word & LZ4_UNCOMPRESSED_FLAG else size * 255)
-        position += 4 + size + trailer
+        is_compressed = size == word
+        if size == 0 or (size == 1 and is_compressed):  # a compressed block of one byte has no content
+            raise ValueError("the lz4 frame has an empty block")
+        bound += min(block_size, size * 255 if is_compressed else size)
+        position += size + checksum_size
     raise ValueError("the lz4 frame has no end")
 
 

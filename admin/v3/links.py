@@ -21,7 +21,7 @@ BROKER = f"{CLUSTER}/brokers/{{broker_id}}"
 
 def is_v3(path: str) -> bool:
     """Tell whether a path belongs to this API."""
-    return path.removeprefix(PREFIX).startswith(ROOT)
+    return f"{path.removeprefix(PREFIX)}/".startswith(ROOT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from kvorum.admin.newest import Looked, newest_of, places_before
-from kvorum.protocol.messages.fetch import FetchRequest
+from kvorum.protocol.control import marker
+from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
 from kvorum.protocol.records import Record
-from tests.unit.admin.fake import NOW_MS, Client, FakeCluster, call, with_fake
+from tests.unit.admin.fake import NOW_MS, Client, FakeCluster, Log, call, with_fake
 
 PATH = "/v1/topics/t/messages/newest"
 
@@ -121,6 +122,62 @@ def test_an_empty_topic_has_none_and_nothing_is_read() -> None:
         page = await look(client)
         assert (page["messages"], page["stopped_by"], page["before"]) == ([], "end", "0:0,1:0")
         assert not [each for each in cluster.asked if isinstance(each, FetchRequest)]
+
+    with_fake(test)
+
+
+def end_transaction(log: Log, producer_id: int, is_commit: bool = True) -> None:
+    log.append_batch(marker(producer_id, 0, is_commit=is_commit, coordinator_epoch=0, timestamp=NOW_MS))
+
+
+def test_offsets_without_records_at_the_end_of_a_partition_are_passed() -> None:
+    """Two producers' commit markers follow the newest record."""
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        write(cluster, [1, 2])
+        (log,) = cluster.logs["t"]
+        end_transaction(log, 7)
+        end_transaction(log, 8)
+        page = await look(client, "limit=1&scanned=100")
+        assert (numbers(page), page["stopped_by"], page["scanned"]) == ([2], "limit", 2)
+        page = await look(client, f"limit=3&before={page['before']}")
+        assert (numbers(page), page["stopped_by"], page["before"]) == ([1], "end", "0:0")
+
+    with_fake(test)
+
+
+def test_an_aborted_transaction_before_the_end_is_passed() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        write(cluster, [1])
+        (log,) = cluster.logs["t"]
+        records = [Record(value=b'{"number": 9}', timestamp=NOW_MS + 9)] * 20
+        gone = log.append(*records, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        log.aborted.append(AbortedTransaction(producer_id=7, first_offset=gone))
+        end_transaction(log, 7, is_commit=False)
+        page = await look(client, "limit=3&isolation=read_committed&scanned=100")
+        assert (numbers(page), page["stopped_by"], page["scanned"]) == ([1], "end", 1)
+        assert numbers(await look(client, "limit=2")) == [9, 9]
+
+    with_fake(test)
+
+
+def test_pages_over_gaps_have_each_record_once() -> None:
+    """A compacted log: batches lost records at their ends, the largest gap is 300,000 offsets."""
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t")
+        kept = []
+        for number, gap in enumerate([0, 1, 5, 0, 300_000, 0, 70, 3]):
+            kept += [number * 2, number * 2 + 1]
+            log.append(*(Record(value=b'{"number": %d}' % each, timestamp=NOW_MS + each) for each in kept[-2:]))
+            log.end += gap
+        page = await look(client, "limit=3&scanned=10000")
+        found = numbers(page)
+        while page["stopped_by"] != "end":
+            page = await look(client, f"limit=3&scanned=10000&before={page['before']}")
+            found = numbers(page) + found
+        assert found == kept
+        assert sum(isinstance(each, FetchRequest) for each in cluster.asked) < 100
 
     with_fake(test)
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kvorum.admin.client import ResourceType
+from kvorum.admin.problems import DAMAGED, UNAVAILABLE
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest
 from tests.unit.admin.fake import Client, call
@@ -143,5 +144,29 @@ def test_what_kafka_says_may_be_tried_again_is_said_so_here() -> None:
             cluster.codes[CreateTopicsRequest] = code
             status, told = await call(client, "POST", f"{BASE}/topics", {"topic_name": "x"})
             assert (status, told["error_code"], told["message"]) == (*refusal, "as the test wants"), code
+
+    with_cluster(test)
+
+
+@pytest.mark.parametrize(
+    "configs", [None, [], [{"name": "retention.ms"}], [{"name": "a", "value": "x"}, {"name": "b"}]]
+)
+def test_a_refused_topic_is_the_callers_error_in_the_shape_of_this_api(configs: Any) -> None:
+    """Whatever code the cluster answers: only what may be tried again, and unknown or damaged data, is a 5xx."""
+
+    async def test(client: Client, cluster: ConfiguredCluster) -> None:
+        for code in set(ErrorCode) - {ErrorCode.NONE}:
+            cluster.codes[CreateTopicsRequest] = code
+            status, body = await call(client, "POST", f"{BASE}/topics", {"topic_name": "new", "configs": configs})
+            assert body == {"error_code": body["error_code"], "message": "as the test wants"} or status == 404
+            assert status < 500 or code in UNAVAILABLE | DAMAGED | {ErrorCode.UNKNOWN_SERVER_ERROR}, (code, status)
+
+    with_cluster(test)
+
+
+@pytest.mark.parametrize("path", ["/v3", "/v3/", "/v3/nope", "/kafka/v3/nope"])
+def test_a_path_that_does_not_exist_is_refused_in_the_shape_of_this_api(path: str) -> None:
+    async def test(client: Client, cluster: ConfiguredCluster) -> None:
+        assert await call(client, "GET", path) == (404, {"error_code": 404, "message": f"GET {path}"})
 
     with_cluster(test)
