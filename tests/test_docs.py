@@ -27,7 +27,6 @@ NOT_YET_REWRITTEN = {
     "docs/admin-api.md",
     "docs/benchmark.md",
     "docs/command-line.md",
-    "docs/compatibility.md",
     "docs/configs.md",
     "docs/measurements.md",
     "docs/monitoring.md",
