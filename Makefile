@@ -133,7 +133,7 @@ compatibility: $(VENV)/.tests
 # is an error.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "build/site/index.html"
+	@echo "build/site/index.html (with search: python3 -m http.server --directory build/site)"
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

@@ -76,18 +76,21 @@ def commands(command: click.Command, path: str, parent: click.Context | None = N
 
 
 def http_operations() -> str:
-    """Return a section per operation of the admin API: method and path, role, query parameters."""
+    """Return a section per resource of the admin API, with its operations."""
+    found: dict[str, list[Operation]] = {}
+    for operation in operations():
+        _, version, resource, *_ = f"{operation.path}//".split("/")
+        found.setdefault(f"/{version}/{resource}", []).append(operation)
     parts = ["# Operations of the admin API\n", "`/openapi.json` of a running node has the models too.\n"]
-    return "\n".join([*parts, *map(http_operation, operations())])
+    for resource, listed in found.items():
+        parts += [f"## {resource}\n", *map(http_operation, listed)]
+    return "\n".join(parts)
 
 
 def http_operation(operation: Operation) -> str:
-    """Return one operation's section."""
-    lines = [
-        f"## {operation.method} {operation.path}",
-        "",
-        f"{operation.summary}. Role: {operation.needs.name.lower()}.",
-    ]
+    """Return method and path, summary, role and query parameters of one operation."""
+    lines = [f"**`{operation.method} {operation.path}`**", ""]
+    lines += [f"{operation.summary}. Role: {operation.needs.name.lower()}."]
     if operation.query:
         lines += ["", "| parameter | meaning |", "| --- | --- |"]
         lines += [f"| `{name}` | {text.replace('|', chr(92) + '|')} |" for name, text in operation.query.items()]

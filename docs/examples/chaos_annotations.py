@@ -1,9 +1,9 @@
-"""Print the faults of a chaos run as annotations for Grafana: a JSON object a line, each for POST /api/annotations.
+"""Print the faults of a chaos run as Grafana annotations: one JSON object per line, for POST /api/annotations.
 
 Run: python chaos_annotations.py build/chaos/n-minus-one/history.jsonl [--began SECONDS_SINCE_1970]
 
-A history tells times since its run began. When that was: the file was last written at its last event, unless --began
-says otherwise (it does for a copy). A fault that never ended is a point in time.
+Times in a history are relative to the start of its run. Without --began, the start is derived from the file's last
+modification; give --began for a copy of a history. A fault without an end is a point in time.
 """
 
 import argparse
@@ -16,7 +16,7 @@ TAG = "kvorum-chaos"
 
 
 def annotations(events: Iterable[dict[str, Any]], began: float) -> Iterator[dict[str, Any]]:
-    """Give an annotation a fault, in the order of their ends; those without an end come last."""
+    """Yield one annotation per fault, ordered by end; faults without an end come last."""
     open_faults: dict[int, dict[str, Any]] = {}
     for event in events:
         if event["kind"] != "fault":
@@ -31,7 +31,7 @@ def annotations(events: Iterable[dict[str, Any]], began: float) -> Iterator[dict
 
 
 def main() -> None:
-    """Read a history and print."""
+    """Read a history and print its annotations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("history")
     parser.add_argument("--began", type=float)

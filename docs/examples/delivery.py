@@ -12,12 +12,12 @@ SOURCE, TARGET = "orders", "invoices"
 
 
 def invoice(order: bytes) -> bytes:
-    """Do the work: whatever a record has to become."""
+    """Process one record."""
     return b"invoice for " + order
 
 
 def consumer_of(bootstrap: str, group: str) -> Consumer:
-    """Return a consumer that commits nothing by itself."""
+    """Return a consumer without auto-commit."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -32,7 +32,7 @@ def consumer_of(bootstrap: str, group: str) -> Consumer:
 
 
 def at_most_once(bootstrap: str, group: str) -> None:
-    """Commit first, then work: what dies between the two is not done again."""
+    """Commit, then process: after a crash in between, the record is not processed."""
     consumer = consumer_of(bootstrap, group)
     producer = Producer({"bootstrap.servers": bootstrap})
     while True:
@@ -43,7 +43,7 @@ def at_most_once(bootstrap: str, group: str) -> None:
 
 
 def at_least_once(bootstrap: str, group: str) -> None:
-    """Work first, then commit: what dies between the two is done again."""
+    """Process, then commit: after a crash in between, the record is processed again."""
     consumer = consumer_of(bootstrap, group)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     while True:
@@ -54,9 +54,9 @@ def at_least_once(bootstrap: str, group: str) -> None:
 
 
 def exactly_once(bootstrap: str, group: str) -> None:
-    """Work and commit in one transaction: both are done or neither is; readers of read_committed see what is done."""
+    """Process and commit in one transaction: atomic for consumers with read_committed."""
     consumer = consumer_of(bootstrap, group)
-    # The id stays the same over restarts: a new process fences, and aborts, what its predecessor left.
+    # The id is the same after a restart: a new process fences the old one and aborts its open transaction.
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{group}-1"})
     producer.init_transactions()
     while True:
@@ -67,25 +67,25 @@ def exactly_once(bootstrap: str, group: str) -> None:
         try:
             for message in messages:
                 producer.produce(TARGET, invoice(message.value()), message.key())
-            # With the group's metadata: a member that lost its partitions meanwhile is refused (KIP-447).
+            # With the group's metadata, so that a member that lost its partitions is rejected (KIP-447).
             producer.send_offsets_to_transaction(behind(messages), consumer.consumer_group_metadata())
             producer.commit_transaction()
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
-                raise  # fenced, or nobody knows: the next process goes on from what was committed
+                raise  # fenced, or the result is unknown: a new process continues at the committed offsets
             producer.abort_transaction()
             for partition in consumer.committed(consumer.assignment()):
                 partition.offset = max(0, partition.offset)
-                consumer.seek(partition)  # the records are still to be done
+                consumer.seek(partition)  # process the records again
 
 
 def read(consumer: Consumer) -> list[Any]:
-    """Return what there is, without errors that pass by themselves."""
+    """Return available records; temporary errors are ignored."""
     return [each for each in consumer.consume(100, 0.5) if each.error() is None]
 
 
 def behind(messages: list[Any]) -> list[TopicPartition]:
-    """Return the offsets to go on from."""
+    """Return the next offset of each partition."""
     last = {(each.topic(), each.partition()): each.offset() for each in messages}
     return [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]
 

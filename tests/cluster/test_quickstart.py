@@ -1,4 +1,4 @@
-"""docs/quickstart.md, typed: its shell and Python, in their order, with free ports in the place of its own."""
+"""The commands of docs/quickstart.md and of the example of README.md, run in order, with free ports."""
 
 import os
 import re
@@ -15,6 +15,8 @@ from kvorum.cluster.ports import free_ports
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+README = PAGE.parent.parent / "README.md"
+README_BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 SECONDS = 120
 
@@ -22,8 +24,8 @@ SECONDS = 120
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
-    if (tmp_path / "data" / "cluster.json").exists():
-        cluster = LocalCluster.open(str(tmp_path / "data"))
+    for found in tmp_path.glob("*/cluster.json"):
+        cluster = LocalCluster.open(str(found.parent))
         for node in cluster.plan.nodes:
             cluster.kill(node.name)
 
@@ -81,3 +83,32 @@ def test_the_page_does_what_it_says(folder: Path) -> None:
             assert (lag_of(before), lag_of(after)) == (0, 1003) and would == did, done.stdout
         if "metrics" in text and "curl" in text:
             assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)
+
+
+def test_the_example_of_the_readme_loses_no_record(folder: Path) -> None:
+    environment = typing_environment(folder)
+    found = README_BLOCK.findall(README.read_text())
+    (start,) = [line for text in found for line in text.splitlines() if line.startswith("kvorum dev ")]
+    (typed,) = [text for text in found if "kvorum nodes kill" in text]
+    command = [sys.executable, "-m", "kvorum.cli.main", *start.split()[1:], "--port", "0"]
+    server = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        line = next(line for line in server.stdout if "bootstrap.servers" in line)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail"],
+            input=typed,
+            cwd=folder,
+            env=environment | {"KVORUM_BOOTSTRAP": line.split()[1]},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert sorted(done.stdout.split()[-3:]) == ["1", "2", "3"], done.stdout
+    finally:
+        server.terminate()
+        assert server.stdout is not None
+        server.stdout.close()
+        server.wait(SECONDS)

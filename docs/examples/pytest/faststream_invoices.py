@@ -17,5 +17,5 @@ app = FastStream(broker)
 @broker.subscriber("orders", group_id="invoicing", auto_offset_reset="earliest", ack_policy=AckPolicy.NACK_ON_ERROR)
 @broker.publisher("invoices")
 async def make_invoice(order: str) -> str:
-    """Do the work: whatever a record has to become."""
+    """Process one record."""
     return f"invoice for {order}"

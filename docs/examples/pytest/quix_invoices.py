@@ -7,8 +7,8 @@ import os
 
 from quixstreams import Application
 
-# Quix ends the application where a checkpoint cannot be committed in time: whoever runs it starts it again.
-# A request to a broker that is silent fails after socket.timeout.ms, 60 s as it comes: too late for the first retry.
+# Quix ends the application if a checkpoint cannot be committed in time: run it under a supervisor that restarts it.
+# A request to a silent broker fails after socket.timeout.ms (default 60 s): too late for the first retry.
 patience = {"socket.timeout.ms": 10_000}
 app = Application(
     broker_address=os.environ["KAFKA_SERVERS"],

@@ -1,6 +1,6 @@
 """pytest --kvorum-export KAFKA_SERVERS test_faststream_invoices.py
 
-The cluster is there before the application is imported, which is when it reads the address.
+The cluster starts before the application is imported, because the application reads the address at import time.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def invoice_orders(cluster, count=200):
 
 
 async def invoices_of(cluster, count):
-    """Read until so many different ones have come: some may be there twice."""
+    """Read until this many different invoices have arrived; duplicates are possible."""
     found = set()
     options = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
     async with asyncio.timeout(60), AIOKafkaConsumer("invoices", **options) as consumer:

@@ -1,6 +1,6 @@
 """pytest --kvorum-export KAFKA_SERVERS test_quix_invoices.py
 
-The application is a process of its own, as it is where it runs: it inherits the exported address.
+The application runs in its own process, as in production, and inherits the exported address.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ def test_every_order_is_invoiced_though_a_leader_dies(kvorum_session_cluster):
 
 
 def invoices_of(cluster):
-    """Read until so many different ones have come: some may be there twice."""
+    """Read until this many different invoices have arrived; duplicates are possible."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "check"})
     consumer.assign([TopicPartition("invoices", 0, 0)])
     found = set()

@@ -1,4 +1,4 @@
-"""What is unusual about this machine: its load and memory in topic `metrics`, the outliers in topic `anomalies`.
+"""Find anomalies of this machine: load and memory in topic `metrics`, outliers in topic `anomalies`.
 
 metrics     key: "load" or "memory"    value: {"value": 0.42}
 anomalies   key: "load"                value: {"value": 97.0, "mean": 0.4, "deviations": 31.5}
@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from kvorum.pipelines.streams import ProcessorContext, Record, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
 
 SAMPLES_MIN = 10
-"""Before that nothing is unusual."""
+"""Fewer samples have no outliers."""
 DEVIATIONS = 4.0
 
 

@@ -1,7 +1,7 @@
-"""Page views by region: each view of topic `views` meets what topic `users` says of its user at that time.
+"""Page views by region: join each record of topic `views` with the current record of its user in topic `users`.
 
 views   key: the user    value: {"page": "/docs"}
-users   key: the user    value: {"region": "eu", "name": "Ada"}; null when the user is gone
+users   key: the user    value: {"region": "eu", "name": "Ada"}; null: the user was deleted
 by-region   key: {"key": "eu", "window": {...}}    value: {"views": 3, "users": ["ada", "bo"]}
 
 python page_views.py BOOTSTRAP STATE_DIR
@@ -18,7 +18,7 @@ MINUTES = TimeWindows.of_size_and_grace(timedelta(minutes=1), grace=timedelta(se
 
 
 def topology() -> Topology:
-    """A view whose user nobody knows counts for the region `unknown`: hence the left join."""
+    """Left join: a view of an unknown user counts for the region `unknown`."""
     builder = StreamsBuilder()
     views = builder.stream("views", value_serde=Serdes.json("page STRING"))
     users = builder.table("users", value_serde=Serdes.json("region STRING, name STRING"), store="users-store")

@@ -1,4 +1,4 @@
-"""When each node was busy: the lines of its log in topic `log`, as sessions of activity in topic `sessions`.
+"""Sessions of activity per node: log lines in topic `log`, sessions in topic `sessions`.
 
 log         key: the node    value: "2026-11-22T13:25:15.221Z INFO quorum controller found leader_id=2 epoch=-1"
 sessions    key: {"key": "node-1", "window": {...}}    value: {"lines": 17, "rooms": ["broker", "quorum"]}
@@ -15,7 +15,7 @@ QUIET = SessionWindows.of_inactivity_gap_and_grace(timedelta(seconds=2), grace=t
 
 
 def topology() -> Topology:
-    """Time is what the line says, not when it was written to the topic. A session is told of when it is over."""
+    """Event time is the line's timestamp, not the time of the append. A session is emitted when it has ended."""
     builder = StreamsBuilder()
     lines = builder.stream("log", timestamp_extractor="to_timestamp(split_part(value, ' ', 1))")
     rooms = lines.map_values("split_part(value, ' ', 3)")

@@ -1,4 +1,4 @@
-"""What went wrong most often in each minute: the lines of topic `log`, three troubles a minute in `top-errors`.
+"""The most frequent log messages per minute: lines in topic `log`, the top three per minute in `top-errors`.
 
 log         key: the node    value: "2026-11-22T13:25:24.840Z ERROR cluster a role crashed node=node-2 role=broker"
 top-errors  key: {"key": "all", "window": {...}}    value: [{"count": 7, "trouble": "broker: fetch from leader failed"}]
@@ -18,11 +18,11 @@ TOP = 3
 MINUTE = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
 FINAL = Suppressed.until_window_closes()
 LINE = r"^\S+ (\S+) (\S+) (.*?)(?: \w+=.*)?$"
-"""Time, level, room, what happened, and then facts as name=value."""
+"""Time, level, component, message, and fields as name=value."""
 
 
 def trouble(value: Column) -> Column:
-    """Return the room and what happened there, without the facts that differ from line to line."""
+    """Return the component and the message, without the fields."""
     return F.concat(F.regexp_extract(value, LINE, 2), F.lit(": "), F.regexp_extract(value, LINE, 3))
 
 

@@ -1,4 +1,4 @@
-"""How often each word was seen: the lines of topic `lines` to the counts of topic `counts`.
+"""Word count: lines in topic `lines`, counts in topic `counts`.
 
 python word_count.py BOOTSTRAP STATE_DIR
 """
@@ -11,7 +11,7 @@ from kvorum.pipelines.streams import Serdes, Streams, StreamsBuilder, StreamsCon
 
 
 def topology() -> Topology:
-    """Each line becomes its words, each word its own key; the count of a key goes out whenever it changed."""
+    """Split lines into words, use each word as key, and emit the count of a key when it changes."""
     builder = StreamsBuilder()
     words = builder.stream("lines").flat_map_values(
         lambda value: F.regexp_extract_all(F.lower(value), F.lit("[a-z]+"), 0)

@@ -45,8 +45,6 @@ BANNED = {
     "a for per": r"\b(a row a|a line a|one a|once a) (row|thing|node|broker|line|partition|record|page)\b",
     "a litotes": r"\b(is no damage|nothing is no|not as things are)\b",
 }
-WIDTH_MAX = 140
-"""Of a line of prose in the source; tables and links alone may be longer."""
 
 
 def every(path: Path) -> str:
@@ -111,12 +109,6 @@ def test_prose_is_plain(path: Path, kind: str) -> None:
     text = prose(path)
     hits = [text[max(0, hit.start() - 30) : hit.end() + 30] for hit in re.finditer(BANNED[kind], text, re.M | re.I)]
     assert hits == []
-
-
-@pytest.mark.parametrize("path", rewritten(), ids=every)
-def test_lines_of_prose_fit_on_a_screen(path: Path) -> None:
-    lines = prose(path).splitlines()
-    assert [line for line in lines if len(line) > WIDTH_MAX and not line.lstrip().startswith("|")] == []
 
 
 def test_pages_that_are_not_rewritten_exist() -> None:
