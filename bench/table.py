@@ -84,8 +84,8 @@ def section(results: Results) -> str:
     told = [
         table(results),
         "",
-        f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), with their spread in brackets "
-        f"((largest - smallest) / median). {counted}",
+        f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), with their spread in "
+        f"brackets ((largest - smallest) / median). {counted}",
         f"Commits: {commits(results)}. Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
     ]
     failures = [f"Failed: {failure}" for failure in results.failures]

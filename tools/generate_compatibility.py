@@ -15,8 +15,9 @@ HEAD = """\
 
 """
 TAIL = """
-Tested by hand, see [measurements.md](measurements.md): Apache Kafka's tools, the Java clients, Kafka Streams, and Confluent's two Go clients of
-the REST API, version 3 ([admin-api.md](admin-api.md#confluents-rest-api)). [skipped.md](skipped.md) lists unsupported APIs.
+Tested by hand, see [measurements.md](measurements.md): Apache Kafka's tools, the Java clients, Kafka Streams, and
+Confluent's two Go clients of the REST API, version 3 ([admin-api.md](admin-api.md#confluents-rest-api)).
+[skipped.md](skipped.md) lists unsupported APIs.
 """
 
 
