@@ -17,9 +17,9 @@ HEAD = """\
 
 """
 TAIL = """
-Tested by hand, with results in [measurements.md](measurements.md): Apache Kafka's own programs and Java clients, Kafka
-Streams, and Confluent's two Go clients of its REST API, version 3 ([admin-api.md](admin-api.md)).
-[skipped.md](skipped.md) lists APIs that are not served.
+Tested by hand, see [measurements.md](measurements.md): Apache Kafka's tools, the Java clients, Kafka Streams, and
+Confluent's two Go clients of the REST API, version 3 ([admin-api.md](admin-api.md#confluents-rest-api)).
+[skipped.md](skipped.md) lists unsupported APIs.
 """
 
 

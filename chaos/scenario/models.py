@@ -1,7 +1,7 @@
 """Scenario files as models: what runs, what breaks when, and what must come of it. Strict: a slip is an error.
 
     name: frozen-leader
-    title: A leader that sleeps through its own deposition
+    title: A leader is paused while another one is elected
     topics: {orders: {partitions: 1, replication_factor: 3, configs: {min.insync.replicas: 2}}}
     workload:
       - {kind: send, rate: 100}
