@@ -43,6 +43,7 @@ from kvorum.network.quotas import BrokerQuotas
 from kvorum.network.router import Router
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller_channel import ControllerNodes
+from kvorum.quorum.forwarder import Forwarder
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.runtime import metric_names
 from kvorum.runtime.chance import random_uuid_bytes
@@ -134,6 +135,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
     replica_manager.transactions.verifier = coordinators.transactions.verifier
     quotas = make_quotas(settings, seams.metrics)
     quota_publisher = QuotaPublisher(quotas, seams.ip_rates)
+    forwarder = Forwarder(channels.forwarding, loader, settings)
     broker = Broker(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -144,10 +146,8 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         replica_manager=replica_manager,
         log_manager=log_manager,
         fetch_sessions=open_fetch_sessions(settings, seams),
-        controller=channels.forwarding,
-        auto_topics=AutoTopicCreation(
-            channels.forwarding, lambda: configs.settings, coordinators.internal_topics.create
-        ),
+        controller=forwarder,
+        auto_topics=AutoTopicCreation(forwarder, lambda: configs.settings, coordinators.internal_topics.create),
         producer_ids=producer_ids,
         metadata_log=MetadataLogReader(lambda: loader.readable_log, lambda: cache.image.offset + 1),
         peers=peers,

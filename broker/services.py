@@ -26,6 +26,7 @@ from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.api_versions import ApiVersion
 from kvorum.protocol.schema import Message
+from kvorum.quorum.forwarder import Forwarder
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -34,14 +35,6 @@ from kvorum.storage.names import TopicPartition
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
 """An answer, what will bring it, or None where nothing is answered (acks=0)."""
-
-
-class Forwarding(Protocol):
-    """Takes a client's request to the active controller (KIP-590)."""
-
-    async def forward(self, ctx: RequestContext, request: Message) -> Message:
-        """Return the controller's answer. Raises KafkaError if none came in time or the envelope was refused."""
-        ...
 
 
 class GroupTransactions(Protocol):
@@ -69,7 +62,7 @@ class Broker:
     replica_manager: ReplicaManager
     log_manager: LogManager
     fetch_sessions: FetchSessionCache
-    controller: Forwarding
+    controller: Forwarder
     auto_topics: AutoTopicCreation
     producer_ids: ProducerIdManager
     metadata_log: MetadataLogReader

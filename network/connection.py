@@ -1,7 +1,8 @@
 """The server's side of one connection.
 
 Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
-not hold up the next request; answers leave in request order. One handled at once costs no task, no future and no timer.
+not hold up the next request; answers leave in request order, but for those of Handler.in_order=False. One handled at
+once costs no task, no future and no timer.
 States, each a reason not to go on:
 
     waiting frames    in_flight_max requests unanswered, or few where quotas are kept (muting.UNCOUNTED_MAX), the client
@@ -236,8 +237,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         return bool(router.upgrades) and self._upgrade(frame)
 
     def _await(self, call: Call, result: Awaitable[Message | None]) -> None:
-        """Keep the answer's place until it comes."""
-        slot = self._outbox.reserve()
+        """Reserve the answer's slot until it comes; without an order it gets one then."""
+        slot = self._outbox.reserve() if call.route.in_order else None
         future = asyncio.ensure_future(result, loop=self._shared.loop)
         if future is not result:
             self._muting.yield_turn()  # a new task has not begun: the next request must not overtake it
@@ -246,7 +247,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._tasks.add(future)
         future.add_done_callback(partial(self._arrived, call, slot, self.came_s))
 
-    def _arrived(self, call: Call, slot: Slot, came_s: float, future: "asyncio.Future[Message | None]") -> None:
+    def _arrived(self, call: Call, slot: Slot | None, came_s: float, future: "asyncio.Future[Message | None]") -> None:
         """Put an answer into its place."""
         self._in_flight -= 1
         self._tasks.discard(future)
@@ -261,6 +262,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             response = future.result() if error is None else self._shared.router.failed(call, error)
             if self._closed:
                 return
+            if slot is None:
+                slot = self._outbox.reserve()
             self._outbox.place(slot, [] if response is None else self._shared.router.answer(call, response))
         except ProtocolError as refusal:
             self._refuse(refusal)

@@ -57,6 +57,9 @@ class Handler(NamedTuple):
     handle: HandlerFunction
     abandon: bool = False
     """Cancel the awaited result when the connection is gone: for long polls that change nothing."""
+    in_order: bool = True
+    """Answers leave in the order of the requests, as Kafka's protocol requires. False: as soon as they are complete,
+    for requests between Kvorum's nodes, whose channel matches answers by correlation id."""
 
 
 class AnswerImpossible(Exception):
@@ -76,6 +79,7 @@ class Route:
     response_class: type[Message]
     handle: HandlerFunction
     abandon: bool
+    in_order: bool
 
 
 class Call(NamedTuple):
@@ -295,6 +299,7 @@ def _route(handler: Handler) -> Route:
         response_class=message_class(handler.api_key, "Response"),
         handle=handler.handle,
         abandon=handler.abandon,
+        in_order=handler.in_order,
     )
 
 

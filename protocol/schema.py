@@ -1,6 +1,6 @@
 """How a struct of the protocol is described: what the generated message modules say and the codec reads."""
 
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import Buffer
 
@@ -11,6 +11,9 @@ Versions: TypeAlias = tuple[int, int]
 
 Records: TypeAlias = Buffer | tuple[Part, ...] | None
 """Record batches: a memoryview of the frame when decoded; bytes or parts (sent without joining) when encoded."""
+
+OWN_TAG_MIN: Final = 10_000
+"""Tagged fields from here on are not Kafka's: Kvorum's nodes send them to each other."""
 
 
 class Field(NamedTuple):

@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.channel import Channel
 from kvorum.network.cluster_check import ClusterCheck, EndpointType, missing_peers, peer_name, wrong_cluster
-from kvorum.network.context import RequestContext
 from kvorum.network.dial import Backoff, ChannelError
 from kvorum.network.traffic import Traffic
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -26,12 +25,11 @@ from kvorum.protocol.messages.alter_partition import AlterPartitionRequest, Alte
 from kvorum.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from kvorum.protocol.messages.envelope import EnvelopeResponse
 from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kvorum.protocol.schema import Message
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
-from kvorum.quorum.forwarding import has_error, unwrap, wrap
+from kvorum.quorum.forwarding import has_error
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import split_address, voters
 from kvorum.runtime.logs import get_logger
@@ -243,15 +241,6 @@ class ControllerChannel:
         """Ask the active controller. Raises KafkaError if none answered in time."""
         timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
         return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=timeout_ms)
-
-    async def forward(self, ctx: RequestContext, request: Message, *, timeout_ms: int | None = None) -> Message:
-        """Send a client's request on in an envelope; return the answer for the client.
-
-        Raises KafkaError: REQUEST_TIMED_OUT if no controller took it in time, else as `forwarding.unwrap`.
-        """
-        allowed_ms = self._settings.int("request.timeout.ms") if timeout_ms is None else timeout_ms
-        response = await self.ask(wrap(ctx, request), EnvelopeResponse, timeout_ms=allowed_ms)
-        return unwrap(ctx, request, response)
 
     async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
         """As `request`; the answer is an instance of `response`."""

@@ -41,6 +41,7 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
 from kvorum.runtime.recent import Recent
 from kvorum.storage.log import Log
 
@@ -93,7 +94,7 @@ class MetadataLoader:
         self._published = False
         self._may_begin: Callable[[MetadataImage], bool] = lambda image: True
         self._task: asyncio.Task[None] | None = None
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: OrderedSet[tuple[int, asyncio.Future[None]]] = OrderedSet()
         self.high_watermark = 0
         """What the active controller last said."""
         self.fetched = Recent(FETCHED_SECONDS)
@@ -156,27 +157,36 @@ class MetadataLoader:
         self._nodes.learn(self._nodes.leader_id, self._copy.epoch)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def wait_for_offset(self, offset: int) -> None:
-        """Wait until every publisher has taken over an image that contains this offset."""
-        if self._published and self._image.offset >= offset:
+    async def wait_for_offset(self, offset: int, timeout_ms: int | None = None) -> None:
+        """Wait until every publisher has taken over an image that contains this offset, at most until the timeout.
+
+        At `close` a wait with a timeout ends, one without is cancelled.
+        """
+        if (self._published and self._image.offset >= offset) or timeout_ms == 0:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((offset, future))
-        await future
+        waiter = (offset, future)
+        self._waiters.add(waiter)
+        try:
+            if timeout_ms is None:
+                await future
+            else:
+                await asyncio.wait((future,), timeout=timeout_ms / 1000)
+        finally:
+            self._waiters.discard(waiter)
 
     async def wait_published(self) -> None:
         """Wait for the first image."""
         await self.wait_for_offset(-1)
 
     async def close(self) -> None:
-        """Stop following; whoever waits is cancelled. Idempotent."""
+        """Stop following; see `wait_for_offset` for what waits. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait((task,))
         await self._channel.close()
-        waiters, self._waiters = self._waiters, []
-        for _, future in waiters:
+        for _, future in self._waiters:
             future.cancel()
         if self._copy is not None:
             await self._copy.close()
@@ -340,10 +350,8 @@ class MetadataLoader:
         if not self._published:
             log.info("metadata caught up", offset=image.offset, epoch=image.epoch)
         self._image, self._published = image, True
-        reached = [future for offset, future in self._waiters if offset <= image.offset]
-        self._waiters = [(offset, future) for offset, future in self._waiters if offset > image.offset]
-        for future in reached:
-            if not future.done():
+        for offset, future in self._waiters:
+            if offset <= image.offset and not future.done():
                 future.set_result(None)
         await Slices().run(delta.let_go())
 

@@ -275,7 +275,16 @@ class ControllerServer:
         versions = served_versions()
         assert handles.keys() == versions.keys()
         return Router(
-            [Handler(key, versions[key], handle, abandon=key is ApiKey.FETCH) for key, handle in handles.items()],
+            [
+                Handler(
+                    key,
+                    versions[key],
+                    handle,
+                    abandon=key is ApiKey.FETCH,
+                    in_order=key is not ApiKey.ENVELOPE,
+                )
+                for key, handle in handles.items()
+            ],
             upgrades=self._upgrades,
         )
 

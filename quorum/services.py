@@ -35,8 +35,7 @@ OBSERVER_SESSION_MS: Final = 300_000
 """An observer that has not fetched for so long is forgotten, as in Kafka's LeaderState."""
 OBSERVERS_MAX: Final = 10_000
 """Known at a time; further ones are served and not listed."""
-PUBLISHED_WAIT_MS_MAX: Final = 10_000
-"""A request that creates partitions waits at most so long for the brokers to publish them."""
+WAIT_MS_MAX: Final = "kvorum.metadata.read.your.writes.max.ms"
 ALIVE_MS: Final = 3_000
 """A broker that sent its last heartbeat longer ago is not waited for. One that creates many logs does send them."""
 LOOK_MS: Final = 250
@@ -174,7 +173,8 @@ class ControllerServices:
     async def wait_published(self, timeout_ms: int) -> None:
         """Wait until the active brokers have published what is committed now, so that new partitions are served.
 
-        Without this a client that goes on to a partition's leader often comes before the metadata.
+        At most `timeout_ms` and kvorum.metadata.read.your.writes.max.ms. Without this a client's first request often
+        reaches a partition's leader before the metadata do (docs/decisions/0026).
         """
         cluster, end_offset = self.store.image.cluster, self.store.end_offset
 
@@ -182,7 +182,7 @@ class ControllerServices:
             since_ms = self.clock.monotonic_ms() - self.heartbeats.last_contact_ms(broker_id)
             return cluster.is_active(broker_id) and since_ms <= ALIVE_MS
 
-        await self.observers.wait_published(is_alive, end_offset, min(timeout_ms, PUBLISHED_WAIT_MS_MAX))
+        await self.observers.wait_published(is_alive, end_offset, min(timeout_ms, self.settings.int(WAIT_MS_MAX)))
 
     def followers(self) -> list[Observer]:
         """Return the brokers that fetch the metadata log and are no controllers: a combined node is one replica."""

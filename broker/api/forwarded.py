@@ -1,9 +1,9 @@
 """What handlers of the controller's requests share: taking them there, and saying so when that failed.
 
 A request of the controller's goes to the active one in an Envelope, with the client's principal and address, and its
-answer comes back as it is; the controller authorises it. What cannot be taken there in time answers with the code
-of the failure for everything the request named, as Kafka does. The longer one of the controller's throttle time and
-this broker's own counts. Source: Kafka's ForwardingManager.
+answer comes back as it is, once this broker has published the change (quorum/forwarder); the controller authorises it.
+What cannot be taken there in time answers with the code of the failure for everything the request named, as Kafka does.
+The longer one of the controller's throttle time and this broker's own counts. Source: Kafka's ForwardingManager.
 """
 
 from collections.abc import Callable

@@ -8,14 +8,14 @@ DefaultAutoTopicCreationManager.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import BROKER_APIS, ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kvorum.protocol.schema import Message
 from kvorum.protocol.topic_names import INTERNAL_TOPICS, name_problem
+from kvorum.quorum.forwarder import Forwarder
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
@@ -26,21 +26,13 @@ IN_FLIGHT_MAX: Final = 1_000
 """Topics asked for and not answered yet; one more is not asked for, its client comes again."""
 
 
-class Forwarding(Protocol):
-    """Takes a client's request to the active controller."""
-
-    async def forward(self, ctx: RequestContext, request: Message) -> Message:
-        """Return the controller's answer. Raises KafkaError."""
-        ...
-
-
 class AutoTopicCreation:
     """Sends CreateTopics for topics that are missing."""
 
     __slots__ = ("_controller", "_create_internal", "_in_flight", "_settings", "_tasks")
 
     def __init__(
-        self, controller: Forwarding, settings: Callable[[], Settings], create_internal: Callable[[str], object]
+        self, controller: Forwarder, settings: Callable[[], Settings], create_internal: Callable[[str], object]
     ) -> None:
         """`settings` returns those in force; `create_internal` starts the creation of an internal topic."""
         self._controller = controller

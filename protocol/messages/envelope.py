@@ -32,10 +32,12 @@ class EnvelopeResponse:
 
     response_data: bytes | None = None
     error_code: int = 0
+    metadata_offset: int = -1
     API_KEY: ClassVar[int] = 58
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_FROM: ClassVar[int] = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("response_data", "bytes", (0, 0), nullable=(0, 0)),
         Field("error_code", "int16", (0, 0)),
+        Field("metadata_offset", "int64", (0, 0), tag=10000),
     )

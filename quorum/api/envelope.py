@@ -1,8 +1,10 @@
 """Envelope (58): v0. A client's request, forwarded by a broker, with the client's principal and address (KIP-590).
 
-What lies inside is handled as if the client had sent it here; its answer comes back whole, with its header. An answer
-that says NOT_CONTROLLER makes the envelope say so, so that the broker turns to the new active controller.
-Order: authorise, principal, address, activity, dispatch, answer.
+The embedded request is handled as if the client had sent it here; its answer comes back whole, with its header, and
+with the offset of the committed metadata (`metadata_offset`, Kvorum's own tagged field): the broker waits until it has
+published that offset. An answer that says NOT_CONTROLLER makes the envelope say so, so that the broker turns to the new
+active controller.
+Order: authorise, principal, address, activity, dispatch, answer. Answers leave as soon as they are complete.
 """
 
 from kvorum.network.authorizer import Operation
@@ -51,7 +53,7 @@ async def handle(
     # Looked at only when it could matter: a decode costs more than the rest of this.
     if services.controller.epoch != epoch and _says_not_controller(data, answer):
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "leadership was lost while the request was under way")
-    return EnvelopeResponse(response_data=bytes(answer))
+    return EnvelopeResponse(response_data=bytes(answer), metadata_offset=services.store.image.offset)
 
 
 def _says_not_controller(request: memoryview, answer: bytearray) -> bool:

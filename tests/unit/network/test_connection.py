@@ -48,8 +48,8 @@ class Parked:
         self.futures.append(asyncio.get_running_loop().create_future())
         return self.futures[-1]
 
-    def handler(self, *, abandon: bool = False) -> Handler:
-        return Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), self.handle, abandon)
+    def handler(self, *, abandon: bool = False, in_order: bool = True) -> Handler:
+        return Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), self.handle, abandon, in_order)
 
 
 class MemoryFile:
@@ -101,6 +101,24 @@ def test_answers_leave_in_request_order_whichever_is_ready_first() -> None:
         assert [correlation_id(frame) for frame in frames] == [1, 2, 3, 4]
         assert decode_response(ApiKey.INIT_PRODUCER_ID, 4, frames[0][5:]).producer_id == 11  # type: ignore[attr-defined]
         assert decode_response(ApiKey.INIT_PRODUCER_ID, 4, frames[2][5:]).producer_id == 33  # type: ignore[attr-defined]
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+def test_an_answer_without_an_order_waits_for_no_other() -> None:
+    async def main() -> None:
+        parked = Parked()
+        listener = listener_of(parked.handler(in_order=False), metadata_handler())
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(init(1) + init(2) + request_frame(MetadataRequest(), 12, 3) + init(4))
+        frames = [await read_frame(reader)]
+        assert parked.calls == [1, 2, 4]
+        for index in (2, 0, 1):
+            parked.futures[index].set_result(InitProducerIdResponse(producer_id=index))
+            frames.append(await read_frame(reader))
+        assert [correlation_id(frame) for frame in frames] == [3, 4, 1, 2]
         writer.close()
         await listener.close()
 

@@ -13,7 +13,7 @@ from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode, encode_bytes, fields_of, message_class
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
-from kvorum.protocol.schema import Field, Message, Struct
+from kvorum.protocol.schema import OWN_TAG_MIN, Field, Message, Struct
 from kvorum.protocol.uuids import Uuid
 
 INTEGERS = {"int8": 7, "int16": 15, "int32": 31, "int64": 62, "uint16": 16, "uint32": 32}
@@ -52,7 +52,8 @@ def random_value(rng: random.Random, field: Field, version: int, depth: int) -> 
 
 
 def random_struct(rng: random.Random, cls: type[Struct], version: int, depth: int = 0) -> Struct:
-    return cls(**{f.name: random_value(rng, f, version, depth) for f in fields_of(cls, version)})
+    kafkas = [f for f in fields_of(cls, version) if f.tag is None or f.tag < OWN_TAG_MIN]
+    return cls(**{f.name: random_value(rng, f, version, depth) for f in kafkas})
 
 
 def kio_class(message: type[Message], version: int) -> type:

@@ -20,6 +20,7 @@ from kvorum.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.schema import Message
 from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
+from kvorum.quorum.forwarder import Forwarder
 from kvorum.quorum.forwarding import (
     decode_address,
     decode_principal,
@@ -53,6 +54,17 @@ class Watching:
         return not resource_name.startswith("secret")
 
 
+class Published:
+    """A loader that has published all there is."""
+
+    async def wait_for_offset(self, offset: int, timeout_ms: int) -> None:
+        return
+
+
+async def forward(channel: ControllerChannel, ctx: RequestContext, request: Message, **changes: object) -> Message:
+    return await Forwarder(channel, Published(), node_settings(**changes)).forward(ctx, request)
+
+
 def client(version: int, key: ApiKey = ApiKey.CREATE_TOPICS) -> RequestContext:
     return RequestContext(
         principal=ALICE,
@@ -77,7 +89,7 @@ def test_a_forwarded_request_is_the_clients_own(tmp_path: Path, version: int) ->
         async with running(tmp_path, authorizer=watching) as net:
             net.controllers[0].log.elect()
             channel = net.channel()
-            answer = await channel.forward(client(version), topics("good", "secret-plan"))
+            answer = await forward(channel, client(version), topics("good", "secret-plan"))
             await channel.close()
         assert isinstance(answer, CreateTopicsResponse)
         codes = {result.name: ErrorCode(result.error_code) for result in answer.topics}
@@ -97,10 +109,10 @@ def test_requests_turn_to_whoever_becomes_active(tmp_path: Path) -> None:
             first, second, _ = net.controllers
             first.log.elect()
             channel = net.channel()
-            assert (await channel.forward(client(7), topics("a"))) is not None
+            assert (await forward(channel, client(7), topics("a"))) is not None
             assert channel.nodes.leader_id == 1
             first.log.depose(leader_id=2)
-            waiting = asyncio.ensure_future(channel.forward(client(7), topics("b")))
+            waiting = asyncio.ensure_future(forward(channel, client(7), topics("b")))
             await asyncio.sleep(0.1)
             assert not waiting.done(), "nobody is active yet"
             second.log.elect()
@@ -142,7 +154,7 @@ def test_a_request_never_reaches_a_controller_of_another_cluster(tmp_path: Path)
             nodes = ControllerNodes({1: other.known[1], 2: ours.known[1], 3: other.known[1]}, CLUSTER_ID)
             nodes.learn(1, 0)
             channel, offset = ours.channel(nodes), other.controllers[0].log.high_watermark
-            assert isinstance(await channel.forward(client(7), topics("a")), CreateTopicsResponse)
+            assert isinstance(await forward(channel, client(7), topics("a")), CreateTopicsResponse)
             assert nodes.leader_id == 2 and nodes.wrong_cluster() is None
             assert other.controllers[0].log.high_watermark == offset
             assert f"controllers 1 (127.0.0.1:{other.known[1][1]})" in nodes.missing()
@@ -181,11 +193,11 @@ def test_a_request_that_another_than_the_leader_does_not_know_goes_to_the_next(t
             net.controllers[1].log.elect()
             channel = Old(net.nodes(), node_settings(), client_id="test", chance=random.Random(1))
             for _ in range(2):
-                assert isinstance(await channel.forward(client(7), topics("a")), CreateTopicsResponse)
+                assert isinstance(await forward(channel, client(7), topics("a")), CreateTopicsResponse)
                 channel.nodes.deny(2)
             channel.nodes.learn(1, 5)
             with pytest.raises(KafkaError, match="it is not served"):
-                await channel.forward(client(7), topics("a"))
+                await forward(channel, client(7), topics("a"))
             await channel.close()
 
     within_limit(go())
@@ -221,7 +233,7 @@ def test_a_request_that_no_controller_takes_times_out(tmp_path: Path) -> None:
         async with running(tmp_path) as net:
             channel = net.channel()
             with pytest.raises(KafkaError) as caught:
-                await channel.forward(client(7), topics("a"), timeout_ms=200)
+                await forward(channel, client(7), topics("a"), request_timeout_ms=200)
             assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
             await channel.close()
 
@@ -283,7 +295,7 @@ def test_an_answer_in_an_envelope_is_the_clients(tmp_path: Path) -> None:
             net.controllers[0].log.elect()
             channel = net.channel()
             ctx = client(2, ApiKey.DESCRIBE_CLUSTER)
-            answer = await channel.forward(ctx, DescribeClusterRequest(endpoint_type=2))
+            answer = await forward(channel, ctx, DescribeClusterRequest(endpoint_type=2))
             await channel.close()
             assert isinstance(answer, DescribeClusterResponse)
             assert answer.controller_id == 1
