@@ -264,10 +264,11 @@ class Judge:
         self._add(finding, self._replaced(finding))
 
     def _replaced(self, finding: Finding) -> str | None:
-        """Return why the values of one offset may have followed each other there: all but the last were legally lost.
+        """Return why the values of one offset may have followed each other there: all but one were legally lost.
 
-        The last is the one that is there at the end: another may have survived elsewhere, as a copy that a producer
-        sent again. Two records of one leader epoch at one offset are never legal.
+        That one is what the final reads met there. Where they met none of them (the offset was deleted), it is any: the
+        last one to be acknowledged may be that of a deposed leader. Another may have survived elsewhere, as a copy that
+        a producer sent again. Two records of one leader epoch at one offset are never legal.
         """
         sends = self._derivation.sends
         rows = list(dict.fromkeys(finding.rows))
@@ -277,10 +278,12 @@ class Judge:
         if len({sends.epoch[row] for row in here}) < len(here):
             return None
         stays = logs.stayed(self._derivation, finding)
-        rows.sort(key=lambda row: (row in stays, sends.evident(row)))
         until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
-        excuses = [self._loss.excuse(row, until) for row in rows[:-1]]
-        return excuses[0] if all(excuses) and len(stays) <= 1 else None
+        rows.sort(key=sends.evident)
+        excuses = {row: self._loss.excuse(row, until) for row in rows if row not in stays}
+        if len(stays) + list(excuses.values()).count(None) > 1:
+            return None
+        return next(excuse for excuse in excuses.values() if excuse is not None)
 
     def _poll_step(self, finding: PollFinding) -> None:
         step = finding.step

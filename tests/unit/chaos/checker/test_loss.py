@@ -486,3 +486,18 @@ def test_many_lost_values_are_told_as_one() -> None:
 def test_an_unknown_transaction_with_a_told_offset_that_nobody_saw_is_no_loss() -> None:
     history = History().created().txn([["send", P, 1, 0], ["send", P, 2, 1]], kind=Info, committed=None).send(3, 3)
     assert history.final((3, 3)).anomalies() == []
+
+
+def test_a_deposed_leader_may_be_the_last_to_acknowledge_an_offset_that_is_deleted_later() -> None:
+    """Node 1 is deposed while value 4 is on its way to it; node 2 commits 5 at offset 3; then node 1 takes 4 there."""
+
+    def run(acks: str) -> list[str]:
+        history = History(min_isr=1).created().process(1, acks=acks, idempotent=False)
+        history.send(1, 0).send(2, 1).send(3, 2).wait(20).fault("isolate", "node-1").wait(1)
+        op = history.begin(1, "send", [["send", P, 4]])
+        history.change(leader=2, isr=[2]).send(5, 3, process=2).send(6, 4, process=2)
+        history.assign(P).poll((3, 5), (4, 6)).end(op, Ok, [["send", P, 4, 3]]).wait(5)
+        return history.final((4, 6)).replica(2, start=4, end=5, epochs=[[1, 4]]).anomalies()
+
+    assert "inconsistent-offsets" not in run("1")
+    assert "inconsistent-offsets" in run("-1")
