@@ -219,7 +219,7 @@ def asked(**query: str) -> Call[NoBody]:
 
 def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
     names = Count(name="names", what="names of a page", default=5, most=20)
-    assert names.told == {"names": "names of a page, 1 to 20, 5 if left out"}
+    assert names.told == {"names": "names of a page, 1 to 20 (default 5)"}
     assert [names.of(asked()), names.of(asked(names="1")), names.of(asked(names="20"))] == [5, 1, 20]
     for wrong in ("0", "21", "-1", "many"):
         with pytest.raises(BadInput, match="is not a number from 1 to 20") as raised:
