@@ -225,8 +225,8 @@ def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
         with pytest.raises(BadInput, match="is not a number from 1 to 20") as raised:
             names.of(asked(names=wrong))
         assert raised.value.field == "names"
-    assert Count(default=2, most=3).told == {"limit": "1 to 3, 2 if left out"}
-    assert STREAM_COUNT.told == {"limit": "end after so many, 1 to 1000000, which it is if left out"}
+    assert Count(default=2, most=3).told == {"limit": "1 to 3 (default 2)"}
+    assert STREAM_COUNT.told == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
 
 
 def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_is_there() -> None:
