@@ -30,10 +30,10 @@ SHARES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 
 async def analyse_topic(call: Call[NoBody]) -> Stream:
-    """Look at all records of a topic, up to where it ended when the request came, and tell what they are like.
+    """Analyse all records of a topic, up to its end at the time of the request.
 
-    Server-sent events: `progress` once a second, `result`, and `end` last. Limits and a filter are those of looking
-    through a topic; of what a filter leaves out nothing is counted.
+    Server-sent events: `progress` once per second, `result`, and `end` last. Limits and filter are those of browsing;
+    records that do not match the filter are not counted.
     """
     await browser_of(call, call.cluster, ANALYSIS, ANALYSIS, "earliest")  # what is wrong is told before it begins
 
@@ -133,7 +133,7 @@ def partition_figures(partition: int, counts: PartitionCounts) -> PartitionFigur
 OPERATIONS = [
     Operation.get(
         "/v1/topics/{topic}/analysis",
-        "What a topic's records are like",
+        "Analyse a topic's records",
         analyse_topic,
         TopicAnalysis,
         media=(EVENT_STREAM,),

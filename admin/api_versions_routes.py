@@ -37,7 +37,7 @@ class ApiVersions(BaseModel):
 
 
 async def get_api_versions(call: Call[NoBody]) -> ApiVersions:
-    """Tell which requests a broker serves, in which versions, and which features it has: that very one is asked."""
+    """Return the APIs with their versions, and the features, of this broker."""
     wanted = broker_id(call)
     answer = await ask_versions(call.cluster, await call.cluster.broker_address(wanted))
     refuse(answer.error_code, f"broker {wanted}")
@@ -72,5 +72,5 @@ def api_name(key: int) -> str:
 
 
 OPERATIONS = [
-    Operation.get("/v1/brokers/{broker}/api-versions", "What a broker can speak", get_api_versions, ApiVersions),
+    Operation.get("/v1/brokers/{broker}/api-versions", "Get a broker's API versions", get_api_versions, ApiVersions),
 ]

@@ -63,7 +63,7 @@ class BatchPage(BaseModel):
 
 
 async def list_batches(call: Call[NoBody]) -> BatchPage:
-    """List the batches of a partition from the one on that holds an offset: the first one there is, if left out."""
+    """List the batches of a partition from the one that contains an offset; by default from the first."""
     limit = BATCHES.of(call)
     topic = await call.cluster.topic(call.path["topic"])
     index = number_of("partition", call.path["partition"], 0, INT32_MAX)
@@ -185,10 +185,10 @@ def control_of(view: memoryview, position: int) -> tuple[str, int | None]:
 OPERATIONS = [
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/batches",
-        "A partition's log, batch by batch",
+        "List the batches of a partition",
         list_batches,
         BatchPage,
-        query={"offset": "in the first batch; where the log begins if left out", **BATCHES.told},
+        query={"offset": "offset in the first batch (default: the log start)", **BATCHES.told},
         large=True,
     )
 ]

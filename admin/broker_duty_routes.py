@@ -7,29 +7,29 @@ from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
 
 
 async def get_maintenance(call: Call[NoBody]) -> Duty:
-    """Tell what is asked of a broker, and how far that is."""
+    """Return a broker's administrative state and its progress."""
     return await told(call)
 
 
 async def begin_maintenance(call: Call[NoBody]) -> Duty:
-    """Have a broker lead nothing that another replica in sync can lead; its replicas follow."""
+    """Move leadership off a broker to other in-sync replicas; its replicas continue to follow."""
     await broker_duty.begin_maintenance(call.cluster, broker_of(call))
     return await told(call)
 
 
 async def end_maintenance(call: Call[NoBody]) -> Duty:
-    """Give a broker back what it is the preferred leader of."""
+    """End maintenance: the broker regains its preferred leaderships."""
     await broker_duty.end_maintenance(call.cluster, broker_of(call))
     return await told(call)
 
 
 async def get_decommission(call: Call[NoBody]) -> Duty:
-    """Tell what is asked of a broker, and how far that is."""
+    """Return a broker's administrative state and its progress."""
     return await told(call)
 
 
 async def begin_decommission(call: Call[Decommission]) -> Duty:
-    """Have a broker's replicas moved to others; when it has none it may be stopped and unregistered."""
+    """Move a broker's replicas to other brokers. When it has none it can be stopped and unregistered."""
     throttle, validate_only = call.body.throttle_bytes_per_second, call.body.validate_only
     broker_id = broker_of(call)
     await broker_duty.decommission(call.cluster, broker_id, throttle=throttle, validate_only=validate_only)
@@ -37,13 +37,13 @@ async def begin_decommission(call: Call[Decommission]) -> Duty:
 
 
 async def cancel_decommission(call: Call[NoBody]) -> Duty:
-    """Have a broker stay: what is on its way goes back, what has moved stays where it is."""
+    """Cancel a decommission: moves in progress are reverted, completed moves are kept."""
     await broker_duty.recommission(call.cluster, broker_of(call))
     return await told(call)
 
 
 async def unregister_broker(call: Call[NoBody]) -> None:
-    """Forget a broker that is decommissioned and was stopped."""
+    """Unregister a broker that is decommissioned and stopped."""
     await broker_duty.unregister(call.cluster, broker_of(call))
 
 
@@ -77,14 +77,16 @@ def duty_state(duty: Duty) -> object:
 
 MAINTENANCE = "/v1/brokers/{broker}/maintenance"
 DECOMMISSION = "/v1/brokers/{broker}/decommission"
-GET_MAINTENANCE = Operation.get(MAINTENANCE, "How far maintenance is", get_maintenance, Duty, state=duty_state)
-GET_DECOMMISSION = Operation.get(DECOMMISSION, "How far a decommission is", get_decommission, Duty, state=duty_state)
+GET_MAINTENANCE = Operation.get(MAINTENANCE, "Get the progress of maintenance", get_maintenance, Duty, state=duty_state)
+GET_DECOMMISSION = Operation.get(
+    DECOMMISSION, "Get the progress of a decommission", get_decommission, Duty, state=duty_state
+)
 OPERATIONS = [
     GET_MAINTENANCE,
     Operation(
         method="PUT",
         path=MAINTENANCE,
-        summary="Take a broker out for maintenance",
+        summary="Start maintenance of a broker",
         handle=begin_maintenance,
         answer=Duty,
         role=Role.OPERATE,
@@ -120,7 +122,7 @@ OPERATIONS = [
     Operation(
         method="DELETE",
         path="/v1/brokers/{broker}",
-        summary="Unregister a broker that is decommissioned",
+        summary="Unregister a decommissioned broker",
         handle=unregister_broker,
         status=204,
         guard=GET_DECOMMISSION,

@@ -65,12 +65,12 @@ class BrokerRoutes:
         self._reader = reader
 
     async def list_brokers(self, call: Call[NoBody]) -> list[BaseModel]:
-        """List the registered brokers. What a process does not tell of itself within 1.5 s is null, and why is said."""
+        """List the registered brokers. Fields that a process does not return within 1.5 s are null, with the reason."""
         described = await call.cluster.describe_cluster()
         return [*await self._told(call, described.brokers, LIST_SECONDS)]
 
     async def get_broker(self, call: Call[NoBody]) -> Broker:
-        """Return one broker. What nobody tells of it is null, and why is said."""
+        """Return one broker. Fields that are not available are null, with the reason."""
         wanted = broker_id(call)
         described = await call.cluster.describe_cluster()
         named = [broker for broker in described.brokers if broker.broker_id == wanted]
@@ -119,7 +119,7 @@ class BrokerRoutes:
         """Return the paths."""
         return [
             Operation.get("/v1/brokers", "List brokers", self.list_brokers, Broker, many=True),
-            Operation.get("/v1/brokers/{broker}", "One broker", self.get_broker, Broker),
+            Operation.get("/v1/brokers/{broker}", "Get a broker", self.get_broker, Broker),
         ]
 
 

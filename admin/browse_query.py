@@ -143,24 +143,24 @@ def places_text(offsets: dict[int, int]) -> str:
 def limits_text(default: Limits, most: Limits) -> dict[str, str]:
     """Return the parameters of limits."""
     return {
-        "limit": f"stop after so many found, 1 to {most.records}, {default.records} if left out",
-        "scanned": f"stop after so many looked at, 1 to {most.scanned}, {default.scanned} if left out",
-        "bytes": f"stop after so many were read, 1 to {most.size}, {default.size} if left out",
-        "time_ms": f"stop after so long, 1 to {most.time_ms}, {default.time_ms} if left out",
+        "limit": f"maximum number of records found, 1 to {most.records} (default {default.records})",
+        "scanned": f"maximum number of records inspected, 1 to {most.scanned} (default {default.scanned})",
+        "bytes": f"maximum number of bytes read, 1 to {most.size} (default {default.size})",
+        "time_ms": f"maximum duration, 1 to {most.time_ms} (default {default.time_ms})",
     }
 
 
 CHOICE = {
     "partitions": "only these, comma-separated",
     "from": "earliest or latest",
-    "offset": "begin here in each partition",
-    "offsets": "begin here, as PARTITION:OFFSET,...: only these partitions",
-    "timestamp_ms": "begin at the first record that is not older",
-    "tail": f"begin so many before the end of each partition, 1 to {TAIL_MAX}",
-    "isolation": "read_uncommitted (if left out) or read_committed",
-    "key": "only records of this key, written in key_format: where the partitioner puts it, or in the partitions named",
-    "partitioner": f"{', '.join(PARTITIONERS)}; {ANY} of them if left out",
-    "filter": 'only what this is true of, as: value.amount > 100 && headers.source == "web"',
-    "key_format": f"{', '.join(FORMATS)}; auto if left out",
-    "value_format": f"{', '.join(FORMATS)}; auto if left out",
+    "offset": "start offset in each partition",
+    "offsets": "start offsets, as PARTITION:OFFSET,...; only these partitions",
+    "timestamp_ms": "start at the first record with at least this timestamp",
+    "tail": f"start this many records before the end of each partition, 1 to {TAIL_MAX}",
+    "isolation": "read_uncommitted (default) or read_committed",
+    "key": "only records of this key, in key_format, in the partition that the partitioner selects or in `partitions`",
+    "partitioner": f"{', '.join(PARTITIONERS)} (default: {ANY} of them)",
+    "filter": 'filter expression, for example value.amount > 100 && headers.source == "web"',
+    "key_format": f"{', '.join(FORMATS)}; default auto",
+    "value_format": f"{', '.join(FORMATS)}; default auto",
 }

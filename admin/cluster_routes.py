@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import LATEST, METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
+from kvorum.admin.client import LATEST, ClusterClient, ResourceType, Unreachable, code_of
 from kvorum.admin.elections import partitions_of
 from kvorum.admin.left_out_configs import left_out_configs
 from kvorum.admin.metadata_fetch import offset_of_log
@@ -48,7 +48,7 @@ CONTROLLER_MS = 5_000
 
 
 async def get_me(call: Call[NoBody]) -> Me:
-    """Tell who asks as which role he is known here, and whether this server wants tokens at all."""
+    """Return the caller's role, and whether this server requires tokens."""
     return Me(role=call.role.name.lower(), guarded=call.guarded)
 
 
@@ -67,9 +67,9 @@ async def get_cluster(call: Call[NoBody]) -> Cluster:
 
 
 async def get_health(call: Call[NoBody]) -> Health:
-    """Look for partitions and brokers that are not as they should be, and for the active controller.
+    """Return unhealthy partitions, fenced brokers and the active controller.
 
-    Without one nothing is changed any more, and what brokers tell is what they knew last.
+    Without an active controller nothing can change, and the other figures are the brokers' last state.
     """
     described, metadata, (controller_id, controller_error) = await asyncio.gather(
         call.cluster.describe_cluster(), call.cluster.metadata(), active_controller(call.cluster)
@@ -136,12 +136,12 @@ async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
 
 
 async def get_cluster_configs(call: Call[NoBody]) -> list[BaseModel]:
-    """List the dynamic configs of all brokers: each has them, unless it has one of its own."""
+    """List the dynamic configs of all brokers. A broker's own config overrides them."""
     return entries(await call.cluster.describe_configs(ResourceType.BROKER, ALL_BROKERS), True)
 
 
 async def alter_cluster_configs(call: Call[ConfigAlter]) -> None:
-    """Change the dynamic configs of all brokers. What only one can have (listeners, say) is refused."""
+    """Change the dynamic configs of all brokers. Configs that only one broker can have (listeners) are rejected."""
     only = call.flag("validate_only")
     await call.cluster.alter_configs(ResourceType.BROKER, ALL_BROKERS, changes_of(call.body), validate_only=only)
 
@@ -152,7 +152,7 @@ def is_unclean(body: Election) -> bool:
 
 
 async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
-    """Elect preferred leaders, or any living replica: `unclean` loses records, and is an admin's."""
+    """Elect preferred leaders, or any live replica: `unclean` can lose records and requires the role admin."""
     check_named(call.body.partitions, call.body.all)
     wanted = await partitions_of(call.cluster, call.body.partitions)
     answer = await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)
@@ -171,7 +171,7 @@ async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
 async def get_quorum(call: Call[NoBody]) -> Quorum:
     """Describe the metadata quorum, within two seconds.
 
-    Without an active controller `leader_id` is -1 and `error` says why. The voters are then those of a broker's
+    Without an active controller `leader_id` is -1 and `error` has the reason. The voters are then those of a broker's
     configuration, and `high_watermark` is the end of its copy of the metadata log.
     """
     asked = asyncio.ensure_future(call.cluster.describe_quorum(timeout_ms=QUORUM_MS))
@@ -258,7 +258,7 @@ def quorum_of(answer: DescribeQuorumResponse) -> Quorum:
 
 GET_CONFIGS = Operation.get(
     "/v1/brokers/{broker}/configs",
-    "A broker's configs",
+    "List a broker's configs",
     get_broker_configs,
     ConfigEntry,
     many=True,
@@ -266,17 +266,22 @@ GET_CONFIGS = Operation.get(
     state=configs_state,
 )
 GET_CLUSTER_CONFIGS = Operation.get(
-    "/v1/brokers/configs", "All brokers' configs", get_cluster_configs, ConfigEntry, many=True, state=configs_state
+    "/v1/brokers/configs",
+    "List the configs of all brokers",
+    get_cluster_configs,
+    ConfigEntry,
+    many=True,
+    state=configs_state,
 )
 OPERATIONS = [
-    Operation.get("/v1/me", "Who one is here", get_me, Me),
-    Operation.get("/v1/cluster", "The cluster at a glance", get_cluster, Cluster),
-    Operation.get("/v1/health", "What needs looking at", get_health, Health),
+    Operation.get("/v1/me", "The caller's role", get_me, Me),
+    Operation.get("/v1/cluster", "Describe the cluster", get_cluster, Cluster),
+    Operation.get("/v1/health", "Health of the cluster", get_health, Health),
     GET_CONFIGS,
     GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, query=VALIDATE_ONLY),
     GET_CLUSTER_CONFIGS,
     GET_CLUSTER_CONFIGS.patch(
-        "Change all brokers' dynamic configs", alter_cluster_configs, ConfigAlter, query=VALIDATE_ONLY
+        "Change the dynamic configs of all brokers", alter_cluster_configs, ConfigAlter, query=VALIDATE_ONLY
     ),
     Operation(
         method="POST",
@@ -290,5 +295,5 @@ OPERATIONS = [
         many=True,
         fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions", ErrorCode.INVALID_TOPIC_EXCEPTION: "partitions"},
     ),
-    Operation.get("/v1/quorum", f"The quorum behind {METADATA_TOPIC}", get_quorum, Quorum),
+    Operation.get("/v1/quorum", "Describe the metadata quorum", get_quorum, Quorum),
 ]

@@ -77,11 +77,11 @@ async def inherited_from(call: Call[NoBody], columns: list[Column]) -> list[Desc
 
 
 async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
-    """Lay configs beside each other and tell which differ.
+    """Compare configs and return the differences.
 
-    `of` names the columns, comma-separated: broker:ID or topic:NAME, with a layer behind another colon if that is what
-    to compare with. broker:1:static is what broker 1 has without what was set dynamically, topic:orders:broker what
-    the topic would have without its own configs, and with :default it is what nobody set. `brokers` alone: all of them.
+    `of` has the columns, comma-separated: broker:ID or topic:NAME, optionally with a layer. broker:1:static is broker 1
+    without dynamic configs, topic:orders:broker the topic without its own configs, :default the defaults. `brokers`
+    alone means all brokers.
     """
     everything, columns = call.flag("all"), await columns_of(call)
 
@@ -127,12 +127,12 @@ async def told_of(
 OPERATIONS = [
     Operation.get(
         "/v1/configs/diff",
-        "Where configs differ",
+        "Compare configs",
         diff_configs,
         ConfigDiff,
         query={
             "of": f"2 to {COLUMNS_MAX} columns: broker:1,broker:2:static or topic:a,topic:b; or brokers",
-            "all": "true: what is the same in all columns, too",
+            "all": "true: include equal configs",
         },
     )
 ]

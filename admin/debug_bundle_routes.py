@@ -17,9 +17,9 @@ class DebugBundleRoutes:
         self._bundles = Bundles(reader)
 
     async def get_debug_bundle(self, call: Call[NoBody]) -> Stream:
-        """Gather what helps to look into a fault, as a ZIP: what the cluster and its processes tell, and no records.
+        """Return diagnostics of the cluster and its processes as a ZIP, without records.
 
-        Its manifest.json says what could not be got, and why: one that nobody answers is a bundle, too.
+        Its manifest.json lists missing parts with the reason. A bundle of an unreachable cluster is valid too.
         """
         made_at = datetime.fromtimestamp(call.clock.wall_ms() / 1000, UTC)
         return Stream(media=ZIP, chunks=self._bundles.pieces(call), file=file_name(made_at))
@@ -30,7 +30,7 @@ class DebugBundleRoutes:
             Operation(
                 method="GET",
                 path="/v1/debug-bundle",
-                summary="What helps to look into a fault, as a ZIP",
+                summary="Get a debug bundle",
                 handle=self.get_debug_bundle,
                 media=(ZIP,),
             )

@@ -49,7 +49,7 @@ class LeaderEpochs(BaseModel):
 
 
 async def list_leader_epochs(call: Call[NoBody]) -> LeaderEpochs:
-    """List the leader epochs of a partition's log, the newest first, with the offsets of each."""
+    """List the leader epochs of a partition's log with their offsets, newest first."""
     limit, before = EPOCHS.of(call), call.optional_number("before", 1, INT32_MAX)
     topic = await call.cluster.topic(call.path["topic"])
     place = Place(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
@@ -116,7 +116,7 @@ async def end_of(cluster: ClusterClient, address: Address, place: Place, epoch: 
 OPERATIONS = [
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/epochs",
-        "The leader epochs of a partition",
+        "List the leader epochs of a partition",
         list_leader_epochs,
         LeaderEpochs,
         query={"before": "only epochs below this one", **EPOCHS.told},

@@ -58,11 +58,11 @@ class Missed(BaseModel):
 
 
 async def follow_events(call: Call[NoBody]) -> Stream:
-    """Tell what happens as server-sent events, each named by its type; `end` comes last.
+    """Stream events of the metadata log as server-sent events, each named by its type; `end` comes last.
 
-    It begins where the metadata log ends now, or behind Last-Event-ID (or `after`), and goes on until a limit, or until
-    nobody reads any more. What is not in the log any more is told as `missed`. An id without an event says how far it
-    is while there is nothing to tell.
+    The stream starts at the end of the metadata log, or after Last-Event-ID (or `after`), and runs until a limit or
+    until the client disconnects. Trimmed parts of the log are reported as `missed`. An id without an event marks the
+    progress.
     """
     limit = STREAM_COUNT.of(call)
     seconds = STREAM_SECONDS.of(call)
@@ -222,13 +222,13 @@ async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple
 OPERATIONS = [
     Operation.get(
         "/v1/events",
-        "Follow what happens",
+        "Stream events",
         follow_events,
         Event,
         media=(EVENT_STREAM,),
         query={
             "type": f"only these, comma-separated: {', '.join(KINDS)}",
-            "after": "the id of the last event that was seen, as Last-Event-ID: go on behind it",
+            "after": "id of the last event received, as Last-Event-ID; continue after it",
             **STREAM_COUNT.told,
             **STREAM_SECONDS.told,
         },

@@ -43,7 +43,7 @@ class FeatureUpdate(Strict):
 
 
 async def list_features(call: Call[NoBody]) -> list[BaseModel]:
-    """List the features, as one broker tells of them."""
+    """List the features, from one broker."""
     asked = call.optional_number("broker", 0, INT32_MAX)
     address = None if asked is None else await call.cluster.broker_address(asked)
     return [
@@ -59,7 +59,7 @@ async def list_features(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def change_features(call: Call[FeatureUpdate]) -> None:
-    """Put features to other levels: all that are named, or none."""
+    """Change feature levels: all of the named ones, or none."""
     body = call.body
     outcome = await update_features(
         call.cluster, body.levels, KINDS[body.kind], validate_only=call.flag("validate_only")
@@ -80,13 +80,13 @@ GET_FEATURES = Operation.get(
     list_features,
     FeatureEntry,
     many=True,
-    query={"broker": "as this broker tells of them"},
+    query={"broker": "the broker that is queried"},
     state=features_state,
 )
 OPERATIONS = [
     GET_FEATURES,
     GET_FEATURES.patch(
-        "Put features to other levels",
+        "Change feature levels",
         change_features,
         FeatureUpdate,
         query=VALIDATE_ONLY,

@@ -15,15 +15,15 @@ from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode
 
 CSV = "text/csv"
-PLACES = Count(what="places of a page", default=1_000, most=10_000)
+PLACES = Count(what="offsets per page", default=1_000, most=10_000)
 ATTEMPTS = 1
 """How often a partition's ends are asked for: who looks at a page looks again."""
 
 
 async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
-    """List a group's places, and partitions that a member has, by topic and partition; or all places as CSV.
+    """List a group's committed offsets and assigned partitions, or all committed offsets as CSV.
 
-    The CSV has lines of TOPIC,PARTITION,OFFSET, with_group puts the group before them: what a reset reads.
+    The CSV has lines of TOPIC,PARTITION,OFFSET; with_group adds the group in front, as a reset of several groups needs.
     """
     as_csv, with_group = call.flag("csv"), call.flag("with_group")
     limit, after, topic = PLACES.of(call), place_after(call), call.query.get("topic")
@@ -81,15 +81,15 @@ def offsets_state(page: GroupOffsetPage) -> object:
 
 GET_OFFSETS = Operation.get(
     "/v1/groups/{group}/offsets",
-    "A group's places",
+    "List a group's offsets",
     list_group_offsets,
     GroupOffsetPage,
     media=(JSON, CSV),
     query={
         "topic": "only those in this topic",
         "csv": "true: all of them, as CSV",
-        "with_group": "true: the group first in each line of the CSV, as a reset of several reads it",
-        "after": "start behind this place, as orders:3",
+        "with_group": "true: the group first in each line of the CSV, as for a reset of several groups",
+        "after": "start after this partition, as orders:3",
         **PLACES.told,
     },
     state=offsets_state,

@@ -25,10 +25,10 @@ Plans = Callable[[str], Scenario | None]
 
 
 async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
-    """Move a group's place; a dry run that only tells, unless dry_run=false. Refused while the group has members.
+    """Reset a group's offsets; a dry run unless dry_run=false. Rejected while the group has members.
 
-    A place outside the log is moved to its nearer end, and told. Partitions are those the group has a place in, or
-    those that `topics`, `offsets` or `csv` name, as of a group that does not exist yet.
+    An offset outside the log is replaced by the nearer end and reported. Partitions are those with committed offsets,
+    or those in `topics`, `offsets` or `csv`, also for a group that does not exist yet.
     """
     group_id = call.path["group"]
     scenario = scenario_of(call.body, call.clock.wall_ms(), group_id)
@@ -37,9 +37,9 @@ async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
 
 
 async def reset_offsets_of_groups(call: Call[OffsetResets]) -> list[BaseModel]:
-    """Move the places of several groups, each on its own: one that is refused, as it has members, holds up no other.
+    """Reset the offsets of several groups independently: a rejected group does not affect the others.
 
-    A dry run that only tells, unless dry_run=false.
+    A dry run unless dry_run=false.
     """
     body, groups, now_ms = call.body, Groups(call.cluster), call.clock.wall_ms()
     plans = plans_of(body, now_ms)
@@ -173,13 +173,13 @@ def scenario_of(body: OffsetReset, now_ms: int, group_id: str) -> Scenario:
     return Scenario(way=Way.TIME, number=min(max(0, time_ms), INT64_MAX))
 
 
-DRY_RUN = {"dry_run": "false: do it; otherwise it is only told"}
+DRY_RUN = {"dry_run": "false: apply the change (default: dry run)"}
 FIELDS = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "topics"}
 OPERATIONS = [
     Operation(
         method="POST",
         path="/v1/groups/{group}/offsets/reset",
-        summary="Move a group's place",
+        summary="Reset a group's offsets",
         handle=reset_offsets,
         body=OffsetReset,
         answer=ResetResult,
@@ -191,7 +191,7 @@ OPERATIONS = [
     Operation(
         method="POST",
         path="/v1/group-offsets/reset",
-        summary="Move the places of several groups",
+        summary="Reset the offsets of several groups",
         handle=reset_offsets_of_groups,
         body=OffsetResets,
         answer=GroupReset,

@@ -36,7 +36,7 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 
 
 async def list_groups(call: Call[NoBody]) -> GroupPage:
-    """List groups of every protocol by id, a page at a time."""
+    """List groups of all protocols by id, in pages."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
     states, types = states_of(call), call.words("type", GROUP_TYPES)
     rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
@@ -82,7 +82,7 @@ def states_of(call: Call[NoBody]) -> list[str]:
 
 
 async def get_group(call: Call[NoBody]) -> Group:
-    """Describe a group: its members, what each has, where the group is and how far behind."""
+    """Describe a group: members, assignments, committed offsets and lag."""
     group_id = call.path["group"]
     groups = Groups(call.cluster)
     found = await groups.described(group_id)
@@ -124,7 +124,7 @@ async def offsets_of(groups: Groups, group: Described) -> list[GroupOffset]:
 
 
 async def get_lag(call: Call[NoBody]) -> LagSummary:
-    """Sum up how far a group is behind."""
+    """Return the total lag of a group."""
     groups = Groups(call.cluster)
     described = await groups.described(call.path["group"])
     rows = await offsets_of(groups, described)
@@ -155,7 +155,7 @@ async def delete_group(call: Call[NoBody]) -> None:
 
 
 async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
-    """Forget a group's place in a topic, or in some partitions of it; refused while a member is subscribed to it."""
+    """Delete a group's committed offsets in a topic or some partitions; rejected while a member is subscribed."""
     group_id, topic = call.path["group"], call.path["topic"]
     groups = Groups(call.cluster)
     wanted = call.numbers("partitions", 2**31 - 1)
@@ -172,7 +172,7 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def remove_member(call: Call[NoBody]) -> None:
-    """Have a member leave a classic group by its id; its partitions go to others. It may come back by itself."""
+    """Remove a member of a classic group by its id. Its partitions are assigned to others. It may rejoin."""
     member_id = call.path["member"]
     leaving = [Leaving(member_id=member_id)]
     (removed,) = await Groups(call.cluster).remove_members(call.path["group"], leaving, reason_of(call))
@@ -180,7 +180,7 @@ async def remove_member(call: Call[NoBody]) -> None:
 
 
 async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
-    """Have a static member leave a classic group by its group.instance.id, or all members that it has now."""
+    """Remove a static member of a classic group by its group.instance.id, or all current members."""
     group_id, instance = call.path["group"], call.query.get("instance")
     if (instance is not None) == call.flag("all"):
         raise BadInput("instance", "say either which instance, or all=true")
@@ -212,22 +212,22 @@ def removed_of(removed: Removed) -> RemovedMember:
 
 
 LISTING = {
-    "prefix": "only ids that begin so",
+    "prefix": "only ids with this prefix",
     "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
     "type": "only these, comma-separated: classic, consumer",
-    "lag": "true: with how far each is behind",
-    "after": "start behind this id",
+    "lag": "true: include the lag of each group",
+    "after": "start after this id",
     **PAGE.told,
 }
 GROUP = "/v1/groups/{group}"
-REASON = {"reason": "what the coordinator's log says of it"}
+REASON = {"reason": "reason, for the coordinator's log"}
 OPERATIONS = [
     Operation.get("/v1/groups", "List groups", list_groups, GroupPage, query=LISTING),
     Operation.get(GROUP, "Describe a group", get_group, Group),
     Operation(
         method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204, guard=GET_OFFSETS
     ),
-    Operation.get(f"{GROUP}/lag", "A group's lag", get_lag, LagSummary),
+    Operation.get(f"{GROUP}/lag", "Get a group's lag", get_lag, LagSummary),
     Operation(
         method="DELETE",
         path=f"{GROUP}/members",
@@ -250,11 +250,11 @@ OPERATIONS = [
     Operation(
         method="DELETE",
         path=f"{GROUP}/offsets/{{topic}}",
-        summary="Forget a group's place in a topic",
+        summary="Delete a group's offsets in a topic",
         handle=delete_group_offsets,
         answer=DeletedOffset,
         many=True,
-        query={"partitions": "only these, comma-separated; left out: all it has a place in"},
+        query={"partitions": "only these, comma-separated (default: all with a committed offset)"},
         role=Role.OPERATE,
         guard=GET_OFFSETS,
     ),

@@ -16,7 +16,7 @@ from kvorum.admin.partition_history import history_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
 
-HAPPENINGS = Count(what="happenings", default=100, most=10_000)
+HAPPENINGS = Count(what="events", default=100, most=10_000)
 
 
 class PartitionHistory(BaseModel):
@@ -47,9 +47,9 @@ class HistoryRoutes:
         self._reader = reader
 
     async def get_partition_history(self, call: Call[NoBody]) -> PartitionHistory:
-        """Tell who led a partition, who was in sync, and what moved it: as far as the metadata log goes back.
+        """Return the leaders, ISR changes and reassignments of a partition, as far as the metadata log goes back.
 
-        The newest are told, in the order in which they happened.
+        The newest events are returned, in chronological order.
         """
         limit, before = HAPPENINGS.of(call), call.number("before", INT64_MAX, 1, INT64_MAX)
         index = number_of("partition", call.path["partition"], 0, INT32_MAX)
@@ -80,9 +80,9 @@ class HistoryRoutes:
         return [
             Operation.get(
                 "/v1/topics/{topic}/partitions/{partition}/history",
-                "What became of a partition",
+                "Get the history of a partition",
                 self.get_partition_history,
                 PartitionHistory,
-                query={"before": "only what is before this offset of the metadata log", **HAPPENINGS.told},
+                query={"before": "only events before this offset of the metadata log", **HAPPENINGS.told},
             )
         ]

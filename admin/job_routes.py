@@ -26,7 +26,7 @@ EXPAND: Final = ("info", "status")
 SCOPES: Final = ("worker", "cluster")
 FOLDERS: Final = (".", "..")
 """Parts of a path that many take for steps in it, escaped or not."""
-RESTART: Final = {"includeTasks": "true: its tasks, too", "onlyFailed": "true: only what has failed"}
+RESTART: Final = {"includeTasks": "true: include its tasks", "onlyFailed": "true: only failed ones"}
 
 
 class JobRoutes:
@@ -37,16 +37,16 @@ class JobRoutes:
         self._connect = connect
 
     async def describe_connect(self, call: Call[NoBody]) -> Reply:
-        """Tell who answers: the version of its interface, and the cluster it keeps its state in."""
+        """Return the version of Connect's interface and its cluster id."""
         return await self._hand_on(call, "GET", [""], models.ConnectServer)
 
     async def list_connectors(self, call: Call[NoBody]) -> Reply:
-        """List the names of all connectors, or with `expand` what they are and how they and their tasks are."""
+        """List the names of all connectors; `expand` adds their config and status."""
         query = [("expand", each) for each in call.words("expand", EXPAND)]
         return await self._hand_on(call, "GET", [CONNECTORS], models.Connectors, query)
 
     async def create_connector(self, call: Call[models.ConnectorCreate]) -> Reply:
-        """Create a connector; one of that name is refused. Its config is checked before."""
+        """Create a connector; an existing name is rejected. The config is validated first."""
         place = {"Location": f"{BASE}/{CONNECTORS}/{quote(call.body.name, safe='')}"}
         return await self._hand_on(call, "POST", [CONNECTORS], models.ConnectorInfo, status=201, headers=place)
 
@@ -55,39 +55,39 @@ class JobRoutes:
         return await self._hand_on(call, "GET", self._path(call), models.ConnectorInfo)
 
     async def delete_connector(self, call: Call[NoBody]) -> Reply:
-        """Delete a connector. The places it has come to stay: one of the same name goes on there."""
+        """Delete a connector. Its offsets are kept; a new one of the same name continues there."""
         return await self._hand_on(call, "DELETE", self._path(call), status=204)
 
     async def describe_connector_config(self, call: Call[NoBody]) -> Reply:
-        """Tell a connector's config as it was given."""
+        """Return a connector's config as it was given."""
         return await self._hand_on(call, "GET", self._path(call, CONFIG), models.ConnectorConfigTold)
 
     async def put_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
-        """Give a connector another config, or create it. It is checked before."""
+        """Replace a connector's config, or create the connector. The config is validated first."""
         return await self._hand_on(call, "PUT", self._path(call, CONFIG), models.ConnectorInfo, also=(201,))
 
     async def patch_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
-        """Change some keys of a connector's config; null takes one away (KIP-477)."""
+        """Change some keys of a connector's config; null removes a key (KIP-477)."""
         return await self._hand_on(call, "PATCH", self._path(call, CONFIG), models.ConnectorInfo)
 
     async def describe_connector_status(self, call: Call[NoBody]) -> Reply:
-        """Tell how a connector and its tasks are, and why what failed did."""
+        """Return the status of a connector and its tasks, with the trace of failures."""
         return await self._hand_on(call, "GET", self._path(call, "status"), models.ConnectorStatus)
 
     async def pause_connector(self, call: Call[NoBody]) -> Reply:
-        """Have a connector pause; its tasks stay."""
+        """Pause a connector; its tasks are kept."""
         return await self._hand_on(call, "PUT", self._path(call, "pause"), status=202)
 
     async def resume_connector(self, call: Call[NoBody]) -> Reply:
-        """Have a connector go on that was paused or stopped."""
+        """Resume a paused or stopped connector."""
         return await self._hand_on(call, "PUT", self._path(call, "resume"), status=202)
 
     async def stop_connector(self, call: Call[NoBody]) -> Reply:
-        """Stop a connector: its tasks end, and where it goes on may be changed (KIP-875)."""
+        """Stop a connector: its tasks end, and its offsets can be changed (KIP-875)."""
         return await self._hand_on(call, "PUT", self._path(call, "stop"), status=204)
 
     async def restart_connector(self, call: Call[NoBody]) -> Reply:
-        """Start a connector again, and with `includeTasks` its tasks, or only those that failed (KIP-745)."""
+        """Restart a connector; with `includeTasks` its tasks, or only the failed ones (KIP-745)."""
         query = [(name, str(call.flag(name)).lower()) for name in RESTART if name in call.query]
         path = self._path(call, "restart")
         return await self._hand_on(call, "POST", path, models.ConnectorStatus, query, status=204, also=(202,))
@@ -97,31 +97,31 @@ class JobRoutes:
         return await self._hand_on(call, "GET", self._path(call, "tasks"), models.ConnectorTasks)
 
     async def describe_connector_task(self, call: Call[NoBody]) -> Reply:
-        """Tell how a task is."""
+        """Return the status of a task."""
         return await self._hand_on(call, "GET", self._path(call, "tasks", task_of(call), "status"), models.TaskState)
 
     async def restart_connector_task(self, call: Call[NoBody]) -> Reply:
-        """Start a task again."""
+        """Restart a task."""
         return await self._hand_on(call, "POST", self._path(call, "tasks", task_of(call), "restart"), status=204)
 
     async def list_connector_offsets(self, call: Call[NoBody]) -> Reply:
-        """Tell the places a connector has come to (KIP-875)."""
+        """Return a connector's offsets (KIP-875)."""
         return await self._hand_on(call, "GET", self._path(call, "offsets"), models.ConnectorOffsets)
 
     async def alter_connector_offsets(self, call: Call[models.ConnectorOffsetsAlter]) -> Reply:
-        """Set where a stopped connector is to go on; an offset of null: as if it had never been there."""
+        """Set the offsets of a stopped connector; a null offset removes it."""
         return await self._hand_on(call, "PATCH", self._path(call, "offsets"), models.ConnectMessage)
 
     async def reset_connector_offsets(self, call: Call[NoBody]) -> Reply:
-        """Have a stopped connector begin anew, as its config says."""
+        """Delete the offsets of a stopped connector, so that it restarts as configured."""
         return await self._hand_on(call, "DELETE", self._path(call, "offsets"), models.ConnectMessage)
 
     async def list_connector_topics(self, call: Call[NoBody]) -> Reply:
-        """List the topics a connector was seen to use (KIP-558)."""
+        """List the topics that a connector uses (KIP-558)."""
         return await self._hand_on(call, "GET", self._path(call, "topics"), models.ConnectorTopics)
 
     async def reset_connector_topics(self, call: Call[NoBody]) -> Reply:
-        """Forget which topics a connector was seen to use."""
+        """Reset the list of topics that a connector uses."""
         return await self._hand_on(call, "PUT", self._path(call, "topics", "reset"), status=202)
 
     async def list_connector_plugins(self, call: Call[NoBody]) -> Reply:
@@ -130,24 +130,24 @@ class JobRoutes:
         return await self._hand_on(call, "GET", ["connector-plugins"], models.ConnectPlugins, query)
 
     async def describe_connector_plugin(self, call: Call[NoBody]) -> Reply:
-        """Tell the keys of a plugin's config (KIP-769)."""
+        """Return the config keys of a plugin (KIP-769)."""
         return await self._hand_on(call, "GET", ["connector-plugins", part(call, "plugin"), CONFIG], models.ConnectKeys)
 
     async def validate_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
-        """Say what is wrong with a config, key by key; nothing is changed."""
+        """Validate a config and return errors per key. Changes nothing."""
         path = ["connector-plugins", part(call, "plugin"), CONFIG, "validate"]
         return await self._hand_on(call, "PUT", path, models.ConnectChecked)
 
     async def list_connect_loggers(self, call: Call[NoBody]) -> Reply:
-        """List the loggers, of the worker that answers, whose level is set."""
+        """List the loggers with a level, of the worker that responds."""
         return await self._hand_on(call, "GET", ["admin", "loggers"], models.ConnectLoggers)
 
     async def describe_connect_logger(self, call: Call[NoBody]) -> Reply:
-        """Tell the level of a logger of the worker that answers."""
+        """Return a logger's level, of the worker that responds."""
         return await self._hand_on(call, "GET", ["admin", "loggers", part(call, "logger")], models.ConnectLoggerLevel)
 
     async def alter_connect_logger(self, call: Call[models.ConnectLoggerAlter]) -> Reply:
-        """Set the level of a logger, and of all below it: at the worker that answers, or at all of them (KIP-976)."""
+        """Set the level of a logger and those below it, on the worker that responds or on all (KIP-976)."""
         path, query = ["admin", "loggers", part(call, "logger")], [("scope", call.choice("scope", "worker", SCOPES))]
         return await self._hand_on(call, "PUT", path, models.ConnectLoggerNames, query, also=(204,))
 
@@ -204,7 +204,7 @@ class JobRoutes:
                 "connector-plugins",
                 self.list_connector_plugins,
                 models.ConnectPlugins,
-                query={"connectorsOnly": "false: transforms, converters and the rest, too"},
+                query={"connectorsOnly": "false: include transforms, converters and other plugins"},
             ),
             look(plugin, self.describe_connector_plugin, models.ConnectKeys),
             change("PUT", check, self.validate_connector_config, checked, body=config, noted=False),
@@ -216,7 +216,7 @@ class JobRoutes:
                 self.alter_connect_logger,
                 models.ConnectLoggerNames,
                 body=models.ConnectLoggerAlter,
-                query={"scope": "worker: the one that answers, which it is if left out; cluster: all"},
+                query={"scope": "worker: the one that responds (default); cluster: all"},
                 also={204: None},
             ),
         ]

@@ -19,9 +19,9 @@ ONLY = ("unpreferred", "leaderless")
 
 
 async def list_leaders(call: Call[NoBody]) -> Leaderships:
-    """List partitions that are not led by their preferred replica, those without a leader first; and count all.
+    """List partitions not led by their preferred replica, those without a leader first, and count all.
 
-    It takes one answer of a broker, however many topics there are.
+    One response of a broker is sufficient for any number of topics.
     """
     only, limit = call.choice("only", ONLY[0], ONLY), PAGE.of(call)
     all_partitions, found = 0, []
@@ -52,9 +52,9 @@ async def list_leaders(call: Call[NoBody]) -> Leaderships:
 
 
 async def move_leader(call: Call[NewLeader]) -> Led:
-    """Have an in-sync replica lead a partition, and be the preferred leader from then on.
+    """Move leadership to an in-sync replica, which becomes the preferred leader.
 
-    A replica that is not in sync, and a partition that is being reassigned, are refused.
+    Replicas out of sync and partitions with a reassignment are rejected.
     """
     topic = await call.cluster.topic(call.path["topic"])
     place = Place(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
@@ -109,10 +109,10 @@ async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartit
 OPERATIONS = [
     Operation.get(
         "/v1/leaders",
-        "Partitions that others lead than should",
+        "List partitions not led by their preferred replica",
         list_leaders,
         Leaderships,
-        query={"only": f"{ONLY[0]} (if left out: those without a leader, too) or {ONLY[1]}", **PAGE.told},
+        query={"only": f"{ONLY[0]} (default; includes those without a leader) or {ONLY[1]}", **PAGE.told},
     ),
     Operation(
         method="POST",

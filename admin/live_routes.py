@@ -36,18 +36,18 @@ class Moves(BaseModel):
 
 
 async def follow_groups(call: Call[NoBody]) -> Stream:
-    """Tell a page of the list of groups as `groups` events, each time that it is another one."""
+    """Stream a page of the list of groups as `groups` events, on each change."""
     groups_routes.check_listing(call)
     return sampled(call, "groups", groups_routes.list_groups, STREAM_COUNT.most)
 
 
 async def follow_group(call: Call[NoBody]) -> Stream:
-    """Tell a group, its members and how far behind it is as `group` events, each time that something of it is other."""
+    """Stream a group with its members and lag as `group` events, on each change."""
     return sampled(call, "group", groups_routes.get_group, STREAM_COUNT.of(call))
 
 
 async def follow_reassignments(call: Call[NoBody]) -> Stream:
-    """Tell what is being reassigned, and how far it is, as `reassignments` events, each time that it went on."""
+    """Stream current reassignments with their progress as `reassignments` events, on each change."""
 
     async def look(asking: Call[NoBody]) -> Moves:
         # `limit` is of events there.
@@ -106,7 +106,7 @@ async def news(call: Call[NoBody], name: str, look: Look) -> bytes:
 OPERATIONS = [
     Operation.get(
         "/v1/live/groups",
-        "Follow the list of groups",
+        "Stream the list of groups",
         follow_groups,
         GroupPage,
         media=(EVENT_STREAM,),
@@ -114,7 +114,7 @@ OPERATIONS = [
     ),
     Operation.get(
         "/v1/live/groups/{group}",
-        "Follow a group",
+        "Stream a group",
         follow_group,
         Group,
         media=(EVENT_STREAM,),
@@ -122,10 +122,10 @@ OPERATIONS = [
     ),
     Operation.get(
         "/v1/live/reassignments",
-        "Follow reassignments",
+        "Stream reassignments",
         follow_reassignments,
         Moves,
         media=(EVENT_STREAM,),
-        query={"topic": "of this topic alone", **STREAM_COUNT.told, **STREAM_SECONDS.told},
+        query={"topic": "only this topic", **STREAM_COUNT.told, **STREAM_SECONDS.told},
     ),
 ]

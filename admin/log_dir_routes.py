@@ -79,7 +79,7 @@ def replica_key(move: LogDirMove) -> tuple[Place, int]:
 
 
 async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
-    """List the replicas that are on their way from one log directory of their broker to another, and how far."""
+    """List the replicas that move between log directories of a broker, with their progress."""
     limit, topic, after = ROWS.of(call), call.query.get("topic"), replica_after(call)
     found = [each for each in await moving(call.cluster) if topic in (None, each.topic)]
     page, more = behind(found, replica_key, after, limit)
@@ -127,9 +127,9 @@ def verified_moves(place: Place, states: Mapping[Replica, MoveState]) -> list[Ve
 
 
 async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
-    """Have replicas stay in the log directory where they lie: those of some partitions, or all that move.
+    """Stop moves between log directories: those of some partitions, or all. The replicas stay in their directories.
 
-    Partitions that are named and do not move are left out of the answer.
+    Named partitions without a move are omitted from the response.
     """
     named = None
     if call.body.partitions is not None:
@@ -150,11 +150,11 @@ MOVES = "/v1/reassignments/log-dirs"
 OPERATIONS = [
     Operation.get(
         MOVES,
-        "What moves between log directories",
+        "List moves between log directories",
         list_log_dir_moves,
         LogDirMove,
         many=True,
-        query={"topic": "of this topic alone", "after": "start behind this replica, as orders:3:1", **ROWS.told},
+        query={"topic": "only this topic", "after": "start after this replica, as orders:3:1", **ROWS.told},
     ),
     Operation(
         method="POST",

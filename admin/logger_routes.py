@@ -44,7 +44,7 @@ async def list_loggers(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def alter_loggers(call: Call[LoggerAlter]) -> None:
-    """Set log levels of one broker, and take levels that were set away again."""
+    """Set and reset log levels of one broker."""
     body = call.body
     changes = [ConfigChange(name=name, value=level) for name, level in body.set.items()]
     changes += [ConfigChange(name=name, operation=ConfigOperation.DELETE) for name in dict.fromkeys(body.delete)]
@@ -61,7 +61,7 @@ def loggers_state(rows: list[Logger]) -> object:
 
 
 GET_LOGGERS = Operation.get(
-    "/v1/brokers/{broker}/loggers", "A broker's log levels", list_loggers, Logger, many=True, state=loggers_state
+    "/v1/brokers/{broker}/loggers", "List a broker's log levels", list_loggers, Logger, many=True, state=loggers_state
 )
 OPERATIONS = [
     GET_LOGGERS,

@@ -28,9 +28,9 @@ COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
 async def browse_messages(call: Call[NoBody]) -> Reply:
-    """Look through a topic, the oldest record first, up to where it ended when the request came.
+    """Return records of a topic, oldest first, up to its end at the time of the request.
 
-    The answer says what ended it, and where the next page begins (`next`, as the parameter `offsets`).
+    The response has the reason why it ended, and the start of the next page (`next`, for the parameter `offsets`).
     """
     view, browser = view_of(call), await browser_of(call, call.cluster, BROWSE, BROWSE_MAX, "earliest")
     found = [each async for each in browser.records() if each is not None]
@@ -57,9 +57,9 @@ def page_text(found: Sequence[Found], view: RecordView, progress: Progress, belo
 
 
 async def follow_messages(call: Call[NoBody]) -> Stream:
-    """Follow a topic as server-sent events: `message` with a record each, a comment when there is nothing, `end` last.
+    """Stream a topic as server-sent events: `message` per record, comments while idle, `end` last.
 
-    It ends at a limit, or with who reads it; who reads slowly is waited for. An `error` ends it, too.
+    It ends at a limit, with an `error`, or when the client disconnects. Slow clients are waited for.
     """
     view = view_of(call)
     await browser_of(
@@ -84,9 +84,9 @@ async def follow_messages(call: Call[NoBody]) -> Stream:
 
 
 async def export_messages(call: Call[NoBody]) -> Stream:
-    """Write a topic's records as lines while they are read, up to where it ended when the request came.
+    """Stream a topic's records as lines, up to its end at the time of the request.
 
-    The last line says what ended it: an object with `stopped_by`, in CSV behind a #.
+    The last line has the reason why it ended: an object with `stopped_by`, in CSV after a #.
     """
     form = call.choice("format", "ndjson", ("ndjson", "csv"))
     view = view_of(call)
@@ -110,7 +110,7 @@ async def export_messages(call: Call[NoBody]) -> Stream:
 
 
 async def produce_messages(call: Call[ProduceBody]) -> ProduceResult:
-    """Write records. Each is told of on its own; nothing is tried again."""
+    """Write records. Each has its own result; nothing is retried."""
     topic = await call.cluster.topic(call.path["topic"])
     rows = placed(call.body, len(topic.partitions), call.clock.wall_ms(), call.cluster.chance)
     acks, codec = ALL if call.body.acks == "all" else 1, Codec[call.body.compression.upper()]
@@ -200,7 +200,7 @@ MESSAGES = "/v1/topics/{topic}/messages"
 OPERATIONS = [
     Operation.get(
         MESSAGES,
-        "Look through a topic",
+        "Browse a topic",
         browse_messages,
         MessagePage,
         large=True,
@@ -208,7 +208,7 @@ OPERATIONS = [
     ),
     Operation.get(
         f"{MESSAGES}/stream",
-        "Follow a topic",
+        "Stream a topic",
         follow_messages,
         Message,
         media=(EVENT_STREAM,),
@@ -220,7 +220,7 @@ OPERATIONS = [
         export_messages,
         Message,
         media=(NDJSON, CSV),
-        query={"format": "ndjson (if left out) or csv", **CHOICE, **limits_text(EXPORT, EXPORT_MAX)},
+        query={"format": "ndjson (default) or csv", **CHOICE, **limits_text(EXPORT, EXPORT_MAX)},
     ),
     Operation(
         method="POST",

@@ -32,8 +32,8 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
 from kvorum.runtime import blocking
 
-ENTRIES = Count(what="names of a page", default=500, most=5_000)
-CHANGES = Count(what="changes told of", default=500, most=5_000)
+ENTRIES = Count(what="names per page", default=500, most=5_000)
+CHANGES = Count(what="changes", default=500, most=5_000)
 RECORDS = Count(what="records", default=100, most=1_000)
 PATH_CHARS_MAX = 1_000
 NO_OP = "NoOp"
@@ -50,7 +50,7 @@ class MetadataRoutes:
         self._reader = reader
 
     async def get_metadata(self, call: Call[NoBody]) -> MetadataNode:
-        """Show a folder or a value of the metadata's tree, as it was behind the record at an offset; now if left out.
+        """Return a folder or value of the metadata tree, at an offset; by default the latest.
 
         The tree is that of Kafka's metadata shell: /image/topics/byName/orders/0/isr.
         """
@@ -69,7 +69,7 @@ class MetadataRoutes:
         return MetadataNode(path=path, at=at, first=first, last=last, value=value, entries=entries, next=following)
 
     async def get_metadata_diff(self, call: Call[NoBody]) -> MetadataDifference:
-        """Show what is other behind the record at one offset than it was behind that at an earlier one."""
+        """Return the differences of the metadata between two offsets."""
         limit = CHANGES.of(call)
         path = path_of(call)
         with refusing():
@@ -81,9 +81,9 @@ class MetadataRoutes:
         return MetadataDifference(since=since, at=at, changes=changes[:limit], more=len(changes) > limit)
 
     async def list_metadata_records(self, call: Call[NoBody]) -> MetadataRecords:
-        """List records of the metadata log, from an offset on; the last ones if none is given. Without signs of life.
+        """List records of the metadata log from an offset; by default the last ones. No-op records are omitted.
 
-        A sign of life is a NoOp, which the active controller writes twice a second when nothing else happens.
+        An idle active controller writes a no-op record twice per second.
         """
         limit = RECORDS.of(call)
         with refusing():
@@ -99,9 +99,9 @@ class MetadataRoutes:
         return MetadataRecords(first=first, last=last, records=found[:limit], next=following)
 
     async def list_quorum_epochs(self, call: Call[NoBody]) -> Result:
-        """List the controllers' epochs that the metadata log knows of, oldest first: who became active, and when.
+        """List the controller epochs in the metadata log, oldest first, with their start.
 
-        The log tells epochs, not who led them: GET /v1/quorum/stream tells that of those one lives through.
+        The log has no leaders of past epochs; GET /v1/quorum/stream reports them while it is open.
         """
         with refusing():
             found = await self._reader.epochs(call.cluster)
@@ -109,28 +109,28 @@ class MetadataRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""
-        at = "behind the record at this offset; the last one if left out"
-        path = "of the tree, / if left out: /image/topics/byName/orders"
+        at = "state after the record at this offset (default: the last)"
+        path = "path in the tree (default /), for example /image/topics/byName/orders"
         return [
             Operation.get(
                 "/v1/metadata/tree",
-                "The metadata as a tree, at any offset",
+                "Get the metadata tree at an offset",
                 self.get_metadata,
                 MetadataNode,
                 query={
                     "path": path,
                     "at": at,
-                    "after": "the name that the page begins behind",
+                    "after": "start after this name",
                     **ENTRIES.told,
                 },
             ),
             Operation.get(
                 "/v1/metadata/diff",
-                "What changed in the metadata between two offsets",
+                "Compare the metadata of two offsets",
                 self.get_metadata_diff,
                 MetadataDifference,
                 query={
-                    "since": "the earlier offset; the first that is known if left out",
+                    "since": "the earlier offset (default: the first available)",
                     "at": at,
                     "path": path,
                     **CHANGES.told,
@@ -138,14 +138,14 @@ class MetadataRoutes:
             ),
             Operation.get(
                 "/v1/metadata/records",
-                "Records of the metadata log",
+                "List records of the metadata log",
                 self.list_metadata_records,
                 MetadataRecords,
-                query={"offset": "of the first one; the last ones are told of if left out", **RECORDS.told},
+                query={"offset": "offset of the first record (default: the last records)", **RECORDS.told},
             ),
             Operation.get(
                 "/v1/quorum/epochs",
-                "The epochs of the quorum's leaders",
+                "List the quorum's epochs",
                 self.list_quorum_epochs,
                 QuorumEpoch,
                 many=True,

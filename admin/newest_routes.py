@@ -22,10 +22,10 @@ from kvorum.runtime import blocking
 
 
 async def browse_newest(call: Call[NoBody]) -> Reply:
-    """Look for the newest records that match, in all partitions together; the oldest of them comes first.
+    """Return the newest matching records of all partitions, oldest first.
 
-    It is looked for from the ends backwards, and only as far as needed. The answer says what ended it (`limit`: there
-    are older ones), and where these are (`before`, as the parameter). `next` is where newer ones will be.
+    The partitions are read backwards from their ends, only as far as necessary. The response has the reason why it
+    ended (`limit`: there are older ones), the position of older records (`before`) and of newer ones (`next`).
     """
     view, limits = view_of(call), limits_of(call, BROWSE, BROWSE_MAX)
     looked_for, reader = filter_of(call), reader_of(call, call.cluster)
@@ -47,12 +47,12 @@ NARROWED = {name: text for name, text in CHOICE.items() if name not in STARTS}
 OPERATIONS = [
     Operation.get(
         f"{MESSAGES}/newest",
-        "The newest records of a topic",
+        "Get the newest records of a topic",
         browse_newest,
         MessagePage,
         large=True,
         query={
-            "before": "only below these, as PARTITION:OFFSET,...: only these partitions",
+            "before": "only below these offsets, as PARTITION:OFFSET,...; only these partitions",
             **NARROWED,
             **limits_text(BROWSE, BROWSE_MAX),
         },

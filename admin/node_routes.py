@@ -5,7 +5,6 @@ Each tells of itself on its own pages (admin/node_pages); who may do what is ask
 
 from typing import Final
 
-from kvorum.admin.client import METADATA_TOPIC
 from kvorum.admin.cluster_routes import broker_id
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.node_models import ClientConnections, ControllerSnapshot, RecentLog, SnapshotWritten, Stopping
@@ -14,29 +13,29 @@ from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
 from kvorum.admin.parameters import Count
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-CONNECTIONS: Final = Count(what="connections listed", default=100, most=1_000)
-LINES: Final = Count(name="lines", what="the last so many", default=200, most=1_000)
+CONNECTIONS: Final = Count(what="connections", default=100, most=1_000)
+LINES: Final = Count(name="lines", what="number of last lines", default=200, most=1_000)
 LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_QUERY: Final = {
     **LINES.told,
-    "level": f"of this level and above: {', '.join(LEVELS)}; info if left out",
+    "level": f"minimum level: {', '.join(LEVELS)} (default info)",
 }
 
 
 async def list_connections(call: Call[NoBody]) -> ClientConnections:
-    """List the connections that a broker has, as its process tells of them."""
+    """List the connections of a broker."""
     params = {"limit": str(CONNECTIONS.of(call))}
     async with pages_of(call.cluster, Who(BROKER, broker_id(call)), call.authorization) as pages:
         return await pages.get(f"{NODE}/connections", ClientConnections, params)
 
 
 async def get_broker_log(call: Call[NoBody]) -> RecentLog:
-    """Show the last lines of a broker's log, the newest last, as far as its process still has them in memory."""
+    """Return the last lines of a broker's log, newest last, from the process's memory."""
     return await log_of(call, Who(BROKER, broker_id(call)))
 
 
 async def get_controller_log(call: Call[NoBody]) -> RecentLog:
-    """Show the last lines of a controller's log, the newest last, as far as its process still has them in memory."""
+    """Return the last lines of a controller's log, newest last, from the process's memory."""
     return await log_of(call, Who(CONTROLLER, number_of("controller", call.path["controller"], 0, INT32_MAX)))
 
 
@@ -48,16 +47,16 @@ async def log_of(call: Call[NoBody], who: Who) -> RecentLog:
 
 
 async def shut_broker_down(call: Call[NoBody]) -> Stopping:
-    """Have a broker end as SIGTERM does it: its leaders move away first, and the rest of its node ends after it.
+    """Shut a broker down as SIGTERM does: its leaders move away first, and the rest of its node exits after it.
 
-    It is answered when that has begun. Nothing here starts the node again: whoever runs it does.
+    The response is sent when the shutdown has begun. The API does not restart the node.
     """
     async with pages_of(call.cluster, Who(BROKER, broker_id(call)), call.authorization) as pages:
         return await pages.post(f"{NODE}/controlled-shutdown", Stopping)
 
 
 async def write_snapshot(call: Call[NoBody]) -> ControllerSnapshot:
-    """Have a controller write a snapshot of the metadata now, and answer when it is written."""
+    """Write a metadata snapshot on a controller and respond when it is written."""
     wanted = call.optional_number("controller", 0, INT32_MAX)
     if wanted is None:
         wanted = (await call.cluster.describe_quorum()).topics[0].partitions[0].leader_id
@@ -71,23 +70,23 @@ async def write_snapshot(call: Call[NoBody]) -> ControllerSnapshot:
 OPERATIONS = [
     Operation.get(
         "/v1/brokers/{broker}/connections",
-        "A broker's connections",
+        "List a broker's connections",
         list_connections,
         ClientConnections,
         query=CONNECTIONS.told,
     ),
-    Operation.get("/v1/brokers/{broker}/log", "A broker's recent log", get_broker_log, RecentLog, query=LOG_QUERY),
+    Operation.get("/v1/brokers/{broker}/log", "Get a broker's recent log", get_broker_log, RecentLog, query=LOG_QUERY),
     Operation(
         method="POST",
         path="/v1/brokers/{broker}/controlled-shutdown",
-        summary="End a broker's process, its leaders moved away first",
+        summary="Controlled shutdown of a broker",
         handle=shut_broker_down,
         answer=Stopping,
         status=202,
     ),
     Operation.get(
         "/v1/quorum/controllers/{controller}/log",
-        "A controller's recent log",
+        "Get a controller's recent log",
         get_controller_log,
         RecentLog,
         query=LOG_QUERY,
@@ -95,10 +94,10 @@ OPERATIONS = [
     Operation(
         method="POST",
         path="/v1/metadata/snapshot",
-        summary=f"Write a snapshot of {METADATA_TOPIC} now",
+        summary="Write a metadata snapshot",
         handle=write_snapshot,
         answer=ControllerSnapshot,
-        query={"controller": "which one is to write it; the active one if left out"},
+        query={"controller": "controller that writes the snapshot (default: the active one)"},
         role=Role.OPERATE,
     ),
 ]

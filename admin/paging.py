@@ -13,7 +13,7 @@ from kvorum.admin.operations import BadInput, Call, number_of
 from kvorum.admin.parameters import Count
 from kvorum.admin.places import Place
 
-ROWS = Count(what="rows of a page", default=10_000, most=10_000)
+ROWS = Count(what="rows per page", default=10_000, most=10_000)
 
 INT32_MAX = 2**31 - 1
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from kvorum.admin.operations import BadInput, Call
 
-VALIDATE_ONLY: Mapping[str, str] = {"validate_only": "true: check, change nothing"}
-ALL_CONFIGS: Mapping[str, str] = {"all": "true: the defaults too, not only what was set"}
+VALIDATE_ONLY: Mapping[str, str] = {"validate_only": "true: validate only"}
+ALL_CONFIGS: Mapping[str, str] = {"all": "true: include defaults"}
 
 
 def check_named(named: object, everything: bool) -> None:
@@ -34,11 +34,10 @@ class Count:
     @property
     def told(self) -> Mapping[str, str]:
         """Return the parameter for an operation's `query`."""
-        left_out = "which it is" if self.default == self.most else str(self.default)
         of_what = f"{self.what}, " if self.what else ""
-        return {self.name: f"{of_what}1 to {self.most}, {left_out} if left out"}
+        return {self.name: f"{of_what}1 to {self.most} (default {self.default})"}
 
 
 PAGE = Count(default=100, most=10_000)
-STREAM_COUNT = Count(what="end after so many", default=1_000_000, most=1_000_000)
-STREAM_SECONDS = Count(name="seconds", what="end after so long", default=3_600, most=86_400)
+STREAM_COUNT = Count(what="maximum number of events", default=1_000_000, most=1_000_000)
+STREAM_SECONDS = Count(name="seconds", what="maximum duration in seconds", default=3_600, most=86_400)

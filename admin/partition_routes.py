@@ -75,7 +75,7 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
 
 
 async def list_partitions(call: Call[NoBody]) -> Rows:
-    """List a topic's partitions, a page at a time."""
+    """List a topic's partitions, in pages."""
     limit, after = ROWS.of(call), call.optional_number("after", 0, INT32_MAX)
     topic = await call.cluster.topic(call.path["topic"])
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
@@ -85,9 +85,9 @@ async def list_partitions(call: Call[NoBody]) -> Rows:
 
 
 async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
-    """List a broker's log directories with the replicas in them, the largest first.
+    """List a broker's log directories with their replicas, the largest first.
 
-    Of each directory so many are told, and how many there are; `next` goes on in that directory.
+    Each directory has a page of replicas and their number; `next` continues in that directory.
     """
     limit, topic, directory = ROWS.of(call), call.query.get("topic"), call.query.get("log_dir")
     after = replica_after(call)
@@ -148,7 +148,7 @@ def replica_after(call: Call[NoBody]) -> tuple[int, str, int, bool] | None:
 
 
 async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
-    """Delete records before an offset, in each partition named. What is deleted is gone for good."""
+    """Delete records before an offset, in each named partition. This cannot be undone."""
     topic = await call.cluster.topic(call.path["topic"])
     known = {row.partition_index for row in topic.partitions}
     for partition in call.body.partitions:
@@ -172,7 +172,7 @@ OPERATIONS = [
         list_partitions,
         Partition,
         many=True,
-        query={"after": "start behind this partition", **ROWS.told},
+        query={"after": "start after this partition", **ROWS.told},
     ),
     Operation.get("/v1/topics/{topic}/partitions/{partition}", "Describe a partition", get_partition, PartitionDetail),
     Operation(
@@ -187,14 +187,14 @@ OPERATIONS = [
     ),
     Operation.get(
         "/v1/brokers/{broker}/log-dirs",
-        "A broker's log directories",
+        "List a broker's log directories",
         list_log_dirs,
         LogDir,
         many=True,
         query={
             "topic": "only replicas of this topic",
             "log_dir": "only this directory",
-            "after": "with log_dir: the `next` of the page before",
+            "after": "with log_dir: the `next` of the previous page",
             **ROWS.told,
         },
     ),

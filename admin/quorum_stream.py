@@ -28,9 +28,9 @@ ANSWER_MS = 5_000
 
 
 async def follow_quorum(call: Call[NoBody]) -> Stream:
-    """Tell of the quorum as server-sent events named `quorum`, once a second at the most; `end` comes last.
+    """Stream the quorum's state as `quorum` events, at most once per second; `end` comes last.
 
-    While there is no active controller, or none that answers, `leader_id` is -1 and `error` says why.
+    Without a reachable active controller `leader_id` is -1 and `error` has the reason.
     """
     limit = STREAM_COUNT.of(call)
     seconds = STREAM_SECONDS.of(call)
@@ -119,7 +119,7 @@ async def grown(cluster: ClusterClient, offset: int) -> int:
 OPERATIONS = [
     Operation.get(
         "/v1/quorum/stream",
-        "Follow the quorum",
+        "Stream the quorum",
         follow_quorum,
         QuorumSample,
         media=(EVENT_STREAM,),

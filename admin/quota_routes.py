@@ -84,9 +84,9 @@ def shown(found: Quotas) -> QuotaEntry:
 
 
 async def list_quotas(call: Call[NoBody]) -> Rows:
-    """List quotas: all of them, or those of the entities that have exactly the types named, and these names.
+    """List all quotas, or those of entities with exactly the given types and names.
 
-    With `containing` also those that have other types besides: user=alice then finds alice's with each client id, too.
+    `containing` includes entities with further types: user=alice then also matches alice with each client id.
     """
     entity, containing = entity_of(call), call.flag("containing")
     limit, after = ROWS.of(call), call.query.get("after")
@@ -110,7 +110,7 @@ async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
 
 
 async def delete_entity_quotas(call: Call[NoBody]) -> None:
-    """Remove all quotas of one entity; one that has none is no error."""
+    """Remove all quotas of one entity. An entity without quotas is no error."""
     entity, only = named_entity(call), call.flag("validate_only")
     wanted = {kind: name or DEFAULT for kind, name in entity.items()}
     for each in await describe_quotas(call.cluster, wanted):
@@ -124,10 +124,10 @@ def quotas_state(rows: list[QuotaEntry]) -> object:
 
 QUOTAS = "/v1/quotas"
 WHOSE = {
-    "user": "of this user",
-    "client_id": "of this client id",
-    "ip": "of this address",
-    "default": "of the default of these types, comma-separated: user, client_id, ip",
+    "user": "user name",
+    "client_id": "client id",
+    "ip": "IP address",
+    "default": "types whose default entity is meant, comma-separated: user, client_id, ip",
 }
 FIELDS = {ErrorCode.INVALID_REQUEST: "set"}
 GET_QUOTAS = Operation.get(
@@ -138,9 +138,9 @@ GET_QUOTAS = Operation.get(
     many=True,
     query={
         **WHOSE,
-        "any": "of any of these types, comma-separated: user, client_id, ip",
-        "containing": "true: those that have other types besides, too",
-        "after": "what the Link of the page before says",
+        "any": "types with any name, comma-separated: user, client_id, ip",
+        "containing": "true: include entities with further types",
+        "after": "position from the Link header of the previous page",
         **ROWS.told,
     },
     state=quotas_state,

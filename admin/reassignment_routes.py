@@ -40,7 +40,7 @@ async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, 
 
 
 async def list_reassignments(call: Call[NoBody]) -> Rows:
-    """List what is being reassigned, and how far the new replicas are: by bytes, and by records behind the leader."""
+    """List current reassignments with the lag of the new replicas in bytes and records."""
     limit, after, topic = ROWS.of(call), place_after(call), call.query.get("topic")
     everything = await Reassignments(call.cluster).under_way()
     wanted = [place for place in everything if topic in (None, place.topic)]
@@ -89,7 +89,7 @@ def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None
 
 
 async def propose_reassignment(call: Call[Propose]) -> Proposal:
-    """Propose replicas for all partitions of some topics on some brokers; nothing is changed by that."""
+    """Propose replicas on some brokers for all partitions of some topics. Changes nothing."""
     body, found = call.body, Reassignments(call.cluster)
     alive = await found.brokers()
     wanted = sorted(set(alive if body.brokers is None else body.brokers))
@@ -137,10 +137,10 @@ def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
 
 
 async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
-    """Begin to move partitions to the replicas a plan names. `before` of the answer is what to go back by.
+    """Start moving partitions to the replicas of a plan. `before` in the response is the plan to revert.
 
-    With a throttle, verify until all is completed: that takes it off again. Where the plan names log directories, each
-    broker is asked, for ten seconds if it is still to get its replica, to have it lie there.
+    With a throttle, verify until all is completed: this removes it. If the plan has log directories, each broker is
+    requested to use them, for up to ten seconds if it does not have the replica yet.
     """
     body, found = call.body, Reassignments(call.cluster)
     plan, moves = body.assignment(), body.moves()
@@ -180,7 +180,7 @@ def refusal(told: str | None) -> dict[str, str | None]:
 
 
 async def verify_reassignment(call: Call[Verify]) -> Verified:
-    """Say how far a plan is; once nothing is under way any more, take the throttles off."""
+    """Return the progress of a plan; remove the throttles once nothing is in progress."""
     body, found = call.body, Reassignments(call.cluster)
     plan: Assignment = body.assignment()
     under_way = await found.under_way()
@@ -209,9 +209,9 @@ async def verify_reassignment(call: Call[Verify]) -> Verified:
 
 
 async def cancel_reassignments(call: Call[Cancel]) -> list[BaseModel]:
-    """Cancel what is under way of some partitions, or all: they go back to the replicas they had.
+    """Cancel reassignments of some partitions, or all: the original replicas are restored.
 
-    Partitions that are named and not under way are left out of the answer. The throttles go, too, with the last one.
+    Named partitions without a reassignment are omitted from the response. With the last one the throttles are removed.
     """
     body, found = call.body, Reassignments(call.cluster)
     check_named(body.partitions, body.all)
@@ -237,16 +237,16 @@ NOT_THERE = {
 OPERATIONS = [
     Operation.get(
         REASSIGNMENTS,
-        "What is being reassigned, and how far it is",
+        "List reassignments with their progress",
         list_reassignments,
         ReassignmentEntry,
         many=True,
-        query={"topic": "of this topic alone", "after": "start behind this partition, as orders:3", **ROWS.told},
+        query={"topic": "only this topic", "after": "start after this partition, as orders:3", **ROWS.told},
     ),
     Operation(
         method="POST",
         path=f"{REASSIGNMENTS}/propose",
-        summary="Propose replicas for topics",
+        summary="Propose a reassignment",
         handle=propose_reassignment,
         noted=False,
         body=Propose,
@@ -262,7 +262,7 @@ OPERATIONS = [
     Operation(
         method="POST",
         path=REASSIGNMENTS,
-        summary="Begin to move partitions",
+        summary="Start a reassignment",
         handle=begin_reassignment,
         body=Execute,
         answer=StartedPartition,
@@ -272,7 +272,7 @@ OPERATIONS = [
     Operation(
         method="POST",
         path=f"{REASSIGNMENTS}/verify",
-        summary="Look after a plan",
+        summary="Verify a reassignment",
         handle=verify_reassignment,
         body=Verify,
         answer=Verified,

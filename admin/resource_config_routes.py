@@ -81,37 +81,37 @@ async def configured(call: Call[NoBody], kind: ResourceType, names: Sequence[str
 
 
 async def list_configured_groups(call: Call[NoBody]) -> Rows:
-    """List the groups that have configs of their own, whether there is such a group or not."""
+    """List the groups that have configs, whether the group exists or not."""
     return await list_of(call, ResourceType.GROUP)
 
 
 async def list_client_metrics(call: Call[NoBody]) -> Rows:
-    """List the subscriptions to metrics that clients push."""
+    """List the subscriptions to client metrics."""
     return await list_of(call, ResourceType.CLIENT_METRICS)
 
 
 async def get_group_configs(call: Call[NoBody]) -> list[BaseModel]:
-    """List a group's configs with their sources; of any name, as in Kafka: a group may have some before it is there."""
+    """List a group's configs with their sources. As in Kafka, the group need not exist."""
     return await get_resource_configs(call)
 
 
 async def alter_group_configs(call: Call[ConfigAlter]) -> None:
-    """Change configs of a group, leave the others."""
+    """Change some configs of a group; the others are unchanged."""
     await alter_resource_configs(call)
 
 
 async def get_client_metrics(call: Call[NoBody]) -> list[BaseModel]:
-    """List the configs of a subscription to clients' metrics: which metrics, how often, of which clients."""
+    """List the configs of a subscription to client metrics: metrics, interval, clients."""
     return await get_resource_configs(call)
 
 
 async def alter_client_metrics(call: Call[ConfigAlter]) -> None:
-    """Make or change a subscription: it is there once it has configs."""
+    """Create or change a subscription. It exists while it has configs."""
     await alter_resource_configs(call)
 
 
 async def delete_client_metrics(call: Call[NoBody]) -> None:
-    """Delete a subscription: all its configs. Raises KafkaError RESOURCE_NOT_FOUND where it has none."""
+    """Delete a subscription with all its configs. Raises KafkaError RESOURCE_NOT_FOUND if it has none."""
     kind, name = resource_of(call)
     own = await configured(call, kind, [name])
     if not own:
@@ -123,10 +123,10 @@ async def delete_client_metrics(call: Call[NoBody]) -> None:
 GROUP_CONFIGS = "/v1/groups/{group}/configs"
 CLIENT_METRICS = "/v1/client-metrics"
 SUBSCRIPTION = f"{CLIENT_METRICS}/{{subscription}}"
-PAGING = {"after": "start behind this name", **ROWS.told}
+PAGING = {"after": "start after this name", **ROWS.told}
 GET_GROUP_CONFIGS = Operation.get(
     GROUP_CONFIGS,
-    "A group's configs",
+    "List a group's configs",
     get_group_configs,
     ConfigEntry,
     many=True,
@@ -135,7 +135,7 @@ GET_GROUP_CONFIGS = Operation.get(
 )
 GET_CLIENT_METRICS = Operation.get(
     SUBSCRIPTION,
-    "A subscription to clients' metrics",
+    "Get a subscription to client metrics",
     get_client_metrics,
     ConfigEntry,
     many=True,
@@ -147,7 +147,7 @@ OPERATIONS = [
     GET_GROUP_CONFIGS.patch("Change a group's configs", alter_group_configs, ConfigAlter, query=VALIDATE_ONLY),
     Operation.get(
         "/v1/group-configs",
-        "Groups with configs of their own",
+        "List groups with configs",
         list_configured_groups,
         ConfiguredResource,
         many=True,
@@ -155,18 +155,20 @@ OPERATIONS = [
     ),
     Operation.get(
         CLIENT_METRICS,
-        "Subscriptions to clients' metrics",
+        "List subscriptions to client metrics",
         list_client_metrics,
         ConfiguredResource,
         many=True,
         query=PAGING,
     ),
     GET_CLIENT_METRICS,
-    GET_CLIENT_METRICS.patch("Make or change a subscription", alter_client_metrics, ConfigAlter, query=VALIDATE_ONLY),
+    GET_CLIENT_METRICS.patch(
+        "Create or change a subscription to client metrics", alter_client_metrics, ConfigAlter, query=VALIDATE_ONLY
+    ),
     Operation(
         method="DELETE",
         path=SUBSCRIPTION,
-        summary="Delete a subscription",
+        summary="Delete a subscription to client metrics",
         handle=delete_client_metrics,
         status=204,
         guard=GET_CLIENT_METRICS,

@@ -18,7 +18,7 @@ from kvorum.admin.parameters import Count
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
 
-SEGMENTS = Count(what="segments of a page", default=1_000, most=10_000)
+SEGMENTS = Count(what="segments per page", default=1_000, most=10_000)
 
 
 class LocalSegment(NamedTuple):
@@ -93,9 +93,9 @@ class SegmentRoutes:
         self._local = local
 
     async def list_segments(self, call: Call[NoBody]) -> SegmentPage:
-        """List the segments of the replica that this server's own broker has, as they lie on its disks.
+        """List the segments of the replica on this server's own broker.
 
-        Another broker's are refused (421): the server beside that one tells of them.
+        Other brokers are rejected (421); use the server of that broker's node.
         """
         limit, after = SEGMENTS.of(call), call.optional_number("after", 0, INT64_MAX)
         asked = call.optional_number("broker", 0, INT32_MAX)
@@ -136,12 +136,12 @@ class SegmentRoutes:
         return [
             Operation.get(
                 "/v1/topics/{topic}/partitions/{partition}/segments",
-                "The segments of a replica",
+                "List the segments of a replica",
                 self.list_segments,
                 SegmentPage,
                 query={
-                    "broker": "whose replica: this node's own, or left out",
-                    "after": "start behind this base offset",
+                    "broker": "broker of the replica: this node's own (default)",
+                    "after": "start after this base offset",
                     **SEGMENTS.told,
                 },
             )

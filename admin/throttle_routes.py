@@ -72,12 +72,12 @@ class NewThrottle(Strict):
 
 
 async def get_throttle(call: Call[NoBody]) -> Throttle:
-    """Show the throttles of reassignments: rates of brokers, and replicas that they are of."""
+    """Return the throttles of reassignments: rates of brokers, and their replicas."""
     return await throttles(call.cluster)
 
 
 async def set_throttle(call: Call[NewThrottle]) -> Throttle:
-    """Throttle what is under way, or change its throttle; a verify takes it off once all is done."""
+    """Throttle current reassignments, or change the throttle. A verify removes it once all is completed."""
     body, found = call.body, Reassignments(call.cluster)
     if body.bytes_per_second is not None:
         under_way = await found.under_way()
@@ -93,7 +93,7 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
 
 
 async def delete_throttle(call: Call[NoBody]) -> Throttle:
-    """Take all throttles of reassignments off, whatever is under way; the answer is what there were."""
+    """Remove all throttles of reassignments, whatever is in progress. The response has the former ones."""
     before = await throttles(call.cluster)
     await Reassignments(call.cluster).unthrottle({Place(each.topic, 0): [] for each in before.topics})
     return before
@@ -164,13 +164,15 @@ def throttle_state(throttle: Throttle) -> object:
 
 
 THROTTLE = "/v1/reassignments/throttle"
-GET_THROTTLE = Operation.get(THROTTLE, "Throttles of reassignments", get_throttle, Throttle, state=throttle_state)
+GET_THROTTLE = Operation.get(
+    THROTTLE, "Get the throttles of reassignments", get_throttle, Throttle, state=throttle_state
+)
 OPERATIONS = [
     GET_THROTTLE,
     Operation(
         method="PUT",
         path=THROTTLE,
-        summary="Throttle what is under way",
+        summary="Throttle reassignments",
         handle=set_throttle,
         body=NewThrottle,
         answer=Throttle,
@@ -179,7 +181,7 @@ OPERATIONS = [
     Operation(
         method="DELETE",
         path=THROTTLE,
-        summary="Take all throttles of reassignments off",
+        summary="Remove all throttles of reassignments",
         handle=delete_throttle,
         answer=Throttle,
         guard=GET_THROTTLE,

@@ -14,7 +14,7 @@ from kvorum.protocol.errors import ErrorCode
 
 
 async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
-    """Create a topic with the partitions, the replication factor and the configs of another; records are not copied."""
+    """Create a topic with the partitions, replication factor and configs of another. Records are not copied."""
     source, only = call.path["topic"], call.flag("validate_only")
     topic = await call.cluster.topic(source)
     of_source = summary(topic, await moving_of(call.cluster, [topic]))
@@ -45,7 +45,7 @@ OPERATIONS = [
     Operation(
         method="POST",
         path="/v1/topics/{topic}/clone",
-        summary="Create a topic after another one",
+        summary="Clone a topic",
         handle=clone_topic,
         body=TopicClone,
         answer=TopicCloned,

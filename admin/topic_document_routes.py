@@ -30,10 +30,10 @@ YAML: Final = ("application/yaml", "application/x-yaml")
 
 
 async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
-    """Bring a topic to the described state; the same body again changes nothing.
+    """Create a topic or change it to the described state. The request is idempotent.
 
-    Partitions can only grow. Configs that the body leaves out are set back to the defaults. The replication factor is
-    changed by a KafkaTopic alone: a reassignment begins, and `status` says that it goes on.
+    The number of partitions can only increase. Configs that the body omits are reset to the defaults. Only a KafkaTopic
+    changes the replication factor: it starts a reassignment, shown in `status`.
     """
     body = call.body
     if isinstance(body, TopicSpec):
@@ -103,7 +103,7 @@ OPERATIONS = [
     Operation(
         method="PUT",
         path=TOPIC,
-        summary="Bring a topic to the described state",
+        summary="Create or change a topic",
         handle=apply_topic,
         body=TopicSpec,
         documents={

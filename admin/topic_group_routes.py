@@ -18,10 +18,10 @@ NO_PLACES: Final[Mapping[Place, Committed]] = {}
 
 
 async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
-    """List the groups that have committed offsets of a topic, or members with partitions of it, by id.
+    """List the groups with committed offsets in a topic, or with members that own partitions of it, by id.
 
-    Every group of the cluster is asked for what it has, some at a time, until the page is full; one whose coordinator
-    does not answer is left out, and that broker named.
+    All groups of the cluster are described until the page is full. Coordinators that do not respond are named, and
+    their groups are omitted.
     """
     limit, after = PAGE.of(call), call.query.get("after", "")
     topic = await call.cluster.topic(call.path["topic"])
@@ -68,9 +68,9 @@ def group_in(
 OPERATIONS = [
     Operation.get(
         "/v1/topics/{topic}/groups",
-        "The groups of a topic",
+        "List the groups of a topic",
         list_topic_groups,
         TopicGroupPage,
-        query={"after": "start behind this id", **PAGE.told},
+        query={"after": "start after this id", **PAGE.told},
     )
 ]

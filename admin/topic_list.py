@@ -49,10 +49,10 @@ class Key(NamedTuple):
 
 
 async def list_topics(call: Call[NoBody]) -> TopicPage:
-    """List topics, a page at a time: by name, or those first that are the largest, or have the most of something.
+    """List topics in pages: by name, or by descending size, number of partitions or under-replicated partitions.
 
-    `next` is the `after` of the next page. Sizes are asked of all brokers. What is being reassigned the controller is
-    asked, of what the answer depends on alone, and not for long: `reassigning_known` says whether it told.
+    `next` is the `after` of the next page. Sizes are requested from all brokers. Current reassignments are requested
+    from the controller, with a short timeout: `reassigning_known` is false without a response.
     """
     limit, pattern, order = PAGE.of(call), call.query.get("filter", "*"), call.choice("order", NAME, ORDERS)
     internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
@@ -188,11 +188,11 @@ OPERATIONS = [
         TopicPage,
         query={
             "filter": "a name, with * and ?",
-            "internal": "true: internal topics too",
-            "under_replicated": "true: only those with partitions that are",
-            "sizes": "true: with what they take on the disks",
-            "order": f"{NAME} (if left out); the most first: {', '.join(ORDERS[1:])}",
-            "after": "start behind this name; in another order than by name, the `next` of the page before",
+            "internal": "true: include internal topics",
+            "under_replicated": "true: only topics with under-replicated partitions",
+            "sizes": "true: include sizes on disk",
+            "order": f"{NAME} (default), or descending: {', '.join(ORDERS[1:])}",
+            "after": "start after this name; in other orders: the `next` of the previous page",
             **PAGE.told,
         },
     )

@@ -209,7 +209,7 @@ async def delete_topic(call: Call[NoBody]) -> None:
 
 
 async def add_partitions(call: Call[PartitionCount]) -> None:
-    """Raise the number of partitions."""
+    """Increase the number of partitions."""
     only = call.flag("validate_only")
     await call.cluster.create_partitions(call.path["topic"], call.body.count, validate_only=only)
 
@@ -220,14 +220,14 @@ async def get_topic_configs(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def alter_topic_configs(call: Call[ConfigAlter]) -> None:
-    """Change configs of a topic, leave the others."""
+    """Change some configs of a topic; the others are unchanged."""
     only = call.flag("validate_only")
     changes = changes_of(call.body)
     await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], changes, validate_only=only)
 
 
 async def delete_topic_config(call: Call[NoBody]) -> None:
-    """Set one config back to its default; as in Kafka, one that is not set, or unknown, is no error."""
+    """Reset one config to its default. As in Kafka, a config that is not set or unknown is no error."""
     change = ConfigChange(name=call.path["config"], operation=ConfigOperation.DELETE)
     await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], [change])
 
@@ -278,11 +278,11 @@ OPERATIONS = [
         fields={ErrorCode.INVALID_PARTITIONS: "count"},
     ),
     GET_CONFIGS,
-    GET_CONFIGS.patch("Change configs", alter_topic_configs, ConfigAlter, query=VALIDATE_ONLY),
+    GET_CONFIGS.patch("Change a topic's configs", alter_topic_configs, ConfigAlter, query=VALIDATE_ONLY),
     Operation(
         method="DELETE",
         path=f"{CONFIGS}/{{config}}",
-        summary="Set a config back to its default",
+        summary="Reset a topic's config",
         handle=delete_topic_config,
         status=204,
         guard=GET_CONFIGS,

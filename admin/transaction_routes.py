@@ -30,7 +30,7 @@ OPEN_MINUTES_MAX = 60 * 24 * 365
 
 
 async def list_transactions(call: Call[NoBody]) -> TransactionPage:
-    """List transactional ids of all coordinators, a page at a time."""
+    """List transactional ids of all coordinators, in pages."""
     limit, after = PAGE.of(call), call.query.get("after", "")
     filters = Filters(
         duration_ms=call.number("open_for_ms", 0, 0, INT64_MAX) if "open_for_ms" in call.query else -1,
@@ -54,7 +54,7 @@ async def list_transactions(call: Call[NoBody]) -> TransactionPage:
 
 
 async def get_transaction(call: Call[NoBody]) -> Transaction:
-    """Describe a transaction as its coordinator knows it."""
+    """Describe a transaction by its coordinator's state."""
     coordinator, row = await Transactions(call.cluster).describe(call.path["transactional_id"])
     start_ms = row.transaction_start_time if row.transaction_start_time >= 0 else None
     return Transaction(
@@ -71,7 +71,7 @@ async def get_transaction(call: Call[NoBody]) -> Transaction:
 
 
 async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
-    """List the partitions of a transaction, with where it begins in each, as their leaders tell."""
+    """List the partitions of a transaction with its first offset in each, from their leaders."""
     transactions = Transactions(call.cluster)
     _, row = await transactions.describe(call.path["transactional_id"])
     places = sorted(Place(topic.topic, index) for topic in row.topics for index in topic.partitions)
@@ -102,9 +102,9 @@ async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def terminate_transaction(call: Call[NoBody]) -> None:
-    """Fence whoever has a transactional id, and abort what it left open, whatever its timeout (KIP-939).
+    """Fence the producer of a transactional id and abort its open transaction, whatever its timeout (KIP-939).
 
-    Its producer is refused from then on.
+    Requests of that producer are rejected from then on.
     """
     transactions = Transactions(call.cluster)
     transactional_id = call.path["transactional_id"]
@@ -113,7 +113,7 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
 
 
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
-    """List the producers that a partition has state of, as its leader knows them, or another replica."""
+    """List the producers with state on a partition, from its leader or another replica."""
     place = Place(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
     asked = call.optional_number("broker", 0, INT32_MAX)
     return [
@@ -130,7 +130,7 @@ async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
-    """Find transactions that are open on a topic's partitions and that no coordinator will end (KIP-664)."""
+    """Find open transactions on a topic's partitions that no coordinator will end (KIP-664)."""
     if "topic" not in call.query and "broker" not in call.query:
         raise BadInput("topic", "topic or broker limits the search: name one of them")
     minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
@@ -157,7 +157,7 @@ async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
 async def abort_transaction(call: Call[Abort]) -> None:
     """Abort a hanging transaction on one partition.
 
-    One that a coordinator still knows of ends by itself: look for hanging ones first.
+    A transaction that a coordinator knows ends by itself. Find hanging ones first.
     """
     body, transactions = call.body, Transactions(call.cluster)
     place = Place(body.topic, body.partition)
@@ -172,9 +172,9 @@ async def abort_transaction(call: Call[Abort]) -> None:
 LISTING = {
     "state": "only these, comma-separated: Ongoing, PrepareCommit, CompleteCommit, Empty, ...",
     "producer_ids": "only these, comma-separated",
-    "open_for_ms": "only those that are open for longer",
-    "pattern": "only ids that match this RE2 pattern as a whole",
-    "after": "start behind this id",
+    "open_for_ms": "only transactions that are open for longer",
+    "pattern": "only ids that match this RE2 pattern completely",
+    "after": "start after this id",
     **PAGE.told,
 }
 TRANSACTIONS = "/v1/transactions"
@@ -183,7 +183,7 @@ OPERATIONS = [
     Operation.get(f"{TRANSACTIONS}/{{transactional_id}}", "Describe a transaction", get_transaction, Transaction),
     Operation.get(
         f"{TRANSACTIONS}/{{transactional_id}}/partitions",
-        "The partitions of a transaction",
+        "List the partitions of a transaction",
         list_transaction_partitions,
         TransactionPartition,
         many=True,
@@ -198,11 +198,11 @@ OPERATIONS = [
     ),
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/producers",
-        "Producers of a partition",
+        "List the producers of a partition",
         list_producers,
         Producer,
         many=True,
-        query={"broker": "ask this replica, not the leader"},
+        query={"broker": "this replica instead of the leader"},
     ),
     Operation.get(
         "/v1/hanging-transactions",
@@ -211,9 +211,9 @@ OPERATIONS = [
         Hanging,
         many=True,
         query={
-            "topic": "look at this topic",
-            "broker": "look at the replicas of this broker",
-            "open_for_minutes": f"only those that are open for longer, {OPEN_MINUTES_DEFAULT} if left out",
+            "topic": "the topic to check",
+            "broker": "the broker whose replicas are checked",
+            "open_for_minutes": f"only transactions that are open for longer (default {OPEN_MINUTES_DEFAULT})",
         },
     ),
     Operation(

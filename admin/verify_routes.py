@@ -86,9 +86,9 @@ class PartitionVerified(BaseModel):
 
 
 async def verify_partition(call: Call[NoBody]) -> Stream:
-    """Read all batches of all replicas of a partition, check their CRCs, and compare the replicas with the leader's.
+    """Read all batches of all replicas of a partition, check the CRCs and compare the replicas with the leader.
 
-    Server-sent events: `progress` once a second, `fault` for what is wrong, `result`, and `end` last.
+    Server-sent events: `progress` once per second, `fault` per problem, `result`, and `end` last.
     """
     seconds, offset = STREAM_SECONDS.of(call), call.number("offset", 0, 0, INT64_MAX)
     index = number_of("partition", call.path["partition"], 0, INT32_MAX)
@@ -298,11 +298,11 @@ class PartitionReading:
 OPERATIONS = [
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/verify",
-        "Check the replicas of a partition",
+        "Verify the replicas of a partition",
         verify_partition,
         PartitionVerified,
         media=(EVENT_STREAM,),
         events={"progress": VerifyProgress, "fault": BatchFault},
-        query={"offset": "begin here; where each log begins if left out", **STREAM_SECONDS.told},
+        query={"offset": "start offset (default: the start of each log)", **STREAM_SECONDS.told},
     )
 ]

@@ -50,7 +50,7 @@ def directory_of(text: str, field: str) -> Uuid:
 
 
 async def add_quorum_voter(call: Call[NewVoter]) -> AddedVoter:
-    """Have a controller vote that follows without lag; one at a time, answered once the new set is committed."""
+    """Make an observing controller without lag a voter. One at a time; responds once the set is committed."""
     body = call.body
     directory_id = directory_of(body.directory_id, "directory_id")
     endpoints = [(each.name, each.host, each.port) for each in body.listeners]
@@ -59,7 +59,7 @@ async def add_quorum_voter(call: Call[NewVoter]) -> AddedVoter:
 
 
 async def remove_quorum_voter(call: Call[NoBody]) -> None:
-    """Have a voter only follow, so that it can be stopped; the leader hands over first."""
+    """Make a voter an observer, so that it can be stopped. A leader hands over first."""
     node_id = number_of("voter", call.path["voter"], 0, INT32_MAX)
     await remove_voter(call.cluster, node_id, directory_of(call.path["directory"], "directory"))
 
@@ -68,7 +68,7 @@ OPERATIONS = [
     Operation(
         method="POST",
         path="/v1/quorum/voters",
-        summary="Have a controller vote",
+        summary="Add a voter",
         handle=add_quorum_voter,
         body=NewVoter,
         answer=AddedVoter,
@@ -78,7 +78,7 @@ OPERATIONS = [
     Operation(
         method="DELETE",
         path="/v1/quorum/voters/{voter}/{directory}",
-        summary="Have a voter only follow",
+        summary="Remove a voter",
         handle=remove_quorum_voter,
         status=204,
     ),

@@ -26,22 +26,22 @@ async def refuse_acls(call: Call[Any]) -> None:
 
 
 async def get_kafka_acls(call: Call[NoBody]) -> None:
-    """List permissions: refused, as the cluster has no authorizer."""
+    """List ACLs: rejected, because the cluster has no authorizer."""
     await refuse_acls(call)
 
 
 async def create_kafka_acls(call: Call[CreateAclRequestData]) -> None:
-    """Add a permission: refused, as the cluster has no authorizer."""
+    """Create an ACL: rejected, because the cluster has no authorizer."""
     await refuse_acls(call)
 
 
 async def batch_create_kafka_acls(call: Call[CreateAclRequestDataList]) -> None:
-    """Add permissions: refused, as the cluster has no authorizer."""
+    """Create ACLs: rejected, because the cluster has no authorizer."""
     await refuse_acls(call)
 
 
 async def delete_kafka_acls(call: Call[NoBody]) -> None:
-    """Remove permissions: refused, as the cluster has no authorizer."""
+    """Delete ACLs: rejected, because the cluster has no authorizer."""
     await refuse_acls(call)
 
 

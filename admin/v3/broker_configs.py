@@ -52,7 +52,7 @@ def broker_id(call: Call[Any]) -> int:
 
 
 async def list_kafka_broker_configs(call: Call[NoBody]) -> BrokerConfigDataList:
-    """List a broker's configs, the defaults too."""
+    """List a broker's configs, including defaults."""
     links, broker = await links_of(call), broker_id(call)
     rows = await call.cluster.describe_configs(ResourceType.BROKER, str(broker))
     return BrokerConfigDataList(
@@ -84,46 +84,46 @@ async def update_kafka_broker_config(call: Call[UpdateConfigRequestData]) -> Non
 
 
 async def delete_kafka_broker_config(call: Call[NoBody]) -> None:
-    """Set one config of a broker back."""
+    """Reset one config of a broker."""
     await cluster_of(call)
     await alter(call, ResourceType.BROKER, str(broker_id(call)), removal(call))
 
 
 async def update_kafka_broker_config_batch(call: Call[AlterConfigBatchRequestData]) -> None:
-    """Change configs of a broker together."""
+    """Change several configs of a broker."""
     await cluster_of(call)
     only = bool(call.body.validate_only)
     await alter(call, ResourceType.BROKER, str(broker_id(call)), changes_of(call.body.data), only=only)
 
 
 async def list_kafka_cluster_configs(call: Call[NoBody]) -> ClusterConfigDataList:
-    """List what was set for all brokers while they ran."""
+    """List the dynamic configs of all brokers."""
     links = await links_of(call)
     rows = await call.cluster.describe_configs(ResourceType.BROKER, ALL_BROKERS)
     return ClusterConfigDataList(metadata=links.collection("broker-configs"), data=cluster_rows(links, rows))
 
 
 async def get_kafka_cluster_config(call: Call[NoBody]) -> ClusterConfigData:
-    """Return one config that was set for all brokers."""
+    """Return one dynamic config of all brokers."""
     links = await links_of(call)
     rows = await call.cluster.describe_configs(ResourceType.BROKER, ALL_BROKERS)
     return cluster_rows(links, one(rows, call.path["name"]))[0]
 
 
 async def update_kafka_cluster_config(call: Call[UpdateConfigRequestData]) -> None:
-    """Set one config for all brokers."""
+    """Set one config of all brokers."""
     await cluster_of(call)
     await call.cluster.alter_configs(ResourceType.BROKER, ALL_BROKERS, new_value(call))
 
 
 async def delete_kafka_cluster_config(call: Call[NoBody]) -> None:
-    """Set one config of all brokers back; 404 where it is not set."""
+    """Reset one config of all brokers; 404 if it is not set."""
     await cluster_of(call)
     await alter(call, ResourceType.BROKER, ALL_BROKERS, removal(call))
 
 
 async def update_kafka_cluster_configs(call: Call[AlterConfigBatchRequestData]) -> None:
-    """Change configs of all brokers together."""
+    """Change several configs of all brokers."""
     await cluster_of(call)
     changes, only = changes_of(call.body.data), bool(call.body.validate_only)
     await call.cluster.alter_configs(ResourceType.BROKER, ALL_BROKERS, changes, validate_only=only)

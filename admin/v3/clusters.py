@@ -35,7 +35,7 @@ def cluster_data(links: Links, found: DescribeClusterResponse) -> ClusterData:
 
 
 async def list_kafka_clusters(call: Call[NoBody]) -> ClusterDataList:
-    """List the one cluster that is behind this server."""
+    """List the cluster of this server."""
     found = await call.cluster.describe_cluster(fenced=False)
     data = cluster_data(Links(call.base_url, found.cluster_id), found)
     return ClusterDataList(metadata=CollectionMetadata(self=f"{call.base_url}/v3/clusters"), data=[data])
@@ -63,7 +63,7 @@ def broker_data(links: Links, broker: DescribeClusterBroker) -> BrokerData:
 
 
 async def list_kafka_brokers(call: Call[NoBody]) -> BrokerDataList:
-    """List the brokers that are there; fenced ones are not."""
+    """List the brokers that are not fenced."""
     found = await cluster_of(call)
     links = Links(call.base_url, found.cluster_id)
     rows = sorted(found.brokers, key=lambda broker: broker.broker_id)
@@ -86,7 +86,7 @@ def broker_of(call: Call[NoBody], found: DescribeClusterResponse) -> DescribeClu
 
 
 async def list_kafka_broker_replicas(call: Call[NoBody]) -> ReplicaDataList:
-    """List the replicas that a broker has, of all topics."""
+    """List the replicas on a broker, of all topics."""
     found = await cluster_of(call)
     links, broker = Links(call.base_url, found.cluster_id), broker_of(call, found).broker_id
     topics = sorted((await call.cluster.metadata()).topics, key=lambda topic: topic.name or "")

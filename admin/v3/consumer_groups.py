@@ -174,7 +174,7 @@ def place_of(call: Call[NoBody]) -> Place:
 
 
 async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmentData:
-    """Return one partition of a member; 404 where the member has it not."""
+    """Return one partition of a member; 404 if it is not assigned to the member."""
     links, group = await links_of(call), await group_of(call)
     member, place = member_of(call, group), place_of(call)
     if place not in member.assignment:
@@ -241,7 +241,7 @@ def lag_data(links: Links, group_id: str, row: Lag) -> ConsumerLagData:
 
 
 async def list_kafka_consumer_lags(call: Call[NoBody]) -> ConsumerLagDataList:
-    """List how far a group is behind in each partition it has a place in."""
+    """List a group's lag per partition with a committed offset."""
     links, group = await links_of(call), await group_of(call)
     rows = await lags_of(call, group)
     if not rows:
@@ -253,7 +253,7 @@ async def list_kafka_consumer_lags(call: Call[NoBody]) -> ConsumerLagDataList:
 
 
 async def get_kafka_consumer_lag(call: Call[NoBody]) -> ConsumerLagData:
-    """Return how far a group is behind in one partition."""
+    """Return a group's lag in one partition."""
     links, group, place = await links_of(call), await group_of(call), place_of(call)
     for row in await lags_of(call, group, lambda each: each == place):
         if row.place == place:
@@ -262,7 +262,7 @@ async def get_kafka_consumer_lag(call: Call[NoBody]) -> ConsumerLagData:
 
 
 async def get_kafka_consumer_group_lag_summary(call: Call[NoBody]) -> ConsumerGroupLagSummaryData:
-    """Return how far a group is behind in all, and where it is furthest."""
+    """Return a group's total lag and its largest lag."""
     links, group = await links_of(call), await group_of(call)
     rows = await lags_of(call, group, lambda _: True)  # a sum without one of them would look like progress
     if not rows:
@@ -307,14 +307,14 @@ OPERATIONS = [
     ),
     Operation.get(
         f"{GROUP}/lag-summary",
-        "Get how far a group is behind in all",
+        "Get a group's lag summary",
         get_kafka_consumer_group_lag_summary,
         ConsumerGroupLagSummaryData,
     ),
-    Operation.get(LAGS, "List how far a group is behind", list_kafka_consumer_lags, ConsumerLagDataList),
+    Operation.get(LAGS, "List a group's lags", list_kafka_consumer_lags, ConsumerLagDataList),
     Operation.get(
         f"{LAGS}/{{topic_name}}/partitions/{{partition_id}}",
-        "Get how far a group is behind in a partition",
+        "Get a group's lag in a partition",
         get_kafka_consumer_lag,
         ConsumerLagData,
     ),

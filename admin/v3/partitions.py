@@ -77,7 +77,7 @@ async def get_kafka_partition(call: Call[NoBody]) -> PartitionData:
 
 
 async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffsetsData:
-    """Return where a partition's log begins and ends."""
+    """Return the first and last offset of a partition."""
     links = await links_of(call)
     wanted = call.query.get("offset_type", BOTH)
     if wanted != BOTH:
@@ -140,21 +140,21 @@ async def reassignments(call: Call[NoBody], links: Links, topic: str | None) -> 
 
 
 async def list_kafka_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
-    """List what is being reassigned."""
+    """List current reassignments."""
     links = await links_of(call)
     parts = ("topics", "-", "partitions", "-", "reassignment")
     return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, None))
 
 
 async def list_kafka_topic_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
-    """List what of a topic is being reassigned."""
+    """List current reassignments of a topic."""
     links, topic = await links_of(call), call.path["topic_name"]
     parts = ("topics", topic, "partitions", "-", "reassignment")
     return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, topic))
 
 
 async def get_kafka_reassignment(call: Call[NoBody]) -> ReassignmentData:
-    """Return a partition's reassignment; 404 where none is under way."""
+    """Return a partition's reassignment; 404 if there is none."""
     links, topic = await links_of(call), call.path["topic_name"]
     partition = number_of("partition_id", call.path["partition_id"], 0, INT32_MAX)
     for row in await reassignments(call, links, topic):
@@ -186,7 +186,7 @@ OPERATIONS = [
         "Get a partition's first and last offset",
         list_kafka_partition_offsets,
         PartitionWithOffsetsData,
-        query={"offset_type": f"{BOTH}, which is the only one"},
+        query={"offset_type": f"{BOTH} (the only value)"},
     ),
     Operation.get(f"{PARTITION}/replicas", "List a partition's replicas", list_kafka_replicas, ReplicaDataList),
     Operation.get(f"{PARTITION}/replicas/{{broker_id}}", "Get a replica", get_kafka_replica, ReplicaData),

@@ -301,9 +301,9 @@ async def whole(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def produce_record(call: Call[Text]) -> Reply | Stream:
-    """Write records: one, several one behind the other, or as many as come. An answer for each, in their order.
+    """Write records: one, or several concatenated in the body. One response per record, in order.
 
-    The body may be sent piece by piece (chunked); each record is answered when it is written, while others come.
+    The body may be chunked; the response of a record is sent when it is written, while others arrive.
     """
     cluster_id, topic = (await cluster_of(call)).cluster_id, call.path["topic_name"]
     writer = Writer(call.cluster, cluster_id, topic, call.clock)
@@ -318,7 +318,7 @@ async def produce_record(call: Call[Text]) -> Reply | Stream:
 
 
 async def produce_batch(call: Call[ProduceBatchRequest]) -> Reply:
-    """Write a few records at once, each by itself: what became of which, by the ids they came with."""
+    """Write several records independently. The results have the ids of the entries."""
     cluster_id, entries = (await cluster_of(call)).cluster_id, call.body.entries
     if not entries:
         raise Refused(422, BATCH, "Empty batch.")

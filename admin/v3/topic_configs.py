@@ -54,7 +54,7 @@ def topic_rows(links: Links, topic: str, rows: Rows) -> list[TopicConfigData]:
 
 
 async def list_kafka_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
-    """List a topic's configs, the defaults too."""
+    """List a topic's configs, including defaults."""
     links, topic = await links_of(call), call.path["topic_name"]
     rows = await call.cluster.describe_configs(ResourceType.TOPIC, topic)
     return TopicConfigDataList(
@@ -92,7 +92,7 @@ async def described(cluster: ClusterClient, names: Sequence[str]) -> list[tuple[
 
 
 async def list_kafka_default_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
-    """List the configs that a topic would have if nothing were set on it, whether it is there or not."""
+    """List the configs that a topic would have by default, whether it exists or not."""
     links, topic = await links_of(call), call.path["topic_name"]
     rows = await of_new_topic(call.cluster)
     return TopicConfigDataList(
@@ -136,20 +136,20 @@ async def update_kafka_topic_config(call: Call[UpdateConfigRequestData]) -> None
 
 
 async def delete_kafka_topic_config(call: Call[NoBody]) -> None:
-    """Set one config of a topic back to its default."""
+    """Reset one config of a topic to its default."""
     await cluster_of(call)
     await alter(call, ResourceType.TOPIC, call.path["topic_name"], removal(call))
 
 
 async def update_kafka_topic_config_batch(call: Call[AlterConfigBatchRequestData]) -> None:
-    """Change configs of a topic together."""
+    """Change several configs of a topic."""
     await cluster_of(call)
     only = bool(call.body.validate_only)
     await alter(call, ResourceType.TOPIC, call.path["topic_name"], changes_of(call.body.data), only=only)
 
 
 async def update_kafka_topics_config_batch(call: Call[AlterMultipleTopicsConfigsBatchRequestData]) -> Reply | None:
-    """Change configs of several topics. Where some are refused, the answer names them, and the others are changed."""
+    """Change configs of several topics. The response names the rejected ones; the others are changed."""
     await cluster_of(call)
     wanted = {entry.topic_name: changes_of(entry.configs) for entry in call.body.data}
     for topic, changes in wanted.items():
@@ -183,7 +183,7 @@ OPERATIONS = [
     ),
     Operation.get(
         f"{TOPIC}/default-configs",
-        "List what a topic's configs would be by default",
+        "List a topic's default configs",
         list_kafka_default_topic_configs,
         TopicConfigDataList,
     ),

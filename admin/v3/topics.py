@@ -65,7 +65,7 @@ async def topics_of(cluster: ClusterClient, names: list[str] | None, authorized:
 
 
 async def list_kafka_topics(call: Call[NoBody]) -> TopicDataList:
-    """List all topics by name, internal ones too."""
+    """List all topics by name, including internal ones."""
     links, authorized = await links_of(call), call.flag(AUTHORIZED)
     rows = sorted(await topics_of(call.cluster, None, authorized), key=lambda topic: topic.name or "")
     return TopicDataList(metadata=links.collection("topics"), data=[found_data(links, row, authorized) for row in rows])
@@ -80,7 +80,7 @@ async def get_kafka_topic(call: Call[NoBody]) -> TopicData:
 
 
 async def create_kafka_topic(call: Call[CreateTopicRequestData]) -> Reply:
-    """Create a topic, or only check that it could be: then 200 instead of 201."""
+    """Create a topic, or validate only: then 200 instead of 201."""
     links, body, only = await links_of(call), call.body, bool(call.body.validate_only)
     if NAME.fullmatch(body.topic_name) is None or body.topic_name in (".", ".."):
         raise Refused(422, PAYLOAD, "Payload error. Invalid topic name.")
@@ -105,7 +105,7 @@ def creatable(body: CreateTopicRequestData) -> CreatableTopic:
 
 
 async def update_partition_count_kafka_topic(call: Call[UpdatePartitionCountRequestData]) -> TopicData:
-    """Raise the number of partitions."""
+    """Increase the number of partitions."""
     links, name, count = await links_of(call), call.path["topic_name"], call.body.partitions_count
     await call.cluster.create_partitions(name, count)
     found = found_data(links, await call.cluster.topic(name))
@@ -119,7 +119,7 @@ async def delete_kafka_topic(call: Call[NoBody]) -> None:
     await call.cluster.delete_topic(call.path["topic_name"])
 
 
-FLAG = {AUTHORIZED: "true: say what the caller may do with it"}
+FLAG = {AUTHORIZED: "true: include the caller's permissions"}
 OPERATIONS = [
     Operation.get(f"{CLUSTER}/topics", "List topics", list_kafka_topics, TopicDataList, query=FLAG),
     Operation(
@@ -136,7 +136,7 @@ OPERATIONS = [
     Operation(
         method="PATCH",
         path=TOPIC,
-        summary="Raise the number of partitions",
+        summary="Increase the number of partitions",
         handle=update_partition_count_kafka_topic,
         body=UpdatePartitionCountRequestData,
         answer=TopicData,

@@ -173,7 +173,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("link", name="in the console").click()
     page.get_by_label("Filter").fill("/v1/cluster")
-    page.get_by_text("The cluster at a glance").click()
+    page.get_by_text("Describe the cluster").click()
     page.get_by_role("button", name="Call", exact=True).click()
     expect(page.locator("pre.output")).to_contain_text('"cluster_id"')
 
