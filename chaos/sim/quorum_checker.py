@@ -12,7 +12,7 @@ OneVoteATerm               a directory votes for one candidate in a term, whatev
 KeptTerm                   and never speaks in a term older than one it made a promise in
 TrueMatch                  where a leader believes a peer to be, the peer is, durably
 StateIsReplay              a snapshot's state is what replaying the committed log gives
-LeaderLoadsNoSnapshot      who leads has all of the log: nothing puts its state elsewhere
+LeaderLoadsNoSnapshot      a leader has all of the log: it loads only the snapshot it started with, before it is active
 UpgradeIsKept              a dynamic quorum is one because that was committed, and never is a static one again anywhere
 OneSetAtATime              no set of voters comes behind one that is not committed: they may have separate majorities
 OneChangeAtATime           each set of a dynamic quorum is the one before it but for one directory, or the same

@@ -80,6 +80,8 @@ class SimVoter:
         self.seen_commit = 0
         self.seen_match: dict[int, int] = {}
         self.fatal: BaseException | None = None
+        self.own_snapshot = 0
+        """End offset of the snapshot that it started with, until it has loaded it; a voter may be elected before."""
         self.moves = 0
         self._presence: SimPresence | None = None
 
@@ -142,6 +144,7 @@ class SimVoter:
             rng=random.Random(world.rng.getrandbits(64)),
             on_fatal=self._on_fatal,
         )
+        self.own_snapshot = self.log.log_start_offset
         self.log.add_listener(self)
         self.log.set_snapshot_source(self)
         if world.options.moves:
@@ -237,7 +240,12 @@ class SimVoter:
                 "MonotonicHighWatermark",
                 f"node {self.node_id} goes back from {self.high_watermark} to snapshot {end_offset}",
             )
-        if self.log is not None and self.log.node.replica.core.is_leader():
+        own, self.own_snapshot = self.own_snapshot, 0
+        if (
+            self.log is not None
+            and self.log.node.replica.core.is_leader()
+            and (self.log.is_active() or end_offset != own)
+        ):
             raise Violation("LeaderLoadsNoSnapshot", f"node {self.node_id} loads a snapshot as leader")
         self.world.checker.loaded(self.node_id, end_offset, state)
         self.high_watermark, self.state = end_offset, state

@@ -204,6 +204,28 @@ def test_who_follows_may_load_a_snapshot_that_is_ahead_and_a_leader_none() -> No
     assert found.value.kind == "LeaderLoadsNoSnapshot"
 
 
+@pytest.mark.parametrize(
+    ("own_snapshot", "active", "allowed"), [(1, False, True), (1, True, False), (0, False, False), (2, False, False)]
+)
+def test_a_leader_that_is_not_active_loads_the_snapshot_it_started_with_and_once_only(
+    own_snapshot: int, active: bool, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single voter is elected at once, while it still loads; it answers nothing until it is active."""
+    made, leader = world()
+    made.loop.run_for(1.0)
+    made.checker.applied(1, 0, 0, 1, batch(0))
+    assert leader.log is not None
+    monkeypatch.setattr(type(leader.log), "is_active", lambda log: active)
+    leader.high_watermark, leader.own_snapshot = 0, own_snapshot
+    for may in (allowed, False):
+        try:
+            load(leader, 1, next_state(EMPTY_STATE, batch(0)))
+        except Violation as violation:
+            assert (violation.kind, may) == ("LeaderLoadsNoSnapshot", False)
+        else:
+            assert may
+
+
 def test_a_state_that_is_not_the_replays_is_told() -> None:
     made, leader = world()
     leader.on_batch_applied(0, 1, 0, batch(0))

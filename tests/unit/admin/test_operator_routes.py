@@ -16,7 +16,7 @@ from tests.unit.admin.operated import (
     OperatedCluster,
     with_operated,
 )
-from tests.unit.admin.test_other_routes import begin
+from tests.unit.admin.test_roles_and_transactions import begin
 
 
 def test_features_are_listed_tried_and_put_to_other_levels() -> None:

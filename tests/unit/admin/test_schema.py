@@ -30,7 +30,7 @@ from tests.unit.admin.managed import ManagedCluster
 from tests.unit.admin.node_server import FakeNode, name_listeners, running
 from tests.unit.admin.operated import CONTROLLER
 from tests.unit.admin.test_groups_routes import fill as fill_groups
-from tests.unit.admin.test_other_routes import begin
+from tests.unit.admin.test_roles_and_transactions import begin
 
 EXAMPLES = 30
 CONNECT = FakeConnect()

@@ -1,4 +1,4 @@
-"""What a member is waited for, and what it says that it has."""
+"""Deadlines of members that must revoke partitions, and the partitions that they report."""
 
 import asyncio
 from dataclasses import replace

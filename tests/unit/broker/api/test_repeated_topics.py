@@ -1,4 +1,4 @@
-"""What a reviewer doubted of the groups' requests: rows that get lost, answers that take longer the more is asked."""
+"""Requests of groups with many rows: a topic named twice is answered twice, many keys wait as long as one."""
 
 import asyncio
 from dataclasses import dataclass

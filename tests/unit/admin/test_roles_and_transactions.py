@@ -1,4 +1,4 @@
-"""Transactions, partitions, events, ETags and tokens over HTTP, in front of a fake cluster."""
+"""Transactions, partitions, events, tokens and their roles over HTTP, in front of a fake cluster."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a reviewer doubted of the coordinator runtime: refused batches, and reads behind a lagging high watermark."""
+"""The coordinator runtime after a refused batch, and its reads while the high watermark lags behind a failover."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Clients that send what no client of sense would: each request is answered, nothing of ours fails or hangs."""
+"""Requests with invalid fields in random order: each is answered, no handler fails or hangs."""
 
 import asyncio
 import random

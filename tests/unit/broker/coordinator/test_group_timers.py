@@ -1,4 +1,4 @@
-"""What a reviewer doubted of classic groups: groups that are let go of, sessions nobody renews, timers that pile up."""
+"""Timers of classic groups: none is left by an unloaded group, a renewed session or a member without time to rejoin."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a reviewer doubted of transaction coordinators: codes without a topic, a leadership that ends in a timer."""
+"""Transaction coordinators without their topic, and leaderships that end while a timer runs."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Commands that act say what they did to programs, too; quotas, features, volumes; what the shell completes."""
+"""Results of commands as JSON; quotas, features, volumes, latencies, stopped nodes; completions of the shell."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Names of clients that no record has room for: refused, and nobody else notices."""
+"""Names of clients that no record has room for are refused; other clients are not affected."""
 
 import asyncio
 from typing import Any

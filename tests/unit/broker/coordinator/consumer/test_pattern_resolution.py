@@ -1,4 +1,4 @@
-"""Patterns that cost much, or cannot be read here, hold nobody up."""
+"""Resolution of subscribed patterns: costly or invalid ones do not block the event loop."""
 
 import asyncio
 from collections.abc import Callable

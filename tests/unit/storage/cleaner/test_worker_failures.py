@@ -1,4 +1,4 @@
-"""What keeps a worker from working, and is no disk's fault, costs no disk."""
+"""Failures of a cleaner's worker that are not the disk's take no log directory offline."""
 
 import asyncio
 import errno
