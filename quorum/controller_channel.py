@@ -217,16 +217,15 @@ class ControllerChannel:
         self._closed = False
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-        """Ask the active controller. Raises KafkaError if none answered in time."""
-        timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
-        answer = await self.request(request, timeout_ms=timeout_ms, backoff=self.search_backoff(), asks_who_leads=True)
+        """Ask the active controller. Raises KafkaError if none answered in half a session, as in Kafka."""
+        backoff = self.search_backoff()
+        answer = await self.request(request, timeout_ms=self._half_session_ms(), backoff=backoff, asks_who_leads=True)
         assert isinstance(answer, BrokerRegistrationResponse)
         return answer
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         """Ask the active controller. Raises KafkaError if none answered in half a session."""
-        timeout_ms = max(1, self._settings.int("broker.session.timeout.ms") // 2)
-        return await self.ask(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms)
+        return await self.ask(request, BrokerHeartbeatResponse, timeout_ms=self._half_session_ms())
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Ask the active controller.
@@ -245,9 +244,11 @@ class ControllerChannel:
         return await self.ask(request, AssignReplicasToDirsResponse, timeout_ms=timeout_ms)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """Ask the active controller. Raises KafkaError if none answered in time."""
-        timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
-        return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=timeout_ms)
+        """Ask the active controller. Raises KafkaError if none answered in half a session."""
+        return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=self._half_session_ms())
+
+    def _half_session_ms(self) -> int:
+        return max(1, self._settings.int("broker.session.timeout.ms") // 2)
 
     async def forward(self, ctx: RequestContext, request: Message, *, timeout_ms: int | None = None) -> Message:
         """Send a client's request on in an envelope; return the answer for the client.
