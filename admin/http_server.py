@@ -7,19 +7,70 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
-from kvorum.admin.problems import problem
+from kvorum.admin.problems import Refusal, problem
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime.logs import get_logger
 
 SHUTDOWN_SECONDS: Final = 60.0
 """How long requests in flight may take when the server stops."""
+HEAD_SECONDS_MAX: Final = 30.0
+"""Request line and headers must arrive in this time after their first byte. A new connection has as long to begin."""
 REASON_CHARS_MAX: Final = 200
 
 log = get_logger("admin")
 
 
 class Protocol(RequestHandler):
-    """One connection. A malformed request is one log line and a problem; the connection is closed."""
+    """One connection. A malformed request is one log line and a problem; the connection is closed.
+
+    So is one whose head does not arrive in HEAD_SECONDS_MAX, after a 408.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _has_data = False
+    """Bytes of a head have come."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Watch the time that a head takes."""
+        waits_for_head = self._waiter is not None and not self._waiter.done()
+        count, self._has_data = self._request_count, True
+        super().data_received(data)
+        if self._request_count != count:
+            self._stop_head_timer()
+        elif waits_for_head and self._head_timer is None:
+            self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Watch no longer."""
+        self._stop_head_timer()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self._head_timer = asyncio.get_running_loop().call_later(HEAD_SECONDS_MAX, self._close_late)
+
+    def _stop_head_timer(self) -> None:
+        self._has_data = False
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _close_late(self) -> None:
+        """Answer 408 and close. A connection that sent nothing is closed without an answer."""
+        self._head_timer = None
+        transport = self.transport
+        if transport is None:
+            return
+        if self._has_data:
+            reason = f"the request's headers did not arrive in {HEAD_SECONDS_MAX:g} s"
+            client = transport.get_extra_info("peername")
+            log.warning("slow HTTP request", client=client[0] if client else "?", reason=reason)
+            transport.write(as_bytes(problem(408, ErrorCode.REQUEST_TIMED_OUT.name, reason)))
+        self.force_close()
 
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -33,6 +84,18 @@ class Protocol(RequestHandler):
         refusal = problem(status, error.name, reason)
         refusal.force_close()
         return refusal
+
+
+def as_bytes(refusal: Refusal) -> bytes:
+    """Return a refusal as it is sent where there is no request to answer; the connection is closed after it."""
+    body = refusal.text or ""
+    head = (
+        f"HTTP/1.1 {refusal.status} {refusal.reason}",
+        f"Content-Type: {refusal.content_type}",
+        f"Content-Length: {len(body.encode())}",
+        "Connection: close",
+    )
+    return "\r\n".join((*head, "", body)).encode()
 
 
 class Server(web.Server):

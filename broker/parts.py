@@ -132,6 +132,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
     world = world_of(settings, seams, cache, check, producer_ids, LocalRequests(lambda: broker))
     ground = ground_of(settings, seams, replica_manager, cache)
     coordinators = make_coordinators(ground, channels.coordinators, lambda: configs.settings, world)
+    replica_manager.on_reopened(coordinators.replica_reopened)
     replica_manager.transactions.verifier = coordinators.transactions.verifier
     quotas = make_quotas(settings, seams.metrics)
     quota_publisher = QuotaPublisher(quotas, seams.ip_rates)

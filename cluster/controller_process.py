@@ -91,7 +91,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                     )
                     async with observed("controller", settings, metrics, node.not_ready, own):
                         readiness.announce()
-                        async with reporting(log, node.not_ready):
+                        async with reporting(log, node.not_ready, node.server.store.leader_changed):
                             code = await ending.wait()
                         await node.wait_for_brokers()
                         await node.resign()

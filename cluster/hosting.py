@@ -96,9 +96,14 @@ class Ending:
 
 
 @asynccontextmanager
-async def reporting(log: Logger, not_ready: Callable[[], str | None]) -> AsyncIterator[None]:
-    """Log meanwhile, and report to the parent, why this process is not ready, if that lasts WAITING_SECONDS or more."""
-    task = asyncio.get_running_loop().create_task(_report_waiting(log, not_ready))
+async def reporting(
+    log: Logger, not_ready: Callable[[], str | None], changed: asyncio.Event | None = None
+) -> AsyncIterator[None]:
+    """Log meanwhile, and report to the parent, why this process is not ready, if that lasts WAITING_SECONDS or more.
+
+    A process that is ready is looked at again when `changed` is set. Without `changed` it stays ready.
+    """
+    task = asyncio.get_running_loop().create_task(_report_waiting(log, not_ready, changed or asyncio.Event()))
     try:
         yield
     finally:
@@ -106,15 +111,18 @@ async def reporting(log: Logger, not_ready: Callable[[], str | None]) -> AsyncIt
         await asyncio.wait([task])
 
 
-async def _report_waiting(log: Logger, not_ready: Callable[[], str | None]) -> None:
+async def _report_waiting(log: Logger, not_ready: Callable[[], str | None], changed: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
-    was_ready, reported, repeat_at = False, "", 0.0
+    reported, repeat_at = "", 0.0
     while True:
+        changed.clear()
+        if not_ready() is None:
+            reported = ""
+            await changed.wait()
+            continue
         await asyncio.sleep(WAITING_SECONDS)
         reason = not_ready()
-        if reason is None or was_ready:
-            was_ready, reported = reason is None, ""
-        elif reason != reported or loop.time() >= repeat_at:
+        if reason is not None and (reason != reported or loop.time() >= repeat_at):
             reported, repeat_at = reason, loop.time() + REPEAT_SECONDS
             log.warning("not ready yet", reason=reason)
             readiness.report(reason)

@@ -42,6 +42,11 @@ FIRST_BOOTSTRAP_ID: Final = -2
 RETRY_BACKOFF_MS_MAX: Final = 500
 """Between two tries, doubled from controller.quorum.retry.backoff.ms: an election takes that long."""
 
+OLD_LEADER_ANSWER_MS: Final = 1_000
+"""A forwarded request that waits for an answer when another controller becomes active waits so much longer. The old one
+answers at once if it lives: what became of the request, or NOT_CONTROLLER. To send a client's request again before that
+could carry it out twice: the client would be told that the voter it removed does not exist. Kafka waits until the
+connection breaks; one that is stopped would hold the client up until its request times out."""
 SEARCH_BACKOFF_MS_MAX: Final = 100
 """Between two tries of whoever finds the leader for all others of a broker: its metadata Fetch, its registration."""
 RECONNECT_BACKOFF_MS: Final = 20
@@ -210,16 +215,15 @@ class ControllerChannel:
         self._closed = False
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-        """Ask the active controller. Raises KafkaError if none answered in time."""
-        timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
-        answer = await self.request(request, timeout_ms=timeout_ms, backoff=self.search_backoff(), asks_who_leads=True)
+        """Ask the active controller. Raises KafkaError if none answered in half a session, as in Kafka."""
+        backoff = self.search_backoff()
+        answer = await self.request(request, timeout_ms=self._half_session_ms(), backoff=backoff, asks_who_leads=True)
         assert isinstance(answer, BrokerRegistrationResponse)
         return answer
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         """Ask the active controller. Raises KafkaError if none answered in half a session."""
-        timeout_ms = max(1, self._settings.int("broker.session.timeout.ms") // 2)
-        return await self.ask(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms)
+        return await self.ask(request, BrokerHeartbeatResponse, timeout_ms=self._half_session_ms())
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Ask the active controller.
@@ -238,9 +242,11 @@ class ControllerChannel:
         return await self.ask(request, AssignReplicasToDirsResponse, timeout_ms=timeout_ms)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """Ask the active controller. Raises KafkaError if none answered in time."""
-        timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
-        return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=timeout_ms)
+        """Ask the active controller. Raises KafkaError if none answered in half a session."""
+        return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=self._half_session_ms())
+
+    def _half_session_ms(self) -> int:
+        return max(1, self._settings.int("broker.session.timeout.ms") // 2)
 
     async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
         """As `request`; the answer is an instance of `response`."""
@@ -256,10 +262,12 @@ class ControllerChannel:
         backoff: Backoff | None = None,
         repeat_sent: bool = True,
         asks_who_leads: bool = False,
+        old_leader_ms: int = 0,
     ) -> Message:
         """Send a request to the active controller until one answers it as such; `backoff` lies between the tries.
 
         It may be carried out more than once: a lost answer does not tell (without `repeat_sent` it ends the tries).
+        When another controller becomes active, the answer of the one before is waited for `old_leader_ms` longer.
         Raises KafkaError: REQUEST_TIMED_OUT after `timeout_ms`, UNSUPPORTED_VERSION if the active controller does not
         know the request, INCONSISTENT_CLUSTER_ID if this node must belong to another cluster.
         """
@@ -270,7 +278,7 @@ class ControllerChannel:
         while (left_ms := int((deadline - loop.time()) * 1000)) > 0:
             node_id = self.nodes.pick()
             try:
-                answer = await self._attempt(node_id, message, left_ms)
+                answer = await self._attempt(node_id, message, left_ms, old_leader_ms)
                 if not has_error(answer, ErrorCode.NOT_CONTROLLER):
                     self.nodes.confirm(node_id)
                     return answer
@@ -333,8 +341,11 @@ class ControllerChannel:
         for channel in channels.values():
             await channel.close()
 
-    async def _attempt(self, node_id: int, message: Message, timeout_ms: int) -> Message:
-        """Ask one node, until another turns out to lead. Raises ChannelError, KafkaError."""
+    async def _attempt(self, node_id: int, message: Message, timeout_ms: int, old_leader_ms: int) -> Message:
+        """Send a request to one node, and wait until `old_leader_ms` after another turned out to lead.
+
+        Raises ChannelError, KafkaError.
+        """
         moved = self.nodes.changed()
         sending = asyncio.ensure_future(self.send_to(node_id, message, timeout_ms=timeout_ms))
         try:
@@ -342,6 +353,9 @@ class ControllerChannel:
                 await asyncio.wait((sending, moved), return_when=asyncio.FIRST_COMPLETED)
                 if moved.done() and not sending.done():
                     if self.nodes.leader_id not in (None, node_id):
+                        await asyncio.wait((sending,), timeout=old_leader_ms / 1000)
+                        if sending.done():
+                            break
                         raise ChannelError(f"node {self.nodes.leader_id} leads now")
                     moved = self.nodes.changed()
             return sending.result()

@@ -14,7 +14,7 @@ import asyncio
 from kvorum.network.context import RequestContext
 from kvorum.protocol.messages.envelope import EnvelopeResponse
 from kvorum.protocol.schema import Message
-from kvorum.quorum.controller_channel import ControllerChannel
+from kvorum.quorum.controller_channel import OLD_LEADER_ANSWER_MS, ControllerChannel
 from kvorum.quorum.forwarding import unwrap, wrap
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.runtime.config import Settings
@@ -39,7 +39,9 @@ class Forwarder:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         allowed_ms = self._settings.int("request.timeout.ms")
-        response = await self._channel.ask(wrap(ctx, request), EnvelopeResponse, timeout_ms=allowed_ms)
+        envelope = wrap(ctx, request)
+        response = await self._channel.request(envelope, timeout_ms=allowed_ms, old_leader_ms=OLD_LEADER_ANSWER_MS)
+        assert isinstance(response, EnvelopeResponse)
         answer = unwrap(ctx, request, response)
         wait_ms = self._settings.int("kvorum.metadata.read.your.writes.max.ms")
         wait_ms = published_wait_ms(request, wait_ms, int((loop.time() - began_s) * 1000))

@@ -56,6 +56,8 @@ class MetadataStore:
         self._epoch = -1
         self._timestamp_ms = NO_TIMESTAMP
         self._waiters: OrderedSet[asyncio.Future[None]] = OrderedSet()
+        self.leader_changed = asyncio.Event()
+        """Set when another controller leads, or none."""
         self.on_change: Callable[[MetadataDelta], Steps[None]] | None = None
         """Driven with what committed records change, right before `image` has it; for metrics."""
 
@@ -163,6 +165,7 @@ class MetadataStore:
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
         """Let those who wait in a Fetch learn of it."""
+        self.leader_changed.set()
         self.wake()
 
     def on_active(self, epoch: int) -> None:

@@ -29,7 +29,7 @@ RESERVED_DESCRIPTORS: Final = 32
 """Kept for the files of a data directory, which are opened, used and closed while connections take all others."""
 
 
-def is_process_error(error: BaseException) -> bool:
+def is_process_error(error: BaseException | None) -> bool:
     """Return whether an operation failed for want of descriptors or memory, so that it may be tried again."""
     return isinstance(error, OSError) and error.errno in PROCESS_ERRNOS
 

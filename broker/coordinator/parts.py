@@ -39,6 +39,7 @@ from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.publisher import MetadataPublisher
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -153,6 +154,11 @@ class Coordinators:
         """Who follows the metadata, behind the replicas and in this order."""
         transactions = self.transactions
         return (self.internal_topics, transactions.peers, self.group_runtime, transactions.runtime)
+
+    def replica_reopened(self, key: TopicPartition, registration: PartitionRegistration) -> None:
+        """Follow a partition whose replica came online without a change of the metadata."""
+        self.group_runtime.replica_reopened(key, registration)
+        self.transactions.runtime.replica_reopened(key, registration)
 
     async def close(self) -> None:
         """Decide nothing more; whoever waits is told NOT_COORDINATOR. Idempotent."""

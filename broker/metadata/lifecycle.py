@@ -67,6 +67,13 @@ class BrokerState(Enum):
     SHUTTING_DOWN = 7
 
 
+WAITING_FOR_METADATA: Final = (
+    BrokerState.STARTING,
+    BrokerState.RECOVERY,
+    BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+)
+
+
 class RegistrationRefused(Exception):
     """The controller will never take this broker, or did not in initial.broker.registration.timeout.ms."""
 
@@ -189,8 +196,12 @@ class BrokerLifecycleManager:
         self._wake.set()
 
     def metadata_moved(self) -> None:
-        """Send a heartbeat now if the controller waits for this broker's metadata: no start is a beat late then."""
-        if self.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch != NO_BROKER_EPOCH:
+        """Send a heartbeat now if the controller waits for this broker's metadata: no start is a beat late then.
+
+        Nor a controlled shutdown: the change may be what it was held back for. If all brokers stop at once, the quorum
+        may be gone a beat later.
+        """
+        if self.state in WAITING_FOR_METADATA and self.broker_epoch != NO_BROKER_EPOCH:
             self._wake.set()
 
     def log_dir_failed(self, directory_id: Uuid) -> None:

@@ -21,10 +21,11 @@ from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.quorum.image.partition import LOST_DIRECTORY
+from kvorum.quorum.image.partition import LOST_DIRECTORY, PartitionRegistration
 from kvorum.quorum.image.topics_delta import LocalReplicaChanges, PartitionInfo
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import is_process_error
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
@@ -82,6 +83,11 @@ class DeltaApplier:
         self._prepared: tuple[MetadataDelta, LocalReplicaChanges] | None = None
         self._new: frozenset[TopicPartition] = frozenset()
         """What came to this broker with the delta under way: no log of it was ever here."""
+        self._unopened: dict[TopicPartition, None] = {}
+        """Replicas that are offline since the process lacked descriptors or memory when their log was opened."""
+        self._one_at_a_time = asyncio.Lock()
+        self.on_reopened: Callable[[TopicPartition, PartitionRegistration], None] = lambda key, registration: None
+        """Called with a replica that came online without a change of the metadata."""
         self._lost: dict[TopicPartition, Uuid] = {}
         """Replicas that others count on and whose logs are gone {partition: topic id}, until the metadata say so."""
         self._lost_told = asyncio.Event()
@@ -89,6 +95,10 @@ class DeltaApplier:
 
     async def prepare(self, delta: MetadataDelta) -> None:
         """Make the logs of replicas that are new here. One that cannot be made yet or at all is left to `apply`."""
+        async with self._one_at_a_time:
+            await self._prepare(delta)
+
+    async def _prepare(self, delta: MetadataDelta) -> None:
         self._slice_began_ms = self._clock.monotonic_ms()
         changes = await self._local_changes(delta)
         self._prepared = delta, changes
@@ -122,6 +132,10 @@ class DeltaApplier:
 
     async def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply one delta, prepared or not. Not to be called again before it is done."""
+        async with self._one_at_a_time:
+            await self._apply(delta, image)
+
+    async def _apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         prepared, self._prepared = self._prepared, None
         self._slice_began_ms = self._clock.monotonic_ms()
         if prepared is not None and prepared[0] is delta:
@@ -149,6 +163,38 @@ class DeltaApplier:
         self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
         self._look_whether_told(image)
 
+    async def reopen(self) -> None:
+        """Open the logs that could not be opened for want of descriptors or memory, up to the first that cannot yet."""
+        if not self._unopened:
+            return
+        async with self._one_at_a_time:
+            self._slice_began_ms = self._clock.monotonic_ms()
+            for key in tuple(self._unopened):
+                if not await self._reopen(key):
+                    break
+                await self._pause()
+
+    async def _reopen(self, key: TopicPartition) -> bool:
+        """Open one log, and lead or follow as the metadata say now; False if it cannot be opened yet."""
+        registration, partition = self._cluster.partition(key.topic, key.partition), self._hosted.by_name.get(key)
+        is_mine = registration is not None and self._broker_id in registration.replicas
+        if registration is None or not is_mine or partition is None or partition.role is not Role.OFFLINE:
+            self._unopened.pop(key, None)
+            return True
+        info = PartitionInfo(topic_id=self._cluster.topic_id(key.topic), partition=registration)
+        if registration.leader == self._broker_id:
+            await self._lead(key, info)
+        else:
+            followed = await self._follow(key, info)
+            self._fetchers.follow([] if followed is None else [followed])
+        if key in self._unopened:
+            return False
+        if self._hosted.by_name[key].role is Role.OFFLINE:
+            return True
+        log.info("replica is online: its log could be opened", partition=key)
+        self.on_reopened(key, registration)
+        return True
+
     async def _local_changes(self, delta: MetadataDelta) -> LocalReplicaChanges:
         changes = LocalReplicaChanges()
         for _ in delta.topics_delta.add_local_changes(self._broker_id, changes):
@@ -170,6 +216,7 @@ class DeltaApplier:
             return False
         self._fetchers.stop([key])
         self.moves.forget([key])
+        self._unopened.pop(key, None)
         if partition is not None:
             del self._hosted.by_name[key]
             partition.delete()
@@ -221,7 +268,9 @@ class DeltaApplier:
     async def _partition_and_log(self, key: TopicPartition, info: PartitionInfo) -> tuple[Partition, Log | None]:
         """Find or make both; no log where it cannot be opened, and the partition is offline then."""
         partition = self._hosted.by_name.get(key)
-        if partition is not None and partition.role is Role.OFFLINE and self._fate(key, info) is Fate.MAKE:
+        was_unopened = key in self._unopened
+        is_offline = partition is not None and partition.role is Role.OFFLINE
+        if is_offline and (was_unopened or self._fate(key, info) is Fate.MAKE):
             partition = None  # begins anew
         if partition is not None and partition.topic_id != info.topic_id:
             # Its delete came in no delta of ours: the name belongs to another topic now.
@@ -243,10 +292,15 @@ class DeltaApplier:
             return partition, None
         try:
             opened = await self._open_log(key, info)
+            self._unopened.pop(key, None)
             self._assign(key, info)
             return partition, opened
         except KafkaError as error:
-            log.error("replica is offline: its log cannot be opened", partition=key, error=error)
+            self._unopened.pop(key, None)
+            if is_process_error(error.__cause__):
+                self._unopened[key] = None
+            if not (was_unopened and key in self._unopened):
+                log.error("replica is offline: its log cannot be opened", partition=key, error=error)
             partition.mark_offline()
             self._outbox.wake_all(key)
             self._assign(key, info)

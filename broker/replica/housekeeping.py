@@ -1,4 +1,5 @@
-"""What a broker does with its replicas by the clock: time-outs, ISR shrinks, high watermark checkpoints.
+"""What a broker does with its replicas by the clock: time-outs, ISR shrinks, high watermark checkpoints,
+logs that could not be opened.
 
 Timers are the loop's; two runs of one duty never overlap. What logs need by the clock is in broker.log_duties.
 """
@@ -15,6 +16,8 @@ from kvorum.runtime.timers import Timers
 from kvorum.storage.log_manager import LogManager
 
 TIMER_MS_MIN = 1
+REOPEN_INTERVAL_MS = 5_000
+"""How often logs are opened again that lacked descriptors or memory. Costs nothing while there are none."""
 INTERVAL_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 """A hundred years; event loops cannot wait much longer."""
 
@@ -89,9 +92,17 @@ class Housekeeping:
     """A broker's duties."""
 
     def __init__(
-        self, *, settings: Settings, clock: Clock, hosted: HostedPartitions, outbox: Outbox, log_manager: LogManager
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        hosted: HostedPartitions,
+        outbox: Outbox,
+        log_manager: LogManager,
+        reopen: Callable[[], Awaitable[None]],
     ) -> None:
-        """Do nothing before `start`."""
+        """Do nothing before `start`. `reopen` is DeltaApplier's."""
+        self._reopen = reopen
         self._settings = settings
         self._clock = clock
         self._hosted = hosted
@@ -106,6 +117,7 @@ class Housekeeping:
         every(
             settings.int("replica.high.watermark.checkpoint.interval.ms"), "highwatermark-checkpoint", self._checkpoint
         )
+        every(REOPEN_INTERVAL_MS, "replica-reopen", self._reopen)
 
     async def close(self) -> None:
         """Stop."""

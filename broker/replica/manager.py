@@ -43,6 +43,7 @@ from kvorum.broker.replica.types import (
 )
 from kvorum.network.channel import Channel
 from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.metrics import Metrics
@@ -124,12 +125,21 @@ class ReplicaManager:
             figures=figures,
         )
         self._housekeeping = Housekeeping(
-            settings=settings, clock=clock, hosted=self.hosted, outbox=self._outbox, log_manager=log_manager
+            settings=settings,
+            clock=clock,
+            hosted=self.hosted,
+            outbox=self._outbox,
+            log_manager=log_manager,
+            reopen=self._delta.reopen,
         )
 
     def tell_directories(self, assignments: DirectoryAssignments) -> None:
         """Have the controller know in which log directory each replica lies (KIP-858). Before the first metadata."""
         self._delta.assignments = self.moves.assignments = assignments
+
+    def on_reopened(self, call: Callable[[TopicPartition, PartitionRegistration], None]) -> None:
+        """Have `call` called with each replica that comes online without a change of the metadata."""
+        self._delta.on_reopened = call
 
     @property
     def moves(self) -> LogDirMoves:

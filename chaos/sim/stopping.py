@@ -21,6 +21,7 @@ RESTART: Final = "restart"
 NO_MAJORITY: Final = "no majority"
 """Before: kill -9 of so many controllers that no majority is left."""
 BEFORE: Final = ("", "", RESTART, RESTART, NO_MAJORITY)
+RESTART_LIMIT_S: Final = 5.0
 SLACK_S: Final = 3.0
 """Of a stop, for all that waits for no peer: threads, disks, back-offs."""
 
@@ -40,8 +41,8 @@ def stop_drawn(cluster: SimCluster, rng: Random) -> None:
     stop_all(cluster, rng, before=rng.choice(BEFORE), stagger_s=rng.choice(STAGGER_MAX_S))
 
 
-def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float) -> None:
-    """Stop every node, and demand that each process ends in time. Raises Violation."""
+def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float) -> float:
+    """Stop every node, and demand that each process ends in time; return the seconds it took. Raises Violation."""
     cluster.note(f"all nodes are told to stop within {stagger_s:g} s" + (f"; before: {before}" if before else ""))
     if before:
         _disturb(cluster, rng, before)
@@ -67,6 +68,7 @@ def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float)
     left += [f"{name} left behind: {', '.join(broker.not_stopped)}" for name, broker in brokers if broker.not_stopped]
     if left or not in_time:
         raise Violation("Stop", f"{limit:g} s after the last node was told to stop: {'; '.join(left)}")
+    return loop.time() - now
 
 
 def waits_for(process: SimProcess) -> str:
@@ -91,7 +93,11 @@ def _disturb(cluster: SimCluster, rng: Random, before: str) -> None:
         process.kill()
     cluster.run_for(2 * rng.random())
     machine.start()
-    cluster.run_for(2 * rng.random())
+    broker = machine.processes.get(BROKER)
+    if broker is None or rng.random() < 0.5:
+        cluster.run_for(2 * rng.random())
+    else:  # as soon as it is unfenced: its replicas are in no ISR yet
+        cluster.run_until(lambda: broker.broker is not None and broker.broker.not_ready() is None, RESTART_LIMIT_S)
 
 
 def _stop_broker(machine: Machine) -> None:

@@ -38,9 +38,7 @@ def stopped(seed: int, combined: bool, before: str, stagger_s: float) -> float:
             cluster.boot()
             cluster.start_load()
             cluster.run_for(1.0 + Random(seed).random())
-            began = cluster.now()
-            stop_all(cluster, Random(seed), before=before, stagger_s=stagger_s)
-            return cluster.now() - began
+            return stop_all(cluster, Random(seed), before=before, stagger_s=stagger_s)
 
 
 @pytest.mark.parametrize("combined", [True, False])

@@ -123,6 +123,11 @@ class CoordinatorRuntime(Generic[S, H]):
         for partition in tuple(self.all_active()):
             partition.metadata_changed(delta, image)
 
+    def replica_reopened(self, key: TopicPartition, registration: PartitionRegistration) -> None:
+        """Follow a partition whose replica came online without a change of the metadata."""
+        if key.topic == self.topic and not self._is_closed:
+            self._meet_replicas({key.partition: registration})
+
     def _meet_replicas(self, changed: Mapping[int, PartitionRegistration]) -> None:
         """Follow the partitions of which a replica has come here."""
         for index, registration in changed.items():

@@ -107,28 +107,54 @@ def test_a_process_that_ends_itself_logs_a_bug_as_unexpected_and_a_failed_disk_n
 
 
 def test_a_process_reports_why_it_is_not_ready_once_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    reasons = iter(["a", "a", "b", None, "c", "c", "c"])
-    """At each look; a single one between two that are ready is an election."""
+    looks = iter(["a", "a", "a", "a", "a", "b", None, "short", None, "c", "c", None])
+    """Two while it waits, the second after the time; one while it is ready."""
     logged: list[object] = []
     reported: list[str] = []
-    seen_all = asyncio.Event()
+    looked = asyncio.Semaphore(0)
+    changed = asyncio.Event()
 
     class Lines:
         def warning(self, text: str, **fields: object) -> None:
             logged.append(fields["reason"])
 
     def not_ready() -> str | None:
-        try:
-            return next(reasons)
-        except StopIteration:
-            seen_all.set()
-            return None
+        reason = next(looks)
+        if reason is None:
+            looked.release()
+        return reason
 
     async def story() -> None:
-        async with hosting.reporting(cast(Logger, Lines()), not_ready):
-            await seen_all.wait()
+        async with hosting.reporting(cast(Logger, Lines()), not_ready, changed):
+            for _ in range(3):
+                await looked.acquire()
+                changed.set()
 
     monkeypatch.setattr(hosting, "WAITING_SECONDS", 0)
     monkeypatch.setattr(hosting.readiness, "report", reported.append)
     asyncio.run(story())
     assert logged == reported == ["a", "b", "c"]
+    assert next(looks, "none left") == "none left"
+
+
+def test_a_process_that_is_ready_is_not_looked_at_again_until_something_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+
+    def not_ready() -> None:
+        nonlocal looks
+        looks += 1
+
+    async def story() -> None:
+        async with hosting.reporting(cast(Logger, None), not_ready, changed := asyncio.Event()):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert looks == 1
+            changed.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert looks == 2
+
+    monkeypatch.setattr(hosting, "WAITING_SECONDS", 0)
+    asyncio.run(story())

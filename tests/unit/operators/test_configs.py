@@ -313,7 +313,7 @@ LOWEST, HIGHEST = (-(2**63), -(2**31), -2, -1, 0, 1), (2**63 - 1, 2**31 - 1, 1)
 NAMES = frozenset(("broker.id", "node.id", "broker.heartbeat.interval.ms"))  # the last is the test's own pace
 OF_NO_USE = NAMES | frozenset(
     (
-        *("controller.quorum.request.timeout.ms", "request.timeout.ms"),  # with 0 no request is ever answered in time
+        "request.timeout.ms",  # with 0 no request is ever answered in time
         *("message.max.bytes", "socket.request.max.bytes"),  # with 0 and 1 nothing can be written
         *("max.connections", "max.connections.per.ip", "max.connection.creation.rate"),  # with 0 nobody connects
     )

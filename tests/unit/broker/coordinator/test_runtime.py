@@ -1,6 +1,7 @@
 """A coordinator as a whole: where a key lives follows the metadata."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +12,7 @@ from kvorum.broker.replica.types import PartitionListener
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.publisher import LoaderManifest
 from kvorum.quorum.records import MetadataRecord, Partition, RemoveTopic, Topic
 from kvorum.storage.names import TopicPartition
 
@@ -63,3 +65,41 @@ def test_where_a_key_lives_follows_the_number_of_partitions() -> None:
                 assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
             else:
                 assert runtime.partition_of("g") == TopicPartition(NAME, partition_for("g", count))
+
+
+def test_a_replica_that_comes_online_without_a_change_of_the_metadata_is_loaded() -> None:
+    """Its log could not be opened when the metadata brought it: there was no replica to listen to."""
+    image, led = MetadataImage(), []
+
+    class Late(NoReplicas):
+        is_online = False
+
+        def leader_of(self, key: TopicPartition) -> tuple[int, int] | None:
+            return 1, 0
+
+        def add_listener(self, key: TopicPartition, listener: PartitionListener) -> bool:
+            return self.is_online
+
+    class Noting:
+        phase = None
+
+        def __init__(self, key: TopicPartition) -> None:
+            self.key = key
+
+        def lead(self, epoch: int) -> None:
+            led.append((self.key.partition, epoch))
+
+    replicas = Late()
+    runtime = CoordinatorRuntime(NAME, 1, replicas, cast(Callable[[TopicPartition], Made], Noting), lambda: image)
+    delta = MetadataDelta(image)
+    for record in made(FIRST, 2):
+        delta.replay(record)
+    image = delta.apply(0, 1)
+    runtime.on_metadata_update(delta, image, cast(LoaderManifest, None))
+    assert not led
+    replicas.is_online = True
+    found = image.topics.partition(FIRST, 1)
+    assert found is not None
+    runtime.replica_reopened(TopicPartition("orders", 1), found)
+    runtime.replica_reopened(TopicPartition(NAME, 1), found)
+    assert led == [(1, 0)]

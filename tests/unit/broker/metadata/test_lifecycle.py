@@ -220,6 +220,23 @@ def test_a_registration_that_is_not_taken_in_time_ends_the_broker() -> None:
     run(story)
 
 
+def test_a_controlled_shutdown_goes_on_as_soon_as_the_metadata_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What held it back may be over: others left, or joined an ISR."""
+    monkeypatch.setattr(lifecycle, "SHUTDOWN_BEAT_MS_MAX", 60_000)
+
+    async def story() -> None:
+        setting = await Setting().started()
+        setting.controller.shutdown_allowed = False
+        leaving = asyncio.ensure_future(setting.manager.controlled_shutdown())
+        await until(lambda: setting.controller.beats[-1].want_shut_down)
+        setting.controller.shutdown_allowed = True
+        setting.manager.metadata_moved()
+        assert await leaving
+        await setting.manager.close()
+
+    run(story)
+
+
 def test_heartbeats_that_fail_are_repeated() -> None:
     async def story() -> None:
         setting = Setting()

@@ -13,12 +13,20 @@ from kvorum.network.context import Principal, RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kvorum.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kvorum.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.schema import Message
+from kvorum.quorum import controller_channel
 from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
 from kvorum.quorum.forwarder import Forwarder
 from kvorum.quorum.forwarding import (
@@ -30,11 +38,15 @@ from kvorum.quorum.forwarding import (
     unwrap,
     wrap,
 )
-from tests.unit.quorum.runtime.net_kit import OTHER_CLUSTER_ID, running, within_limit
+from tests.unit.quorum.runtime.net_kit import OTHER_CLUSTER_ID, eventually, running, within_limit
 from tests.unit.quorum.runtime.runtime_kit import CLUSTER_ID
 from tests.unit.quorum.runtime.runtime_kit import settings as node_settings
 
 ALICE = Principal("User", "CN=älice, O=test")
+QUOTA = RequestEntryData(
+    entity=[RequestEntityData(entity_type="user", entity_name="alice")],
+    ops=[OpData(key="producer_byte_rate", value=1.0)],
+)
 
 
 class Watching:
@@ -141,6 +153,63 @@ def test_a_new_leader_turns_round_what_waits_for_the_old_one(tmp_path: Path) -> 
             answer = await waiting
             assert has_error(answer, ErrorCode.STALE_BROKER_EPOCH)
             assert nodes.leader_id == 2
+            await channel.close()
+
+    within_limit(go())
+
+
+def test_a_clients_request_is_not_sent_to_the_new_leader_while_the_old_one_answers(tmp_path: Path) -> None:
+    """It could be carried out twice: a removed voter is then one that is not found."""
+
+    async def go() -> None:
+        async with running(tmp_path, 2) as net:
+            old, new = net.controllers
+            old.log.elect()
+            new.log.elect()
+            nodes = net.nodes()
+            nodes.learn(1, 1)
+            channel = net.channel(nodes)
+            await channel.forward(client(7), topics("a"))
+            old.log.commits_at_once = False
+            before = len(new.log.batches)
+            request = AlterClientQuotasRequest(entries=[QUOTA])
+            waiting = asyncio.ensure_future(channel.forward(client(1, ApiKey.ALTER_CLIENT_QUOTAS), request))
+            await eventually(lambda: bool(old.log._open))
+            nodes.learn(2, 2)
+            await asyncio.sleep(0.05)
+            assert not waiting.done() and len(new.log.batches) == before
+            old.log.commit()
+            answer = await waiting
+            assert isinstance(answer, AlterClientQuotasResponse)
+            assert [each.error_code for each in answer.entries] == [ErrorCode.NONE]
+            assert len(new.log.batches) == before
+            await channel.close()
+
+    within_limit(go())
+
+
+def test_a_clients_request_goes_to_the_new_leader_if_the_old_one_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_channel, "OLD_LEADER_ANSWER_MS", 10)
+
+    async def go() -> None:
+        async with running(tmp_path, 2) as net:
+            stuck, new = net.controllers
+            stuck.log.elect()
+            new.log.elect()
+            nodes = net.nodes()
+            nodes.learn(1, 1)
+            channel = net.channel(nodes)
+            await channel.forward(client(7), topics("a"))
+            stuck.log.commits_at_once = False
+            before = len(new.log.batches)
+            request = AlterClientQuotasRequest(entries=[QUOTA])
+            waiting = asyncio.ensure_future(channel.forward(client(1, ApiKey.ALTER_CLIENT_QUOTAS), request))
+            await eventually(lambda: bool(stuck.log._open))
+            nodes.learn(2, 2)
+            await waiting
+            assert len(new.log.batches) == before + 1
             await channel.close()
 
     within_limit(go())
