@@ -42,6 +42,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     kvorum quickstart
     kvorum quickstart --from access.log
     """
+    from kvorum.cli.dev import REBALANCE_AT_ONCE
     from kvorum.cli.folders import made_cluster
     from kvorum.cli.up import reader_of
     from kvorum.cluster.foreground import run_until_told
@@ -59,7 +60,11 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(folder or temporary, reader_of(config, ())) as cluster,
+        made_cluster(
+            folder or temporary,
+            reader_of(config, (REBALANCE_AT_ONCE,)),
+            port_advice=lambda label: f"choose another in a copy of {config} and give it with --config",
+        ) as cluster,
     ):
 
         def started(outcome: dict[str, str], told: Sequence[int]) -> None:
@@ -68,7 +73,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
             from kvorum.cli.dev import report_start
 
-            report_start(cluster, outcome, closing=False)
+            report_start(cluster, outcome, closing=False, is_temporary=folder is None)
             if any(each != "ready" for each in outcome.values()):
                 return
             topic = LINES_TOPIC if source else TOPIC
