@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.shipped import ConfigFile
 from kvorum.cli.stream import POLL_SECONDS, Record, Stream
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ DEADLINE_SECONDS = 30.0
 
 @click.command()
 @click.option("--from", "source", type=click.Path(exists=True, dir_okay=False), help="Send this file's lines instead.")
-@click.option("--config", "config", default="configs/three-nodes.yaml", show_default=True)
+@click.option(
+    "--config", "config", type=ConfigFile(), default="configs/three-nodes.yaml", show_default=True, help="Cluster file."
+)
 @click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
 def quickstart(source: str | None, config: str, folder: str | None) -> None:
     """Start a three-broker cluster, create a topic through the admin HTTP API, send real records and read them back.
@@ -47,8 +49,6 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     from kvorum.cli.up import reader_of
     from kvorum.cluster.foreground import run_until_told
 
-    if not os.path.exists(config):
-        fail(f"{config} is not here: run this in the checkout, or give --config", Exit.USAGE)
     stopping = threading.Event()
     streams: list[Stream] = []
 

@@ -7,6 +7,7 @@ import click
 
 from kvorum.cli.folders import folder_option, opened, patience_options, rebuild_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.shipped import ConfigFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="CLUSTER.yaml")
+@click.argument("file", type=ConfigFile(), metavar="CLUSTER.yaml")
 @folder_option
 @click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
 @click.option(
