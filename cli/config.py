@@ -3,6 +3,7 @@
 import click
 
 from kvorum.cli.output import fail
+from kvorum.cli.shipped import ConfigFile
 
 
 @click.group()
@@ -26,7 +27,7 @@ def said_of_keys(path: str) -> tuple[str, ...]:
 
 
 @config.command()
-@click.argument("path", type=click.Path(exists=True, dir_okay=False))
+@click.argument("path", type=ConfigFile())
 def validate(path: str) -> None:
     """Say what is wrong with a node's configuration or a cluster file: where, and what was meant.
 

@@ -1,5 +1,7 @@
 """`kvorum dev`: a cluster on this machine until Ctrl-C."""
 
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +14,11 @@ if TYPE_CHECKING:
     from kvorum.runtime.cluster_file import ClusterSpec
 
 DEFAULT_PORT = 9092
+DEFAULT_ADMIN_PORT = 8080
+REBALANCE_AT_ONCE = "group.initial.rebalance.delay.ms=0"
+"""Kafka's default waits 3 s for more members: too long where a developer or a test waits."""
+ADMIN_PORTS_TRIED = 20
+"""From the default on, until one is free."""
 DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 
@@ -30,14 +37,19 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
     "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
 )
 @click.option(
-    "--admin-port", default=0, type=click.IntRange(0, 65_535), help="Port of the admin HTTP API; 0: a free one."
+    "--admin-port",
+    type=click.IntRange(0, 65_535),
+    show_default=f"{DEFAULT_ADMIN_PORT}, or the next free one",
+    help="Port of the web console and admin HTTP API, on node-1; 0: a free one.",
 )
 @rebuild_option
-def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], admin_port: int, rebuild: bool) -> None:
+def dev(
+    nodes: int, port: int, folder: str | None, settings: tuple[str, ...], admin_port: int | None, rebuild: bool
+) -> None:
     """Start a throw-away cluster on this machine: nodes node-1 to node-N on ports P to P+N-1.
 
-    Every node is a broker. The controllers are among them: one of 1 or 2 nodes, three of 3 or 4, five of more. The
-    other nodes are brokers only.
+    Every node runs a broker. Controllers run on the first 1, 3 or 5 nodes, for clusters of 1-2, 3-4 and 5+ nodes.
+    New groups get their first assignment at once (group.initial.rebalance.delay.ms=0).
 
     \b
     kvorum dev
@@ -52,34 +64,66 @@ def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], ad
     from kvorum.runtime.cluster_file import dev_cluster
 
     pairs(settings, "--set")
-    admin = (f"admin.listeners=http://127.0.0.1:{admin_port}",) if admin_port else ()
+    port_of_admin = free_admin_port(port, nodes) if admin_port is None else admin_port
 
     def read(place: str) -> "ClusterSpec":
-        return dev_cluster(nodes, port, place, (*settings, *admin))
+        is_chosen = admin_port is None and has_cluster(place)  # it keeps its port: no difference to warn of
+        return dev_cluster(
+            nodes, port, place, (REBALANCE_AT_ONCE, *settings), admin_port=0 if is_chosen else port_of_admin
+        )
+
+    def advise(label: str) -> str:
+        option = "--admin-port" if label.startswith("admin") else "--port"
+        return f"choose another with {option}, or {option} 0 for {'a free one' if option[2] == 'a' else 'free ones'}"
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(folder or temporary, read, rebuild=rebuild) as cluster,
+        made_cluster(folder or temporary, read, rebuild=rebuild, port_advice=advise) as cluster,
     ):
 
         def report(outcome: dict[str, str], told: object) -> None:
-            """Say how to reach the cluster, or what failed."""
-            report_start(cluster, outcome)
+            """Print how to reach the cluster, or what failed."""
+            report_start(cluster, outcome, is_temporary=folder is None)
 
         raise SystemExit(run_until_told(cluster, report))
 
 
+def has_cluster(folder: str) -> bool:
+    """Tell whether a folder holds a cluster that was started before."""
+    from kvorum.cluster.paths import ClusterPaths
+
+    paths = ClusterPaths(folder)
+    return os.path.exists(paths.cluster) and not os.path.exists(paths.unstarted)
+
+
+def free_admin_port(first_broker_port: int, brokers: int) -> int:
+    """Return the default console port or the next one that is free and no broker's; 0 where none of them is."""
+    import socket
+
+    for port in range(DEFAULT_ADMIN_PORT, DEFAULT_ADMIN_PORT + ADMIN_PORTS_TRIED):
+        if first_broker_port <= port < first_broker_port + brokers:
+            continue
+        with socket.socket() as trial, suppress(OSError):
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(("127.0.0.1", port))
+            return port
+    return 0
+
+
 def report_start(
-    cluster: "LocalCluster", outcome: dict[str, str], foreground: bool = True, closing: bool = True
+    cluster: "LocalCluster",
+    outcome: dict[str, str],
+    foreground: bool = True,
+    closing: bool = True,
+    is_temporary: bool = False,
 ) -> None:
-    """Print what became of the start."""
+    """Print how to reach the cluster; or one line for each node that did not start, with the reason."""
     bad = {name: what for name, what in outcome.items() if what != "ready"}
     for name, what in bad.items():
-        logs = [cluster.node(name).log(process) for process in ("node", *cluster.plan.node(name).roles)]
-        click.echo(f"kvorum: {name} is not up ({what}); its logs: {', '.join(logs)}", err=True)
-        for path in logs:
-            tail(path)
+        click.echo(f"kvorum: {failure_of(cluster, name, what)}", err=True)
     if bad:
+        if is_temporary:
+            click.echo("kvorum: the logs are deleted with the temporary folder; --dir DIR keeps them", err=True)
         return
     try:
         print_addresses(cluster, outcome, foreground, closing)
@@ -87,26 +131,27 @@ def report_start(
         warn(f"the addresses cannot be written to standard output: {error}")
 
 
+def failure_of(cluster: "LocalCluster", name: str, what: str) -> str:
+    """Return why a node is not up, in a line."""
+    reason = cluster.refusals.get(name)
+    role = None if reason is None else reason.partition(": ")[0]
+    log = cluster.node(name).log(role if role in cluster.plan.node(name).roles or role == "admin" else "node")
+    if what == "died":
+        return f"{name} did not start: {reason or 'its process ended without a reason'}; log: {log}"
+    waits = f", {reason}" if reason else ""
+    return f"{name} is not up after {cluster.start_seconds:.0f} s (--start-timeout){waits}; log: {log}"
+
+
 def print_addresses(cluster: "LocalCluster", outcome: dict[str, str], foreground: bool, closing: bool) -> None:
     """Print how to reach the cluster and how to stop it."""
     brokers = sum("broker" in node.roles for node in cluster.plan.nodes if node.name in outcome)
     before = [node.name for node in cluster.plan.nodes if node.name not in outcome]
-    ran = f" Not waited for, since their processes ran already: {', '.join(before)}." if before else ""
-    click.echo(f"{brokers} broker(s) are up and unfenced.{ran}")
+    ran = f" Already running, not checked: {', '.join(before)}." if before else ""
+    click.echo(f"{brokers} broker{' is' if brokers == 1 else 's are'} up.{ran}")
     click.echo(f"  bootstrap.servers  {cluster.plan.bootstrap}")
     for url in cluster.plan.admin_urls():
         click.echo(f"  web console        {url}/")
         click.echo(f"  admin HTTP API     {url}/docs")
     click.echo(f"  folder             {cluster.paths.folder}")
     if closing:
-        click.echo("Ctrl-C stops it." if foreground else f"kvorum down --dir {cluster.paths.folder} stops it.")
-
-
-def tail(path: str, lines: int = 5) -> None:
-    """Print the last lines of a log on standard error."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file.readlines()[-lines:]:
-                click.echo(f"    {line.rstrip()}", err=True)
-    except FileNotFoundError:
-        return
+        click.echo("Press Ctrl-C to stop." if foreground else f"Stop it with: kvorum down --dir {cluster.paths.folder}")

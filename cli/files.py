@@ -9,7 +9,7 @@ def load_any(path: str) -> tuple[tuple[str, ...], str]:
 
     if path.endswith((".yaml", ".yml")) and any(line.startswith("nodes:") for line in read_text(path).splitlines()):
         spec = load_cluster(path, "kvorum-data")
-        return spec.warnings, f"a cluster of {len(spec.nodes)} node(s), in order"
+        return spec.warnings, f"OK, a cluster of {len(spec.nodes)} node{'' if len(spec.nodes) == 1 else 's'}"
     try:
         loaded = load_node(path)
     except ConfigError as error:
@@ -18,4 +18,4 @@ def load_any(path: str) -> tuple[tuple[str, ...], str]:
         # What nobody wrote stands nowhere: the file is where it is missing.
         raise ConfigError(error.key, error.text, path, error.reason) from None
     settings = loaded.settings
-    return loaded.warnings, f"node {settings.int('node.id')} ({','.join(settings.list('process.roles'))}), in order"
+    return loaded.warnings, f"OK, node {settings.int('node.id')} ({','.join(settings.list('process.roles'))})"

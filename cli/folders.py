@@ -95,17 +95,24 @@ def require_linux() -> None:
 
 @contextmanager
 def made_cluster(
-    folder: str, read: Callable[[str], "ClusterSpec"], detached: bool = False, rebuild: bool = False
+    folder: str,
+    read: Callable[[str], "ClusterSpec"],
+    detached: bool = False,
+    rebuild: bool = False,
+    port_advice: Callable[[str], str] = lambda label: "choose another port",
 ) -> Iterator["LocalCluster"]:
     """Hold the folder and give the cluster in it, made as `read` (given the folder) says if there is none yet.
 
-    `rebuild`: its cluster.json is lost, and written again.
+    `rebuild`: its cluster.json is lost, and written again. `port_advice` is given the name of a listener whose port
+    cannot be bound, and returns what to do.
 
     What is wrong with it ends the command in one line; a cluster that differs from what is asked for is warned of.
     """
+    from kvorum.cluster.exits import Exit as NodeExit
     from kvorum.cluster.foreground import hold
     from kvorum.cluster.formatting import FormatError
     from kvorum.cluster.local import ClusterError
+    from kvorum.cluster.plan import PortUnusable
     from kvorum.runtime.config import ConfigError
     from kvorum.storage.checkpoints import CheckpointError
 
@@ -117,6 +124,8 @@ def made_cluster(
             yield make(place, spec, detached, rebuild)
     except ConfigError as error:
         fail(str(error), Exit.USAGE)
+    except PortUnusable as error:
+        fail(f"{error}; {port_advice(error.key)}", NodeExit.BUSY)
     except (ClusterError, CheckpointError) as error:
         fail(str(error))
     except FormatError as error:
@@ -137,6 +146,13 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
         click.echo(f"warning: {entry.source.where} is set, and is {key} of every node", err=True)
     for warning in spec.warnings:
         click.echo(f"warning: {warning}", err=True)
+    aside = None if rebuild else LocalCluster.set_aside_unstarted(place)
+    if aside is not None:
+        click.echo(
+            f"the cluster in {place} never started and is formatted again; the old files are in {aside}", err=True
+        )
+    if not rebuild:
+        refuse_foreign_files(place, spec)
     plan = plan_of(spec, spec.cluster_id or new_cluster_id())
     if rebuild:
         cluster = LocalCluster.rebuild(place, plan, detached=detached)
@@ -146,11 +162,44 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
     cluster.on_waiting = lambda name, reason: click.echo(f"kvorum: {name} is not up yet; {reason}", err=True)
     cluster.on_stopping = report_stopping
     if cluster.plan is not plan:
-        for difference in differences(cluster.plan, spec):
-            click.echo(f"warning: the cluster in {place} is started as it was made; {difference}", err=True)
+        found = differences(cluster.plan, spec)
+        if found:
+            known = f"cluster {cluster.plan.cluster_id} with {counted_nodes(cluster)}"
+            click.echo(f"warning: {place} already holds {known}, which is started as it was formatted", err=True)
+        for difference in found:
+            click.echo(f"warning: {difference}", err=True)
     return cluster
 
 
 def report_stopping(name: str, reason: str) -> None:
     """Print which node a stop waits for, and why."""
     click.echo(f"kvorum: waiting for {name} to stop; {reason}", err=True)
+
+
+def counted_nodes(cluster: "LocalCluster") -> str:
+    """Return "1 node" or "3 nodes"."""
+    count = len(cluster.plan.nodes)
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
+    """End the command where a folder has files and is no cluster's: nodes would be written between them."""
+    from kvorum.cluster.paths import ClusterPaths
+
+    paths = ClusterPaths(place)
+    if os.path.exists(paths.cluster):
+        return
+    own = {node.name for node in spec.nodes}
+    for node in spec.nodes:
+        own |= {os.path.relpath(path, place).split(os.sep)[0] for path in node.settings.list("log.dirs")}
+    foreign = sorted(
+        name
+        for name in os.listdir(place)
+        if name not in own
+        and not name.startswith((".", os.path.basename(paths.unstarted)))
+        and not os.path.exists(paths.node(name).config)  # a node's folder: the cluster lost its cluster.json
+        and name != os.path.basename(paths.control)
+    )
+    if foreign:
+        more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+        fail(f"{place} is not empty and holds no cluster: it has {foreign[0]}{more}; choose an empty folder with --dir")

@@ -14,6 +14,7 @@ from kvorum.cli.profiles import profile_option
 COMMANDS = {
     "dev": ("cli.dev:dev", "Start a temporary cluster on this machine, without configuration."),
     "up": ("cli.up:up", "Start the cluster of a cluster file on this machine."),
+    "init": ("cli.shipped:init", "Write a commented cluster file for `kvorum up`."),
     "down": ("cli.up:down", "Stop the cluster of a data directory."),
     "status": ("cli.up:status", "Show the status of a cluster's nodes."),
     "nodes": ("cli.nodes:nodes", "Kill, stop, start, pause or resume nodes."),
@@ -109,7 +110,7 @@ def main() -> None:
 
     \b
     kvorum dev --nodes 3                        a three-broker cluster, until Ctrl-C
-    kvorum up configs/three-nodes.yaml          the same from a file, with its data kept
+    kvorum up configs/three-nodes.yaml          the same from a file, with its data kept; kvorum init writes a file
     kvorum topics create orders -p 6 -r 3       a topic
     kvorum produce orders < lines.txt           records, a line each
     kvorum consume orders --from-beginning      and back

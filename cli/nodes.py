@@ -1,10 +1,19 @@
 """`kvorum nodes`: single nodes of a cluster on this machine."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kvorum.cli.completion import node_names
 from kvorum.cli.folders import folder_option, opened, start_timeout_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kvorum.runtime.process import ProcessId
+
+DONE = {"kill": "killed", "stop": "stopped", "pause": "paused", "resume": "resumed"}
 
 
 @click.group()
@@ -18,7 +27,8 @@ def nodes() -> None:
 
 
 def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
-    """Do one thing to one node; 0: as long as it is by itself."""
+    """Do one thing to one node and print what was done; 0 seconds: the cluster's own limits."""
+    from kvorum.cli.dev import failure_of
     from kvorum.cluster.foreground import RunsAlready, ask_foreground, hold
     from kvorum.cluster.local import ClusterError
 
@@ -28,6 +38,7 @@ def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_sec
         cluster.start_seconds = start_seconds or cluster.start_seconds
         cluster.stop_seconds = stop_seconds or cluster.stop_seconds
         if verb == "start":
+            cluster.on_waiting = lambda node, reason: click.echo(f"{node} is not up yet; {reason}", err=True)
             outcome = ask_foreground(cluster, [name])
             if outcome is None:
                 with hold(folder):
@@ -35,22 +46,35 @@ def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_sec
             if "error" in outcome:
                 fail(outcome["error"])
             if not outcome:
-                click.echo(f"{name} runs already")
-            elif outcome[name] != "ready":
-                fail(f"{name} is not up ({outcome[name]}); see {cluster.node(name).log('node')}")
+                click.echo(f"{name} is already running")
+                return
+            what, _, reason = outcome[name].partition(": ")
+            if what != "ready":
+                if reason:
+                    cluster.refusals[name] = reason
+                fail(failure_of(cluster, name, what))
+            click.echo(f"{name} started ({pids(cluster.processes(name).values())})")
             return
-        reached = len(cluster.processes(name))
+        processes = cluster.processes(name)
+        if not processes:
+            fail(f"{name} is not running", Exit.NOT_FOUND)
+        reached = processes.values()
         if verb == "stop":
             if cluster.stop(name):
-                click.echo(f"{name} did not end by itself and was killed", err=True)
+                click.echo(f"{name} did not stop within {cluster.stop_seconds:.0f} s and was killed", err=True)
         else:
-            reached = len(getattr(cluster, verb)(name))
+            reached = getattr(cluster, verb)(name)
     except RunsAlready as error:
         fail(str(error))
     except ClusterError as error:
         fail(str(error), Exit.NOT_FOUND)
-    if not reached:
-        fail(f"{name} does not run", Exit.NOT_FOUND)
+    click.echo(f"{name} {DONE[verb]} ({pids(reached)})")
+
+
+def pids(processes: "Iterable[ProcessId]") -> str:
+    """Return the pids for a message."""
+    numbers = sorted({process.pid for process in processes})
+    return f"pid{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
 
 
 def verb(name: str, text: str) -> None:

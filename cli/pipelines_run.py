@@ -10,6 +10,7 @@ import click
 
 from kvorum.cli.output import Exit, fail, output_option, pairs, show
 from kvorum.cli.pipelines_options import answered, counted, refuse_unstarted, require_extra, root, state_option
+from kvorum.cli.shipped import ConfigFile
 
 if TYPE_CHECKING:
     from kvorum.pipelines.run.launch import Launch
@@ -41,7 +42,7 @@ def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, 
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="PIPELINE")
+@click.argument("file", type=ConfigFile(), metavar="PIPELINE")
 @click.option("--detach", is_flag=True, help="Leave it running and return; `kvorum pipelines stop` ends it.")
 @click.option("--paused", is_flag=True, help="Start to wait for `kvorum pipelines resume`.")
 @click.option("--retries", type=click.IntRange(0), default=10, show_default=True, help="Of failures that pass.")
@@ -103,7 +104,7 @@ def run_here(folder: "Folder", pipeline: "Pipeline", wanted: "Launch", verbose: 
 
 
 @click.command()
-@click.argument("files", type=click.Path(exists=True, dir_okay=False), nargs=-1, required=True, metavar="PIPELINE...")
+@click.argument("files", type=ConfigFile(), nargs=-1, required=True, metavar="PIPELINE...")
 def validate(files: tuple[str, ...]) -> None:
     """Say what is wrong with pipelines' files: line, place, and what was meant. Starts no Spark.
 
@@ -130,7 +131,7 @@ def validate(files: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="PIPELINE")
+@click.argument("file", type=ConfigFile(), metavar="PIPELINE")
 @session_options
 def plan(file: str, master: str | None, memory: str, jars: str | None, confs: tuple[str, ...]) -> None:
     """Show the plan of a pipeline: what Spark reads, computes and hands to the sink. Nothing is written.

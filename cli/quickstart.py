@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.shipped import ConfigFile
 from kvorum.cli.stream import POLL_SECONDS, Record, Stream
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ DEADLINE_SECONDS = 30.0
 
 @click.command()
 @click.option("--from", "source", type=click.Path(exists=True, dir_okay=False), help="Send this file's lines instead.")
-@click.option("--config", "config", default="configs/three-nodes.yaml", show_default=True)
+@click.option(
+    "--config", "config", type=ConfigFile(), default="configs/three-nodes.yaml", show_default=True, help="Cluster file."
+)
 @click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
 def quickstart(source: str | None, config: str, folder: str | None) -> None:
     """Start a three-broker cluster, create a topic through the admin HTTP API, send real records and read them back.
@@ -42,12 +44,11 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     kvorum quickstart
     kvorum quickstart --from access.log
     """
+    from kvorum.cli.dev import REBALANCE_AT_ONCE
     from kvorum.cli.folders import made_cluster
     from kvorum.cli.up import reader_of
     from kvorum.cluster.foreground import run_until_told
 
-    if not os.path.exists(config):
-        fail(f"{config} is not here: run this in the checkout, or give --config", Exit.USAGE)
     stopping = threading.Event()
     streams: list[Stream] = []
 
@@ -59,7 +60,11 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(folder or temporary, reader_of(config, ())) as cluster,
+        made_cluster(
+            folder or temporary,
+            reader_of(config, (REBALANCE_AT_ONCE,)),
+            port_advice=lambda label: f"choose another in a copy of {config} and give it with --config",
+        ) as cluster,
     ):
 
         def started(outcome: dict[str, str], told: Sequence[int]) -> None:
@@ -68,7 +73,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
             from kvorum.cli.dev import report_start
 
-            report_start(cluster, outcome, closing=False)
+            report_start(cluster, outcome, closing=False, is_temporary=folder is None)
             if any(each != "ready" for each in outcome.values()):
                 return
             topic = LINES_TOPIC if source else TOPIC

@@ -7,6 +7,7 @@ import click
 
 from kvorum.cli.folders import folder_option, opened, patience_options, rebuild_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.shipped import ConfigFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="CLUSTER.yaml")
+@click.argument("file", type=ConfigFile(), metavar="CLUSTER.yaml")
 @folder_option
 @click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
 @click.option(
@@ -34,7 +35,7 @@ def up(
 ) -> None:
     """Start the cluster of CLUSTER.yaml on this machine and wait until every broker is unfenced.
 
-    The first time, the folder is formatted; afterwards the cluster in it is started as it was made.
+    The folder is formatted on first start. Later changes to the file or --set are ignored, with a warning.
 
     \b
     kvorum up configs/three-nodes.yaml
@@ -42,22 +43,37 @@ def up(
     """
     from kvorum.cli.dev import report_start
     from kvorum.cli.folders import made_cluster
-    from kvorum.cluster.foreground import run_until_told
+    from kvorum.cluster.foreground import exit_code_of, run_until_told
     from kvorum.cluster.paths import ClusterPaths
 
     is_new = not os.path.exists(ClusterPaths(folder).cluster)
-    with made_cluster(folder, reader_of(file, settings), detach, rebuild) as cluster:
+    with made_cluster(
+        folder, reader_of(file, settings), detach, rebuild, lambda label: port_advice(file, folder)
+    ) as cluster:
         if is_new and not rebuild:
-            click.echo(f"there was no cluster in {folder}: {cluster.plan.cluster_id} was made", err=True)
+            click.echo(f"formatted cluster {cluster.plan.cluster_id} in {folder}", err=True)
         cluster.start_seconds, cluster.stop_seconds = start_seconds, stop_seconds
         if not detach:
             raise SystemExit(run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome)))
         names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]
         if not names:
-            fail(f"the cluster in {folder} runs already; `kvorum down --dir {folder}` stops it")
+            fail(f"the cluster in {folder} is already running; stop it with: kvorum down --dir {folder}")
         outcome = cluster.start(*names)
-    report_start(cluster, outcome, foreground=False)
-    raise SystemExit(Exit.DONE if all(each == "ready" for each in outcome.values()) else Exit.FAILED)
+        report_start(cluster, outcome, foreground=False)
+        if any(each != "ready" for each in outcome.values()):
+            cluster.stop(*outcome)
+            click.echo(f"kvorum: the nodes that this command started were stopped: {', '.join(outcome)}", err=True)
+        code = exit_code_of(cluster, outcome)
+    raise SystemExit(code)
+
+
+def port_advice(file: str, folder: str) -> str:
+    """Return what to do where a port cannot be bound."""
+    from kvorum.cli.dev import has_cluster
+
+    if has_cluster(folder):
+        return f"the cluster in {folder} keeps the ports it was formatted with: stop the process that uses this one"
+    return f"choose another in {file}, or 0 for a free one"
 
 
 def reader_of(file: str, settings: tuple[str, ...]) -> "Callable[[str], ClusterSpec]":

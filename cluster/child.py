@@ -10,8 +10,10 @@ import os
 import sys
 from functools import partial
 
+from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import PROCESSES, NodePaths
+from kvorum.cluster.port_check import TAKEN_SECONDS, port_problem
 from kvorum.cluster.ports import check_voters_ports, read_ports, still_open
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_files import load_node
@@ -58,9 +60,18 @@ def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides:
     ]
     with OsDisk().lock(paths.lock) as held:
         if not held:
-            log.error("this node runs already", node=paths.name, lock=paths.lock)
-            return Exit.BUSY
+            return refuse(f"{paths.name} runs already: another process holds {paths.lock}", Exit.BUSY)
+        problem = port_problem(settings, TAKEN_SECONDS)
+        if problem is not None:
+            return refuse(problem.of_node(paths.name), Exit.BUSY if problem.is_taken else Exit.CONFIG)
         return Supervisor(paths, children).run()
+
+
+def refuse(reason: str, code: Exit) -> Exit:
+    """Report in one line why this process does not start, and return its exit code."""
+    print(f"kvorum: {reason}", file=sys.stderr, flush=True)
+    readiness.report_refusal(reason)
+    return code
 
 
 def data_folders(settings: Settings, role: str) -> tuple[str, ...]:
@@ -113,11 +124,9 @@ def main(arguments: list[str] | None = None) -> int:
         os.makedirs(paths.folder, exist_ok=True)
         settings = settings_of(options.config, paths, options.override)
     except ConfigError as error:
-        print(error, file=sys.stderr)
-        return Exit.CONFIG
+        return refuse(str(error), Exit.CONFIG)
     except OSError as error:
-        print(f"{paths.folder}: {error.strerror}", file=sys.stderr)
-        return Exit.DATA_REFUSED
+        return refuse(f"{paths.folder}: {error.strerror}", Exit.DATA_REFUSED)
     if options.role == "node":
         return run_supervisor(settings, paths, options.config, options.override, not options.log_to_stderr)
     return run(options.role, settings, paths)

@@ -1,4 +1,4 @@
-"""What of a cluster that was made before is not as it is asked for now: it is started as it was made."""
+"""What of the requested configuration an existing cluster does not have, and so is ignored."""
 
 from collections.abc import Collection, Mapping
 
@@ -15,11 +15,11 @@ def differences(made: ClusterPlan, asked: ClusterSpec) -> list[str]:
     """Return what of `asked` the cluster does not have, a line each: nodes, then configs with both values."""
     found = []
     if asked.cluster_id not in (None, made.cluster_id):
-        found.append(f"cluster.id: is {made.cluster_id}, not {asked.cluster_id}")
+        found.append(f"cluster.id {asked.cluster_id} is ignored; the cluster's id is {made.cluster_id}")
     there = {node.name: node.properties for node in made.nodes}
     names = [node.name for node in asked.nodes]
     if names != list(there):
-        found.append(f"nodes: there are {', '.join(there)}, not {', '.join(names)}")
+        found.append(f"nodes {', '.join(names)} are ignored; the cluster has {', '.join(there)}")
     changes: dict[str, list[str]] = {}
     for node in asked.nodes:
         if node.name in there:
@@ -34,7 +34,7 @@ def differences(made: ClusterPlan, asked: ClusterSpec) -> list[str]:
 
 
 def changed_configs(there: Mapping[str, str], wanted: Mapping[str, str], derived: Collection[str]) -> list[str]:
-    """Return the configs that differ, as `KEY: is THIS, not THAT`; a port asked for as 0 may be any.
+    """Return the configs that differ, each with both values; a port requested as 0 may be any.
 
     Those derived from the nodes differ only because the nodes do, which is told.
     """
@@ -45,7 +45,10 @@ def changed_configs(there: Mapping[str, str], wanted: Mapping[str, str], derived
             continue
         if before != after and not (before and after and same_but_ports(before, after)):
             old, new = (None if text is None else shown(key, text) for text in (before, after))
-            found.append(f"{key}: is {old or 'not set'}, not {new or 'the default'}")
+            if new is None:
+                found.append(f"{key} is no longer set, and keeps its value {old}")
+            else:
+                found.append(f"{key}={new} is ignored; it {'is not set' if old is None else f'stays {old}'}")
     return found
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit, restart_helps
 from kvorum.cluster.local import ClusterError, LocalCluster, wait_for_exit
 from kvorum.cluster.paths import ClusterPaths
@@ -88,14 +87,16 @@ def run_until_told(
             if all(each == "ready" for each in outcome.values()):
                 _serve(cluster, server, wakeup, told)
                 return 0
-            return _refusal(cluster, outcome)
+            return exit_code_of(cluster, outcome)
         finally:
             before_stop()
             cluster.stop()
 
 
-def _refusal(cluster: LocalCluster, outcome: dict[str, str]) -> int:
-    """Return the code to end with after a start that failed."""
+def exit_code_of(cluster: LocalCluster, outcome: dict[str, str]) -> int:
+    """Return the code to end with after a start: 0 if all nodes are ready."""
+    if all(what == "ready" for what in outcome.values()):
+        return Exit.DONE
     codes = [cluster.exit_code(name) for name, what in outcome.items() if what == "died"]
     return next((code for code in codes if code and not restart_helps(code)), Exit.CRASHED)
 
@@ -149,8 +150,7 @@ def _control_socket(paths: ClusterPaths) -> Iterator[socket.socket]:
 
 def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, str]:
     """Start nodes and wait for them, no longer than until a signal comes."""
-    pipes = cluster.start_without_waiting(*names)
-    return readiness.wait_all(pipes, cluster.start_seconds, wakeup, cluster.on_waiting)
+    return cluster.wait(cluster.start_without_waiting(*names), cluster.start_seconds, wakeup)
 
 
 def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:
@@ -191,11 +191,17 @@ def _obey(cluster: LocalCluster, line: bytes, wakeup: int) -> tuple[dict[str, st
         order = json.loads(line)
         if order == {"end": True}:
             return {}, False
-        return _start(cluster, order["start"], wakeup), True
+        outcome = _start(cluster, order["start"], wakeup)
+        return {name: with_reason(what, cluster.refusals.get(name)) for name, what in outcome.items()}, True
     except (ValueError, KeyError, TypeError) as error:
         return {"error": f"no order: {error}"}, True
     except (ClusterError, OSError) as error:
         return {"error": str(error)}, True
+
+
+def with_reason(what: str, reason: str | None) -> str:
+    """Return a node's outcome as it is sent: "ready", "late", "died", or one of the last two with a reason."""
+    return what if what == "ready" or reason is None else f"{what}: {reason}"
 
 
 def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | None:

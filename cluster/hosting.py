@@ -196,15 +196,19 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
         return uvloop.run(main())
     except Refusal as refusal:
         log.error("this process does not start", role=role, reason=refusal.reason)
+        readiness.report_refusal(refusal.reason)
         return refusal.code
     except Exception as error:
         failure = only_os_error(error)
         if failure is None and not is_expected(error):
             log.unexpected(role, error)
+            readiness.report_refusal(f"{type(error).__name__}: {error}")
             return Exit.CRASHED
         number = None if failure is None else failure.errno
         advice = "; raise the limit of open files (ulimit -n, LimitNOFILE)" if number == errno.EMFILE else ""
-        log.error("this process does not start", role=role, reason=f"{failure or error}{advice}")
+        reason = f"{failure or error}{advice}"
+        log.error("this process does not start", role=role, reason=reason)
+        readiness.report_refusal(reason)
         return Exit.BUSY if number == ADDRESS_IN_USE else Exit.CRASHED
     finally:
         remove_pid_file(paths.pid(role))

@@ -10,19 +10,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kvorum.cluster import readiness
-from kvorum.cluster.formatting import format_node, new_directory_id, unmounted_hint
+from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, unmounted_hint
 from kvorum.cluster.paths import PROCESSES, ClusterPaths, NodePaths
-from kvorum.cluster.plan import BrokenPlan, ClusterPlan, read_plan, write_node_configs, write_plan
+from kvorum.cluster.plan import BrokenPlan, ClusterPlan, PortUnusable, read_plan, write_node_configs, write_plan
 from kvorum.cluster.plan import ClusterError as ClusterError
 from kvorum.cluster.plan_recovery import rebuilt_plan, refuse_remains
+from kvorum.cluster.port_check import port_problem
 from kvorum.protocol.uuids import Uuid
+from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node
-from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.listeners import voters
 from kvorum.runtime.logs import UNEXPECTED
 from kvorum.runtime.process import ProcessId, identify, living, send
@@ -41,6 +43,8 @@ STOP_ORDER = ("admin", "broker", "controller")
 LOG_END_BYTES = 4096
 """The last line of a log is looked for in so many bytes."""
 TRACEBACK = "Traceback (most recent call last)"
+METADATA_FOLDERS = frozenset(CONTROLLER_FOLDERS)
+"""What a log directory holds besides partitions of topics."""
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
 
@@ -62,6 +66,8 @@ class LocalCluster:
     """Called with a node and why it is not ready yet, while it is waited for."""
     on_stopping: Callable[[str, str], None] = lambda name, reason: None
     """Called with a node that is slow to stop, and which of its processes it waits for."""
+    refusals: dict[str, str] = field(default_factory=dict)
+    """{node: why it did not start}, as its processes reported it."""
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
@@ -75,6 +81,7 @@ class LocalCluster:
         found = read_plan(disk, paths)
         if found is None:
             refuse_remains(disk, paths, plan)
+            check_ports(plan, [node.name for node in plan.nodes])
             write_node_configs(disk, paths, plan)
             every = [load_node(paths.node(node.name).config, environment={}).settings for node in plan.nodes]
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
@@ -83,8 +90,30 @@ class LocalCluster:
                 # Voters elsewhere have directory ids that are not known here: the voters agree on them at first start.
                 all_known = voters(settings).keys() <= directories.keys()
                 format_node(disk, settings, plan.cluster_id, directories if all_known else None)
+            disk.write_atomic(paths.unstarted, b"")
             write_plan(disk, paths, plan)
         return cls(paths, found or plan, detached)
+
+    @classmethod
+    def set_aside_unstarted(cls, folder: str) -> str | None:
+        """Move a cluster of which no node was ever ready out of its folder; return where it is, None if there is none.
+
+        So an edited file takes effect after a first start that failed. Only a cluster without any partition of a topic,
+        all in its folder and without a running process, is moved. Raises ClusterError, OSError.
+        """
+        paths, disk = ClusterPaths(os.path.abspath(folder)), OsDisk()
+        plan = read_plan(disk, paths)
+        if plan is None or not disk.exists(paths.unstarted):
+            return None
+        cluster = cls(paths, plan)
+        if any(cluster.processes(node.name) for node in plan.nodes) or not is_empty_cluster(disk, paths, plan):
+            return None
+        aside = os.path.join(paths.folder, f"never-started-{plan.cluster_id}")
+        disk.mkdir(aside)
+        for path in (*(paths.node(node.name).folder for node in plan.nodes), paths.cluster, paths.unstarted):
+            if disk.exists(path):
+                os.rename(path, os.path.join(aside, os.path.basename(path)))
+        return aside
 
     @classmethod
     def rebuild(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
@@ -152,8 +181,20 @@ class LocalCluster:
         wanted = names or tuple(node.name for node in self.plan.nodes)
         self._require_configs(wanted)
         pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self._with_pid_file(name)]
-        seconds = self.start_seconds if timeout_seconds is None else timeout_seconds
-        return readiness.wait_all(pipes, seconds, on_waiting=self.on_waiting)
+        return self.wait(pipes, self.start_seconds if timeout_seconds is None else timeout_seconds)
+
+    def wait(
+        self, pipes: Iterable[tuple[str, int]], timeout_seconds: float, interrupt: int | None = None
+    ) -> dict[str, str]:
+        """Wait for nodes that were started (readiness.wait_all); note what they report."""
+        pipes = list(pipes)
+        for name, _ in pipes:
+            self.refusals.pop(name, None)
+        outcome = readiness.wait_all(pipes, timeout_seconds, interrupt, self.on_waiting, self.refusals.__setitem__)
+        if any(what != "died" for what in outcome.values()):  # one that is late may be ready later
+            with suppress(FileNotFoundError):
+                os.unlink(self.paths.unstarted)
+        return outcome
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         """Start nodes; return (name, pipe) for readiness.wait_all."""
@@ -303,6 +344,36 @@ class LocalCluster:
         if found is None:
             raise ClusterError(f"{name} has no running {role}")
         return found.pid
+
+
+def check_ports(plan: ClusterPlan, names: Sequence[str]) -> None:
+    """Raise PortUnusable for the first listener of these nodes that cannot be bound."""
+    for name in names:
+        problem = port_problem(Settings.of(dict(plan.node(name).properties)))
+        if problem is not None:
+            raise PortUnusable(problem.of_node(name), problem.listener.label)
+
+
+def is_empty_cluster(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> bool:
+    """Tell whether all directories of a cluster are in its folder and none holds a partition of a topic."""
+    for node in plan.nodes:
+        own = paths.node(node.name)
+        directories = split(node.properties.get("log.dirs", own.data))
+        directories += split(node.properties.get("metadata.log.dir", "")) + split(node.properties.get("log.dir", ""))
+        for directory in directories:
+            if os.path.commonpath([own.folder, os.path.abspath(directory)]) != own.folder:
+                return False
+            if not disk.is_dir(directory):
+                continue
+            folders = {each for each in disk.listdir(directory) if disk.is_dir(os.path.join(directory, each))}
+            if folders - METADATA_FOLDERS:
+                return False
+    return True
+
+
+def split(text: str) -> list[str]:
+    """Return the parts of a list config."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def unexpected_lines(path: str) -> list[str]:

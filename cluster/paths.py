@@ -68,6 +68,11 @@ class ClusterPaths:
         return os.path.join(self.folder, "cluster.json")
 
     @property
+    def unstarted(self) -> str:
+        """Exists from the format until a node of the cluster was ready for the first time."""
+        return os.path.join(self.folder, "never-started")
+
+    @property
     def control(self) -> str:
         """The Unix socket on which a foreground `up` or `dev` takes orders: nodes it starts stay its children."""
         return os.path.join(self.folder, "control.sock")

@@ -19,6 +19,15 @@ class ClusterError(Exception):
     """What cannot be done with the cluster in this folder, and why."""
 
 
+class PortUnusable(ClusterError):
+    """A listener of a node that cannot be bound. `key` is the config that has its port."""
+
+    def __init__(self, reason: str, key: str) -> None:
+        """Hold what is wrong and with which config."""
+        super().__init__(reason)
+        self.key = key
+
+
 class BrokenPlan(ClusterError):
     """A cluster.json that cannot be read."""
 

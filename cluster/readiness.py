@@ -2,7 +2,7 @@
 
 The parent makes the pipe, passes its writing end to the child and names it in KVORUM_READY_FD. The child writes `ready`
 (a broker: once it is unfenced) and closes it; an end of file without that line means the child died first. Before that
-it may write why it is not ready yet, `waiting REASON`.
+it may write why it is not ready yet, `waiting REASON`, or why it never will be, `refused REASON`.
 """
 
 import os
@@ -10,11 +10,12 @@ import selectors
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 VARIABLE = "KVORUM_READY_FD"
 READY = b"ready\n"
 WAITING = b"waiting "
+REFUSED = b"refused "
 REASON_CHARACTERS_MAX: Final = 500
 """A line must fit into PIPE_BUF (4096 bytes), so that it is written whole."""
 PIPE_BYTES: Final = 65_536
@@ -35,23 +36,44 @@ def announce() -> None:
         os.close(fd)
 
 
+class Reports(NamedTuple):
+    """What a child wrote so far: `ready` is None while it is not ready, False if it died."""
+
+    ready: bool | None
+    waiting: list[str]
+    """Why it is not ready yet."""
+    refused: list[str]
+    """Why it does not start."""
+
+
 def report(reason: str) -> None:
     """Report to the parent, if it gave a pipe and still reads, why this process is not ready yet."""
+    _write(WAITING, reason)
+
+
+def report_refusal(reason: str) -> None:
+    """Report to the parent, if it gave a pipe and still reads, why this process does not start."""
+    _write(REFUSED, reason)
+
+
+def _write(kind: bytes, reason: str) -> None:
     text = os.environ.get(VARIABLE, "")
     if not text:
         return
     line = reason.replace("\n", " ")[:REASON_CHARACTERS_MAX]
     os.set_blocking(int(text), False)
     with suppress(BrokenPipeError, BlockingIOError):
-        os.write(int(text), WAITING + line.encode() + b"\n")
+        os.write(int(text), kind + line.encode() + b"\n")
 
 
-def read_lines(fd: int) -> tuple[bool | None, list[str]]:
-    """Read what a child wrote: True once it is ready, None while it is not, False if it died; and its reasons."""
+def read_lines(fd: int) -> Reports:
+    """Read what a child wrote."""
     data = os.read(fd, PIPE_BYTES)
     lines = data.splitlines(keepends=True)
-    reasons = [line[len(WAITING) :].decode().rstrip() for line in lines if line.startswith(WAITING)]
-    return (True if READY in lines else None if data else False), reasons
+    waiting, refused = (
+        [line[len(kind) :].decode().rstrip() for line in lines if line.startswith(kind)] for kind in (WAITING, REFUSED)
+    )
+    return Reports(True if READY in lines else None if data else False, waiting, refused)
 
 
 def wait_all(
@@ -59,11 +81,12 @@ def wait_all(
     timeout_seconds: float,
     interrupt: int | None = None,
     on_waiting: Callable[[str, str], None] = lambda name, reason: None,
+    on_refused: Callable[[str, str], None] = lambda name, reason: None,
 ) -> dict[str, str]:
     """Wait until every (name, reading end) is ready; close the pipes; return {name: "ready" | "died" | "late"}.
 
     No longer, either, than until `interrupt` can be read (which is left to the caller). `on_waiting` is called with a
-    name and why it is not ready yet.
+    name and why it is not ready yet, `on_refused` with a name and why it does not start.
     """
     told: dict[str, str] = {}
     deadline = time.monotonic() + timeout_seconds
@@ -81,13 +104,15 @@ def wait_all(
             if any(key.fd == interrupt for key, _ in events):
                 break
             for key, _ in events:
-                is_ready, reasons = read_lines(key.fd)
-                for reason in reasons:
+                reports = read_lines(key.fd)
+                for reason in reports.waiting:
                     on_waiting(key.data, reason)
-                if is_ready is None:
+                for reason in reports.refused:
+                    on_refused(key.data, reason)
+                if reports.ready is None:
                     continue
                 waiting -= 1
-                told[key.data] = "ready" if is_ready else "died"
+                told[key.data] = "ready" if reports.ready else "died"
                 selector.unregister(key.fd)
                 os.close(key.fd)
         for key in list(selector.get_map().values()):

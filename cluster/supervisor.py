@@ -155,12 +155,14 @@ class Supervisor:
     def _heard(self, child: Child) -> None:
         """A child spoke on its pipe, or closed it."""
         assert child.ready_fd is not None
-        is_ready, reasons = readiness.read_lines(child.ready_fd)
-        for reason in reasons:
+        reports = readiness.read_lines(child.ready_fd)
+        for reason in reports.waiting:
             readiness.report(f"{child.role}: {reason}")
-        if is_ready is None:
+        for reason in reports.refused:
+            readiness.report_refusal(f"{child.role}: {reason}")
+        if reports.ready is None:
             return
-        child.ready = child.ready or is_ready
+        child.ready = child.ready or reports.ready
         child.forget_ready_pipe()
         if all(each.ready for each in self._children):
             self._on_ready()
@@ -188,7 +190,7 @@ class Supervisor:
             child.restart_at = time.monotonic() + ROOM_CHECK_SECONDS
             return
         if not restart_helps(code):
-            log.error("a role refuses to run, so the node ends", node=self._paths.name, role=child.role, code=code)
+            log.error("role does not start, node stops", node=self._paths.name, role=child.role, code=code)
             self._refusal = code
             self._stopping = True
             return

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kvorum.runtime.config import ConfigError, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
 from kvorum.runtime.config_files import compose, flatten, known, map_items, override_entries, read_text, static
-from kvorum.runtime.listeners import address, controller_listeners, listeners
+from kvorum.runtime.listeners import address, admin_listeners, controller_listeners, listeners
 from kvorum.runtime.properties import format_properties
 
 if TYPE_CHECKING:
@@ -88,10 +88,12 @@ def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> Cl
     return assemble(name, cluster.get("id"), directory, nodes, warnings)
 
 
-def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
+def dev_cluster(
+    count: int, first_port: int, directory: str, overrides: Sequence[str] = (), admin_port: int = 0
+) -> ClusterSpec:
     """Return the cluster of `kvorum dev`: nodes node-1 to node-N, clients on ports P to P+N-1, all else on free ports.
 
-    One controller below three nodes, three for 3 and 4, five from 5 on. Raises ConfigError.
+    One controller below three nodes, three for 3 and 4, five from 5 on. The admin API is on node-1. Raises ConfigError.
     """
     if not 1 <= count <= NODES_MAX:
         raise ConfigError("", None, "--nodes", f"must be between 1 and {NODES_MAX}")
@@ -110,7 +112,7 @@ def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence
             "listeners": Entry(",".join(own), given),
             "metrics.listener": Entry("http://127.0.0.1:0", given),
         } | wins
-    nodes["node-1"].setdefault("admin.listeners", Entry("http://127.0.0.1:0", given))
+    nodes["node-1"].setdefault("admin.listeners", Entry(f"http://127.0.0.1:{admin_port}", given))
     nodes = with_own(nodes, alone, warnings)
     return assemble("dev", None, directory, nodes, warnings)
 
@@ -202,6 +204,7 @@ def check_apart(nodes: Mapping[str, Settings]) -> None:
         mine = [("node.id", f"node id {settings.int('node.id')}")]
         mine += [("log.dirs", f"directory {os.path.abspath(path)}") for path in settings.list("log.dirs")]
         mine += [("listeners", f"port {endpoint.port}") for endpoint in listeners(settings) if endpoint.port]
+        mine += [("admin.listeners", f"port {http.port}") for http in admin_listeners(settings) if http.port]
         for key, what in mine:
             other = taken.setdefault(what, name)
             if other != name:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
-from kvorum.cluster import readiness
 from kvorum.cluster.local import LocalCluster
 from kvorum.runtime.process import send
 
@@ -50,7 +49,7 @@ class ProcessFaults:
         """
         wanted = list(names) or self.names
         pipes = self.spawner.submit(self.cluster.start_without_waiting, *wanted).result()
-        outcome = readiness.wait_all(pipes, wait_seconds)
+        outcome = self.cluster.wait(pipes, wait_seconds)
         running = set(self.running())
         for fault in self.register.in_force(*DOWN_KINDS):
             if set(wanted) & set(fault.targets) and set(fault.targets) <= running:

@@ -110,9 +110,9 @@ def get(url: str, method: str = "GET", body: object = None) -> str:
 
 
 def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
-    dev, told = kvorum.start("dev", "--nodes", "3", "--port", "0", "--dir", "data", until="Ctrl-C stops it")
+    dev, told = kvorum.start("dev", "--nodes", "3", "--port", "0", "--dir", "data", until="Press Ctrl-C to stop")
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
-    assert told[0] == "3 broker(s) are up and unfenced.\n" and kvorum.bootstrap.count(",") == 2
+    assert told[0] == "3 brokers are up.\n" and kvorum.bootstrap.count(",") == 2
     topics_and_records(kvorum)
     assert value_of(told, "web console") == value_of(told, "admin HTTP API").removesuffix("docs")
     admin_api(kvorum, value_of(told, "admin HTTP API").removesuffix("/docs"))
@@ -125,20 +125,20 @@ def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
     assert [node["state"] for node in kvorum.json("status", "--dir", "data")] == ["up"] * 3
 
     killed_and_started_again(kvorum)
-    assert "runs already" in kvorum("nodes", "start", "node-2", "--dir", "data").stdout
+    assert "is already running" in kvorum("nodes", "start", "node-2", "--dir", "data").stdout
     assert dev.poll() is None
 
     kvorum("down", "--dir", "data")
     assert dev.wait(SECONDS) == Exit.DONE, "`down` ends the process that ran the cluster"
     assert [node["state"] for node in kvorum.json("status", "--dir", "data", code=Exit.FAILED)] == ["down"] * 3
-    assert "does not run" in kvorum("nodes", "kill", "node-2", "--dir", "data", code=Exit.NOT_FOUND).stderr
+    assert "is not running" in kvorum("nodes", "kill", "node-2", "--dir", "data", code=Exit.NOT_FOUND).stderr
 
 
 def test_bench_starts_a_cluster_of_its_own_or_takes_one_and_leaves_no_topic(kvorum: Kvorum) -> None:
     alone = kvorum("bench", "--nodes", "2", "--records", "2000").stdout.splitlines()
     assert alone[0].split()[:3] == ["WHAT", "RECORDS", "SECONDS"]
     assert [line.split()[0] for line in alone[1:]] == ["produce", "consume", "latency"]
-    _, told = kvorum.start("dev", "--port", "0", "--dir", "data", until="Ctrl-C stops it")
+    _, told = kvorum.start("dev", "--port", "0", "--dir", "data", until="Press Ctrl-C to stop")
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
     rows = kvorum.json("bench", "-b", kvorum.bootstrap, "--records", "2000", "--size", "1000")
     assert [(row["what"], row["records"]) for row in rows[:2]] == [("produce", 2000), ("consume", 2000)]
@@ -229,9 +229,9 @@ def with_free_ports(folder: Path, name: str) -> Path:
 
 def test_dev_in_a_folder_with_a_long_path_ends_with_ctrl_c(kvorum: Kvorum) -> None:
     folder = "/".join(["a-folder-with-a-rather-long-name"] * 5)
-    dev, told = kvorum.start("dev", "--port", "0", "--dir", folder, until="Ctrl-C stops it")
+    dev, told = kvorum.start("dev", "--port", "0", "--dir", folder, until="Press Ctrl-C to stop")
     assert len(value_of(told, "folder  ")) > 150
-    assert "runs already" in kvorum("nodes", "start", "node-1", "--dir", folder).stdout
+    assert "is already running" in kvorum("nodes", "start", "node-1", "--dir", folder).stdout
     assert ends(dev) == (0, "")
 
 
@@ -239,7 +239,7 @@ def test_ctrl_c_while_dev_starts_ends_it_soon(kvorum: Kvorum) -> None:
     dev, _ = kvorum.start("dev", "--port", "0", "--dir", "data", "--set", "nosuch.key=1", until="warning")
     eventually(lambda: (kvorum.folder / "data" / "control.sock").exists(), "it starts its nodes")
     code, rest = ends(dev)
-    assert code == 128 + signal.SIGINT or "1 broker(s)" in rest
+    assert code == 128 + signal.SIGINT or "1 broker is up" in rest
     assert "Traceback" not in rest
 
 

@@ -17,7 +17,7 @@ def cluster() -> Any:
 def test_a_whole_start_tells_how_the_cluster_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
     report_start(cluster(), dict.fromkeys(("node-1", "node-2", "node-3"), "ready"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "3 broker(s) are up and unfenced."
+    assert lines[0] == "3 brokers are up."
     assert [line.split() for line in lines[1:4]] == [
         ["bootstrap.servers", "127.0.0.1:9092"],
         ["web", "console", "http://127.0.0.1:8080/"],
@@ -27,6 +27,4 @@ def test_a_whole_start_tells_how_the_cluster_is_reached(capsys: pytest.CaptureFi
 
 def test_nodes_that_ran_already_are_not_said_to_be_up(capsys: pytest.CaptureFixture[str]) -> None:
     report_start(cluster(), {"node-2": "ready"}, foreground=False)
-    assert capsys.readouterr().out.splitlines()[0] == (
-        "1 broker(s) are up and unfenced. Not waited for, since their processes ran already: node-1, node-3."
-    )
+    assert capsys.readouterr().out.splitlines()[0] == ("1 broker is up. Already running, not checked: node-1, node-3.")

@@ -28,6 +28,7 @@ class FakeCluster:
         self.started = threading.Event()
         self.go_on: Callable[[], object] = lambda: None
         self.waiting: list[tuple[str, str]] = []
+        self.refusals: dict[str, str] = {}
 
     def on_waiting(self, name: str, reason: str) -> None:
         self.waiting.append((name, reason))
@@ -45,6 +46,9 @@ class FakeCluster:
             os.close(writing)
             pipes.append((name, reading))
         return pipes
+
+    def wait(self, pipes: list[tuple[str, int]], seconds: float, interrupt: int) -> dict[str, str]:
+        return readiness.wait_all(pipes, seconds, interrupt, self.on_waiting)
 
 
 class Serving:
