@@ -5,6 +5,7 @@ there: whoever writes a port, or other listeners, into the configuration later m
 """
 
 import errno
+import os
 import re
 import socket
 from collections import deque
@@ -37,7 +38,8 @@ EPHEMERAL_DEFAULT: Final = 32_768
 
 RESERVED_MAX: Final = 256
 """The last drawn ports, which others on this machine leave alone."""
-_reserved: deque[socket.socket] = deque()
+_reserved: deque[int] = deque()
+"""Descriptors of bound sockets, which stay open until the process ends."""
 
 
 def free_ports(hosts: Iterable[str]) -> list[int]:
@@ -84,9 +86,9 @@ def reserve(port: int) -> None:
     except OSError:
         mark.close()
         raise
-    _reserved.append(mark)
+    _reserved.append(mark.detach())
     if len(_reserved) > RESERVED_MAX:
-        _reserved.popleft().close()
+        os.close(_reserved.popleft())
 
 
 def ephemeral_start() -> int:
