@@ -1,6 +1,7 @@
 """A memory limit of the kernel (cgroup v1 or v2) for the processes of a test, where creating a cgroup is permitted."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,20 +61,20 @@ def parent_cgroup() -> tuple[Path, int]:
 @contextmanager
 def memory_limit(size: int) -> Iterator[MemoryLimit]:
     """Create a cgroup for the time of a test; skip the test where that is not permitted."""
-    folder = None
+    limit = None
     try:
         parent, version = parent_cgroup()
-        folder = parent / f"kvorum-test-{os.getpid()}"
-        folder.mkdir()
-        (folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")).write_text(str(size))
-    except OSError as error:
-        if folder is not None and folder.exists():
-            folder.rmdir()
-        pytest.skip(f"creating a cgroup with a memory limit is not permitted here: {error}")
-    limit = MemoryLimit(folder, version)
+        limit = MemoryLimit(parent / f"kvorum-test-{os.getpid()}", version)
+        limit.folder.mkdir()
+        (limit.folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")).write_text(str(size))
+        subprocess.run(limit.wrap("", ["true"]), check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        if limit is not None and limit.folder.exists():
+            limit.folder.rmdir()
+        pytest.skip(f"running a process in a cgroup with a memory limit is not permitted here: {error}")
     try:
         yield limit
     finally:
         # The caller ended its processes; the kernel may need a moment until they have left.
         eventually(lambda: not limit.processes(), "the cgroup has no process")
-        folder.rmdir()
+        limit.folder.rmdir()

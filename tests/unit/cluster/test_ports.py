@@ -76,6 +76,12 @@ def test_a_chosen_port_is_nobody_elses_before_its_node_listens() -> None:
     assert len(set(many)) == RESERVED_MAX
 
 
+def test_a_process_that_reserved_ports_ends_without_a_warning() -> None:
+    steps = "from kvorum.cluster.ports import free_ports; free_ports(['127.0.0.1', '127.0.0.1'])"
+    done = subprocess.run([sys.executable, "-W", "always", "-c", steps], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_of_several_voters_only_the_own_entry_changes() -> None:
     settings = Settings.of(COMBINED | {"controller.quorum.voters": "2@other:5, 1@127.0.0.1:0,3@third:6"})
     changed = resolve_ports(settings)
