@@ -93,7 +93,6 @@ class Housekeeping:
 
     def __init__(
         self,
-        *,
         settings: Settings,
         clock: Clock,
         hosted: HostedPartitions,

@@ -124,14 +124,7 @@ class ReplicaManager:
             broker_epoch=broker_epoch,
             figures=figures,
         )
-        self._housekeeping = Housekeeping(
-            settings=settings,
-            clock=clock,
-            hosted=self.hosted,
-            outbox=self._outbox,
-            log_manager=log_manager,
-            reopen=self._delta.reopen,
-        )
+        self._housekeeping = Housekeeping(settings, clock, self.hosted, self._outbox, log_manager, self._delta.reopen)
 
     def tell_directories(self, assignments: DirectoryAssignments) -> None:
         """Have the controller know in which log directory each replica lies (KIP-858). Before the first metadata."""

@@ -169,11 +169,11 @@ def test_a_clients_request_is_not_sent_to_the_new_leader_while_the_old_one_answe
             nodes = net.nodes()
             nodes.learn(1, 1)
             channel = net.channel(nodes)
-            await channel.forward(client(7), topics("a"))
+            await forward(channel, client(7), topics("a"))
             old.log.commits_at_once = False
             before = len(new.log.batches)
             request = AlterClientQuotasRequest(entries=[QUOTA])
-            waiting = asyncio.ensure_future(channel.forward(client(1, ApiKey.ALTER_CLIENT_QUOTAS), request))
+            waiting = asyncio.ensure_future(forward(channel, client(1, ApiKey.ALTER_CLIENT_QUOTAS), request))
             await eventually(lambda: bool(old.log._open))
             nodes.learn(2, 2)
             await asyncio.sleep(0.05)
@@ -201,11 +201,11 @@ def test_a_clients_request_goes_to_the_new_leader_if_the_old_one_does_not_answer
             nodes = net.nodes()
             nodes.learn(1, 1)
             channel = net.channel(nodes)
-            await channel.forward(client(7), topics("a"))
+            await forward(channel, client(7), topics("a"))
             stuck.log.commits_at_once = False
             before = len(new.log.batches)
             request = AlterClientQuotasRequest(entries=[QUOTA])
-            waiting = asyncio.ensure_future(channel.forward(client(1, ApiKey.ALTER_CLIENT_QUOTAS), request))
+            waiting = asyncio.ensure_future(forward(channel, client(1, ApiKey.ALTER_CLIENT_QUOTAS), request))
             await eventually(lambda: bool(stuck.log._open))
             nodes.learn(2, 2)
             await waiting
