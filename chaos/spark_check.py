@@ -193,12 +193,12 @@ def _of_everything(shared: Shared, judged: set[str], figures: Figures) -> list[t
 @click.command()
 @click.argument("history")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
-@click.option("--memory", default="1g", show_default=True, help="The driver's heap.")
-@click.option("--tasks", type=int, help="Into how many tasks the history is taken apart; as many as cores by default.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of the driver.")
+@click.option("--tasks", type=int, help="Number of tasks (default: number of cores).")
 @click.option("--strict", is_flag=True, help="As `kvorum chaos check --strict`.")
 @click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
 def main(history: str, master: str, memory: str, tasks: int | None, strict: bool, output: str) -> None:
-    """Check a history that is larger than memory. Exit code 0: nothing illegal; 1: violations; 2: no history.
+    """Check a history that is larger than memory. Exit code 0: no violations; 1: violations; 2: no history.
 
     \b
     kvorum chaos check-spark history.jsonl

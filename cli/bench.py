@@ -17,26 +17,36 @@ COLUMNS = ("what", "records", "seconds", "records_per_second", "mib_per_second",
 
 
 @click.command()
-@click.option("-n", "--nodes", type=click.IntRange(1, 100), help="How many brokers to start; without it, 1.")
+@click.option("-n", "--nodes", type=click.IntRange(1, 100), help="Number of brokers to start (default 1).")
 @click.option(
     "-b",
     "--bootstrap",
     "--bootstrap-server",
     "bootstrap",
     metavar="HOST:PORT,...",
-    help="A cluster that runs, in place of one that is started for this.",
+    help="Use a running cluster instead of a temporary one.",
 )
-@click.option("--records", type=click.IntRange(1), default=500_000, show_default=True, help="To produce and consume.")
 @click.option(
-    "--size", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Of a record's value, in bytes."
+    "--records",
+    type=click.IntRange(1),
+    default=500_000,
+    show_default=True,
+    help="Number of records to produce and consume.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1, 1_000_000),
+    default=100,
+    show_default=True,
+    help="Size of a record's value in bytes.",
 )
 @output_option
 def bench(nodes: int | None, bootstrap: str | None, records: int, size: int, output: str) -> None:
-    """Produce, consume and time single records on a cluster, with one client (librdkafka) on this machine.
+    """Measure produce and consume throughput and latency with one client (librdkafka) on this machine.
 
-    A throw-away cluster is started, unless --bootstrap names one that runs; the topic is deleted afterwards. Produced
-    is with acks=all to 6 partitions; the latency is from produce() to the record's arrival at a consumer, one record
-    after the other. Each of the three ends after 15 seconds at the latest, with as many records as there were by then.
+    Starts a temporary cluster unless --bootstrap names a running one; the topic is deleted afterwards. Produces
+    with acks=all to 6 partitions. The latency is from produce() to the record's arrival at a consumer, one record
+    after the other. Each of the three parts ends after 15 seconds, with the records until then.
 
     \b
     kvorum bench

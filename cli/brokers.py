@@ -23,15 +23,15 @@ TIMEOUT_S = 3600.0
 
 @click.group()
 def brokers() -> None:
-    """List brokers; take one out for maintenance; move everything off one, and forget it.
+    """List brokers; put a broker in maintenance; decommission and unregister a broker.
 
     \b
     kvorum brokers list
-    kvorum brokers maintenance 3                 it leads nothing from now on: stop it, mend it, start it
-    kvorum brokers maintenance 3 --end           leaderships come back
+    kvorum brokers maintenance 3                 moves leadership away, so that it can be stopped
+    kvorum brokers maintenance 3 --end           leadership returns
     kvorum brokers decommission 3 --throttle 50000000
-    kvorum brokers recommission 3                it stays after all
-    kvorum brokers unregister 3                  when it has no replica any more, and was stopped
+    kvorum brokers recommission 3                cancels the decommission
+    kvorum brokers unregister 3                  once it has no replicas and is stopped
     """
 
 
@@ -53,9 +53,14 @@ def row_of(found: "BrokerDuty") -> dict[str, Any]:
 def wait_options(command: F) -> F:
     """Add --no-wait and --timeout."""
     command = click.option(
-        "--timeout", "timeout_s", type=click.FloatRange(0), default=TIMEOUT_S, show_default=True, help="s to wait."
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0),
+        default=TIMEOUT_S,
+        show_default=True,
+        help="Seconds to wait.",
     )(command)
-    return click.option("--no-wait", is_flag=True, help="Only ask for it; `kvorum brokers list` shows how far it is.")(
+    return click.option("--no-wait", is_flag=True, help="Do not wait; `kvorum brokers list` shows the progress.")(
         command
     )
 
@@ -69,7 +74,7 @@ def broker_argument(command: F) -> F:
 @bootstrap_option
 @output_option
 def list_(bootstrap: str, output: str) -> None:
-    """List the registered brokers: what is asked of each, and what it has.
+    """List the registered brokers with their administrative state, leaders and replicas.
 
     \b
     kvorum brokers list -o json
@@ -88,7 +93,7 @@ def list_(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @output_option
 def describe(broker: int, bootstrap: str, output: str) -> None:
-    """Describe one broker, with what is left to be done, and what keeps it.
+    """Describe one broker, with remaining work and partitions that block it.
 
     \b
     kvorum brokers describe 3
@@ -107,12 +112,12 @@ def describe(broker: int, bootstrap: str, output: str) -> None:
 
 @brokers.command()
 @broker_argument
-@click.option("--end", is_flag=True, help="It is over: leaderships come back.")
+@click.option("--end", is_flag=True, help="End maintenance; leadership returns.")
 @wait_options
 @bootstrap_option
 @output_option
 def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Have a broker lead nothing that another replica in sync can lead; its replicas follow.
+    """Move leadership off a broker for maintenance; its replicas continue to follow.
 
     \b
     kvorum brokers maintenance 3
@@ -129,17 +134,17 @@ def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstr
 
 @brokers.command()
 @broker_argument
-@click.option("--throttle", type=click.IntRange(1), help="Bytes a second each broker moves at the most.")
-@click.option("--dry-run", is_flag=True, help="Only say whether it could be.")
+@click.option("--throttle", type=click.IntRange(1), help="Maximum bytes per second that each broker moves.")
+@click.option("--dry-run", is_flag=True, help="Only check whether it is possible.")
 @wait_options
 @bootstrap_option
 @output_option
 def decommission(
     broker: int, throttle: int | None, dry_run: bool, no_wait: bool, timeout_s: float, bootstrap: str, output: str
 ) -> None:
-    """Move all replicas off a broker: it gets no new ones, and may then be stopped and unregistered.
+    """Move all replicas off a broker, so that it can be stopped and unregistered. It gets no new replicas.
 
-    The controller does it: ending this command ends nothing but the watching.
+    The controller performs the moves. Ending this command does not cancel them.
 
     \b
     kvorum brokers decommission 3
@@ -163,7 +168,7 @@ def decommission(
 @bootstrap_option
 @output_option
 def recommission(broker: int, bootstrap: str, output: str) -> None:
-    """Have a broker stay that is being decommissioned: what has moved stays where it is.
+    """Cancel a decommission. Completed moves are kept.
 
     \b
     kvorum brokers recommission 3
@@ -184,7 +189,7 @@ def recommission(broker: int, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @output_option
 def unregister(broker: int, bootstrap: str, output: str) -> None:
-    """Forget a broker that is decommissioned and was stopped.
+    """Unregister a broker that is decommissioned and stopped.
 
     \b
     kvorum brokers unregister 3

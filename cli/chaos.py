@@ -23,6 +23,6 @@ def chaos() -> None:
     """The chaos lab.
 
     \b
-    kvorum chaos run n-minus-one                every leader dies in turn; exit code 1 on a violation
-    kvorum chaos check history.jsonl            the verdict on a recorded run; exit code 1 on a violation
+    kvorum chaos run n-minus-one                kills every leader in turn; exit code 1 on a violation
+    kvorum chaos check history.jsonl            checks a recorded run; exit code 1 on a violation
     """

@@ -25,12 +25,12 @@ CHUNK_BYTES = 1 << 20
     "--strict", is_flag=True, help="Loss is legal only if the whole ISR at acknowledgement time lost its data."
 )
 def check(history: Path, output: str, ww: bool, strict: bool) -> None:
-    """Check the history of a run, one JSON object a line.
+    """Check the history of a run, one JSON object per line.
 
-    Exit code 0: nothing illegal; 1: violations; 2: the file is no history, or one without operations.
+    Exit code 0: no violations; 1: violations; 2: the file is not a history or has no operations.
 
     \b
-    kvorum chaos check history.jsonl                                    every violation with its story
+    kvorum chaos check history.jsonl                                    every violation with its operations
     kvorum chaos check history.jsonl -o json | jq .figures.longest_gap  one figure
     """
     reader = HistoryReader()

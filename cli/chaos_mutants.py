@@ -19,13 +19,13 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--only", metavar="NAME", multiple=True, help="This mutant alone; may be given again.")
-@click.option("--seeds", default=SEEDS, show_default=True, type=click.IntRange(1), help="Seeds to try with each.")
+@click.option("--only", metavar="NAME", multiple=True, help="Only this mutant. Repeatable.")
+@click.option("--seeds", default=SEEDS, show_default=True, type=click.IntRange(1), help="Seeds per mutant.")
 @click.option("--first", default=1, show_default=True, type=click.IntRange(0), help="The first seed.")
-@click.option("--swarm", is_flag=True, help="Drawn plans only, none that is directed at a mutant.")
-@click.option("--real", is_flag=True, help="On real processes, by a short scenario each: those that can be shown so.")
+@click.option("--swarm", is_flag=True, help="Random plans only, no directed ones.")
+@click.option("--real", is_flag=True, help="On real processes with a short scenario, where possible.")
 @click.option("--out", type=FOLDER, help="With --real: keep histories, reports, logs here.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Mutants looked for at once.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Mutants in parallel.")
 @click.option("--json", "json_file", type=FILE, help="Also write the table as JSON.")
 def mutants(
     only: tuple[str, ...],
@@ -37,9 +37,9 @@ def mutants(
     jobs: int,
     json_file: Path | None,
 ) -> None:
-    """Put known protocol mistakes into the code, one at a time, and let simulation or real processes find them.
+    """Insert known protocol mistakes into the code, one at a time, and check that tests find them.
 
-    Prints which were caught, by what, after how many seeds. Exit code 0: all of them; 1: some were not.
+    Prints which were caught, by which check, after how many seeds. Exit code 0: all caught; 1: not all.
 
     \b
     kvorum chaos mutants

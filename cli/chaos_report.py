@@ -22,9 +22,9 @@ FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
 @click.option("--junit", type=FILE, help="Also write JUnit XML for CI.")
 def report(history: Path, output: Path, junit: Path | None) -> None:
-    """Judge the history of a run and write its report: one HTML file that needs nothing else.
+    """Check the history of a run and write its report, a self-contained HTML file.
 
-    Exit code 0: written, whatever the verdict (`kvorum chaos check` tells it); 2: the file is no history.
+    Exit code 0: written, whatever the verdict (see `kvorum chaos check`); 2: the file is not a history.
 
     \b
     kvorum chaos report history.jsonl -o report.html

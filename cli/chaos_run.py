@@ -46,18 +46,18 @@ def list_command(output: str) -> None:
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="SCENARIO...", shell_complete=scenario_names)
 @click.option("--all", "every", is_flag=True, help="Every shipped scenario.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of everything that is drawn.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of all random choices.")
 @click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds of faults; schedules repeat.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep histories, reports, logs here.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write the outcome as JUnit XML.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the (last) run's report here.")
 @click.option("--keep-data", is_flag=True, help="Keep the nodes' data too.")
-@click.option("--quiet", is_flag=True, help="Say nothing but the outcome.")
-@click.option("--bootstrap", metavar="HOST:PORT,...", help="Run against this cluster instead of one of the lab's.")
-@click.option("--kill-hook", metavar="COMMAND", help="Shell command that kills {node} (node-ID) or {id}; so the next.")
-@click.option("--start-hook", metavar="COMMAND", help="Starts it again.")
-@click.option("--pause-hook", metavar="COMMAND", help="Stops it in time.")
-@click.option("--resume-hook", metavar="COMMAND", help="Lets it go on.")
+@click.option("--quiet", is_flag=True, help="Print the result only.")
+@click.option("--bootstrap", metavar="HOST:PORT,...", help="Run against this cluster instead of a lab cluster.")
+@click.option("--kill-hook", metavar="COMMAND", help="Shell command that kills {node} (node-ID) or {id}.")
+@click.option("--start-hook", metavar="COMMAND", help="Shell command that starts a node.")
+@click.option("--pause-hook", metavar="COMMAND", help="Shell command that pauses a node.")
+@click.option("--resume-hook", metavar="COMMAND", help="Shell command that resumes a node.")
 @click.option("--keep-topics", is_flag=True, help="With --bootstrap: do not delete the run's topics at the end.")
 def run(
     scenarios: tuple[str, ...],
@@ -75,7 +75,7 @@ def run(
 ) -> None:
     """Run scenarios: shipped ones by name (kvorum chaos list), one cell as NAME/CELL, or the path of a file.
 
-    Exit code 0: everything held; 1: a violation, or an expectation not met; 2: a run was not possible.
+    Exit code 0: passed; 1: a violation or a failed expectation; 2: a run was not possible.
 
     \b
     kvorum chaos run n-minus-one frozen-leader

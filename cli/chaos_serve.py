@@ -32,12 +32,14 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.command()
 @click.option("-d", "--dir", "folder", required=True, type=FOLDER, help="The cluster's folder.")
 @click.option("-p", "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Loopback, unless --allow-remote.")
-@click.option("--allow-remote", is_flag=True, help="Let --host be reachable for others; only the token guards it.")
-@click.option("--token-file", type=FILE, help="Its first line is the token; made if missing. [DIR/chaos-serve.token]")
-@click.option("--create", is_flag=True, help="Make a cluster in an empty folder, with proxies on links.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address; loopback unless --allow-remote.")
+@click.option("--allow-remote", is_flag=True, help="Allow other addresses for --host; only the token protects it.")
+@click.option(
+    "--token-file", type=FILE, help="File whose first line is the token; created if missing. [DIR/chaos-serve.token]"
+)
+@click.option("--create", is_flag=True, help="Create a cluster in an empty folder, with proxies on links.")
 @click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="With --create.")
-@click.option("--controllers", type=click.IntRange(1, 20), help="With --create: the first so many nodes. [up to 3]")
+@click.option("--controllers", type=click.IntRange(1, 20), help="With --create: number of controllers. [up to 3]")
 @click.option("--plain", is_flag=True, help="With --create: no proxies, so no faults on links.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="With --create: for all nodes.")
 @click.option(
@@ -45,7 +47,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
     "small_disks",
     multiple=True,
     metavar="NODE=MIB",
-    help="With --create: a disk of its own, which can be full or read-only (needs root).",
+    help="With --create: a separate small disk, which can become full or read-only (needs root).",
 )
 def serve(
     folder: Path,
@@ -60,15 +62,13 @@ def serve(
     configs: tuple[str, ...],
     small_disks: tuple[str, ...],
 ) -> None:
-    """Serve the control of a cluster: its state, every fault there is, events, scenarios; with the web console.
+    """Serve the control of a cluster (state, faults, events, scenarios) with the web console, until Ctrl-C.
 
-    Until Ctrl-C.
-
-    A cluster that was made with --create ends with it; one that was there goes on.
+    A cluster created with --create stops with it; an existing cluster continues.
 
     \b
-    kvorum up configs/three-nodes.yaml -d data; kvorum chaos serve -d data     a cluster that is there
-    kvorum chaos serve -d lab --create                                         one made for it, links and all
+    kvorum up configs/three-nodes.yaml -d data; kvorum chaos serve -d data     an existing cluster
+    kvorum chaos serve -d lab --create                                         a new one with proxies on links
     curl -H "Authorization: Bearer $(cat lab/chaos-serve.token)" localhost:9095/v1/chaos/state
     curl ... -H 'Content-Type: application/json' -d '{"fault":"kill","targets":["node-1"]}' .../v1/chaos/faults
     """

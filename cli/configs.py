@@ -31,13 +31,9 @@ def configs() -> None:
 
 def entity_options(command: Any) -> Any:
     """Add what says whose configs these are."""
-    command = click.option("--client-default", is_flag=True, help="With users: of every client id of the user.")(
-        command
-    )
-    command = click.option("--client", help="With users: of this client id of the user.")(command)
-    command = click.option("--default", "is_default", is_flag=True, help="The default of all brokers, users, ...")(
-        command
-    )
+    command = click.option("--client-default", is_flag=True, help="With users: every client id of the user.")(command)
+    command = click.option("--client", help="With users: this client id of the user.")(command)
+    command = click.option("--default", "is_default", is_flag=True, help="Default for all brokers, users, ...")(command)
     command = click.argument("name", required=False)(command)
     return click.argument("kind", type=click.Choice([*RESOURCE_TYPES, *QUOTA_TYPES]), metavar="TYPE")(command)
 
@@ -67,7 +63,7 @@ def entity_of(
 
 @configs.command()
 @entity_options
-@click.option("--all", "everything", is_flag=True, help="Those that nobody set, too.")
+@click.option("--all", "everything", is_flag=True, help="Include defaults.")
 @bootstrap_option
 @output_option
 def describe(
@@ -145,9 +141,9 @@ async def quota_rows(cluster: "ClusterClient", entity: dict[str, str | None]) ->
 
 @configs.command()
 @entity_options
-@click.option("-s", "--set", "values", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
-@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to what it is without. May be repeated.")
-@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
+@click.option("-s", "--set", "values", multiple=True, metavar="KEY=VALUE", help="Repeatable.")
+@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Reset a config. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="Validate only.")
 @bootstrap_option
 @output_option
 def alter(

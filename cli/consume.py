@@ -58,34 +58,41 @@ class Places(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
-@click.option("-r", "--regex", is_flag=True, help="TOPICs are patterns, of whole names.")
-@click.option("--from-beginning", is_flag=True, help="Start at the earliest record, not behind the latest.")
+@click.option("-r", "--regex", is_flag=True, help="TOPICs are patterns that match complete names.")
+@click.option("--from-beginning", is_flag=True, help="Start at the earliest record instead of the end.")
 @click.option(
-    "--offset", "places", type=Places(), multiple=True, help="start, end, N, -N, +N, @TIME, FROM:TO of these."
-)
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0, INT32_MAX), multiple=True, help="Only these.")
-@click.option(
-    "-G", "-g", "--group", shell_complete=group_names, help="As a member of a group, which goes on from here."
+    "--offset", "places", type=Places(), multiple=True, help="start, end, N, -N, +N, @TIME, or FROM:TO of these."
 )
 @click.option(
-    "-n", "-c", "--max-messages", "--count", "max_messages", type=click.IntRange(1), help="End after so many."
+    "-p", "--partition", "partitions", type=click.IntRange(0, INT32_MAX), multiple=True, help="Only these partitions."
 )
-@click.option("-e", "--exit-at-end", is_flag=True, help="End at the end of all partitions.")
-@click.option("--timeout-ms", type=click.IntRange(0), help="End after so long without a record.")
-@click.option("-o", "--output", "outputs", type=OutputOrOffset(), multiple=True, help="Or where to begin, as --offset.")
-@click.option("-J", "--json", "is_json", is_flag=True, help="As -o json.")
-@click.option("-f", "--format", "shape", help="As '%t %p %o %k %s %T %h\\n'; %% is a percent sign.")
-@click.option("-K", "--key-delimiter", help="Print keys, too, and this behind them.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What stands behind each record.")
-@click.option("-Z", "--null", "shows_null", is_flag=True, help="Print NULL for no key and no value.")
-@click.option("--meta-only", is_flag=True, help="As JSON, without keys and values.")
-@click.option("--pretty-print", is_flag=True, help="JSON of several lines.")
-@click.option("--read-committed/--read-uncommitted", default=True, help="Only what is committed; or all.")
-@click.option("--rack", help="Read from a replica in this rack, if there is one.")
+@click.option("-G", "-g", "--group", shell_complete=group_names, help="Consumer group id; offsets are committed.")
+@click.option(
+    "-n", "-c", "--max-messages", "--count", "max_messages", type=click.IntRange(1), help="Exit after N records."
+)
+@click.option("-e", "--exit-at-end", is_flag=True, help="Exit at the end of all partitions.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="Exit after this time without a record.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=OutputOrOffset(),
+    multiple=True,
+    help="Output format; or a start offset as with --offset.",
+)
+@click.option("-J", "--json", "is_json", is_flag=True, help="The same as -o json.")
+@click.option("-f", "--format", "shape", help="Output format, as '%t %p %o %k %s %T %h\\n'; %% is a percent sign.")
+@click.option("-K", "--key-delimiter", help="Print keys with this delimiter.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="Delimiter after each record.")
+@click.option("-Z", "--null", "shows_null", is_flag=True, help="Print NULL for null keys and values.")
+@click.option("--meta-only", is_flag=True, help="JSON without keys and values.")
+@click.option("--pretty-print", is_flag=True, help="Indented JSON.")
+@click.option("--read-committed/--read-uncommitted", default=True, help="Read committed records only, or all.")
+@click.option("--rack", help="Read from a replica in this rack if possible.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option
 def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
-    """Print the records of topics, values as lines or everything as JSON, until Ctrl-C.
+    """Print the records of topics, values as lines or complete records as JSON, until Ctrl-C.
 
     \b
     kvorum consume orders --from-beginning -n 10 -o json

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @click.command("debug-bundle")
 @click.option(
-    "--file", "-f", "file", type=click.Path(dir_okay=False), help="What to write; kvorum-debug-TIME.zip if not said."
+    "--file", "-f", "file", type=click.Path(dir_okay=False), help="Output file (default: kvorum-debug-TIME.zip)."
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="A file with a token, where the nodes have kvorum.admin.tokens.file.",
+    help="File with a token, if the nodes have kvorum.admin.tokens.file.",
 )
 @bootstrap_option
 def debug_bundle(file: str | None, token_file: str | None, bootstrap: str) -> None:
-    """Gather what helps to look into a fault: what the cluster tells of itself, its processes' metrics and logs.
+    """Write diagnostics to a ZIP: the cluster's state, and its processes' metrics and logs.
 
-    No records, and secrets are hidden. What could not be got is named, and in manifest.json why.
+    Without records; secrets are hidden. Missing parts are printed and listed in manifest.json with the reason.
 
     \b
     kvorum debug-bundle

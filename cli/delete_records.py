@@ -27,7 +27,7 @@ COLUMNS = ("topic", "partition", "low_watermark", "error")
 @bootstrap_option
 @output_option
 def delete_records(places: tuple[str, ...], path: str | None, bootstrap: str, output: str) -> None:
-    """Delete the records of partitions below an offset, for good. -1 is the high watermark: all there is.
+    """Permanently delete the records of partitions below an offset. -1 is the high watermark: all records.
 
     \b
     kvorum delete-records orders:0:100 orders:1:-1

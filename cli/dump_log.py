@@ -22,17 +22,21 @@ SUFFIXES = (".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnind
 
 @click.command("dump-log")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option("--print-data-log", is_flag=True, help="Keys and values too.")
-@click.option("--deep-iteration", is_flag=True, help="Every record, not only batches.")
-@click.option("--index-sanity-check", is_flag=True, help="Indexes: only what a broker checks at its start.")
-@click.option("--verify-index-only", is_flag=True, help="Indexes: compare them with the log, print no entries.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values.")
+@click.option("--deep-iteration", is_flag=True, help="Print every record, not only batches.")
+@click.option("--index-sanity-check", is_flag=True, help="Indexes: only the checks of a broker's start.")
+@click.option("--verify-index-only", is_flag=True, help="Indexes: compare with the log, print no entries.")
 @click.option("--key-decoder", type=click.Choice(TEXT_NAMES), default="string", show_default=True)
 @click.option("--value-decoder", type=click.Choice(TEXT_NAMES), default="string", show_default=True)
-@click.option("--offsets-decoder", "special", flag_value="offsets", help="Records of __consumer_offsets.")
-@click.option("--transaction-log-decoder", "special", flag_value="transactions", help="Of __transaction_state.")
-@click.option("--cluster-metadata-decoder", "special", flag_value="metadata", help="Of the metadata log.")
-@click.option("--max-bytes", type=click.IntRange(0), help="Read so much of each log.")
-@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values alone.")
+@click.option("--offsets-decoder", "special", flag_value="offsets", help="Decode records of __consumer_offsets.")
+@click.option(
+    "--transaction-log-decoder", "special", flag_value="transactions", help="Decode records of __transaction_state."
+)
+@click.option(
+    "--cluster-metadata-decoder", "special", flag_value="metadata", help="Decode records of the metadata log."
+)
+@click.option("--max-bytes", type=click.IntRange(0), help="Read this many bytes of each log.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values only.")
 def dump_log(
     files: tuple[str, ...],
     print_data_log: bool,
@@ -45,9 +49,9 @@ def dump_log(
     max_bytes: int | None,
     skip_record_metadata: bool,
 ) -> None:
-    """Print segments, indexes, producer snapshots and metadata snapshots, and what is wrong with them.
+    """Print segments, indexes, producer snapshots and metadata snapshots, and report damage.
 
-    A folder stands for all files of a log in it. The exit code is 1 if anything is wrong.
+    A folder means all log files in it. Exit code 1 if anything is damaged.
 
     \b
     kvorum dump-log --print-data-log data/orders-0/00000000000000000000.log

@@ -18,7 +18,7 @@ COLUMNS = ("feature", "min_supported", "max_supported", "finalized", "epoch")
 
 @click.group()
 def features() -> None:
-    """Describe the features of a cluster, and put them to other levels.
+    """Describe and change the feature levels of a cluster.
 
     \b
     kvorum features describe
@@ -27,11 +27,11 @@ def features() -> None:
 
 
 @features.command()
-@click.option("--node-id", type=click.IntRange(0), help="As this node says.", shell_complete=broker_ids)
+@click.option("--node-id", type=click.IntRange(0), help="Query this node.", shell_complete=broker_ids)
 @bootstrap_option
 @output_option
 def describe(node_id: int | None, bootstrap: str, output: str) -> None:
-    """Show the levels that are supported and the one in use, feature by feature.
+    """Show the supported and the current level of each feature.
 
     \b
     kvorum features describe -o json
@@ -54,9 +54,9 @@ def describe(node_id: int | None, bootstrap: str, output: str) -> None:
 
 def change_options(command: Any) -> Any:
     """Add what says to which levels."""
-    command = click.option("--dry-run", is_flag=True, help="Check, change nothing.")(command)
+    command = click.option("--dry-run", is_flag=True, help="Validate only.")(command)
     command = click.option("--release", help="All features of this release: 4.3, 4.0-IV3, ...")(command)
-    return click.option("-f", "--feature", "levels", multiple=True, metavar="FEATURE=LEVEL", help="May be repeated.")(
+    return click.option("-f", "--feature", "levels", multiple=True, metavar="FEATURE=LEVEL", help="Repeatable.")(
         command
     )
 
@@ -66,7 +66,7 @@ def change_options(command: Any) -> Any:
 @bootstrap_option
 @output_option
 def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstrap: str, output: str) -> None:
-    """Put features to higher levels.
+    """Upgrade features.
 
     \b
     kvorum features upgrade --feature transaction.version=2 --dry-run
@@ -82,13 +82,13 @@ def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstr
 
 @features.command()
 @change_options
-@click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata is lost.")
 @bootstrap_option
 @output_option
 def downgrade(
     levels: tuple[str, ...], release: str | None, dry_run: bool, unsafe: bool, bootstrap: str, output: str
 ) -> None:
-    """Put features to lower levels.
+    """Downgrade features.
 
     \b
     kvorum features downgrade --feature transaction.version=1
@@ -101,12 +101,12 @@ def downgrade(
 
 @features.command()
 @click.argument("names", nargs=-1, required=True, metavar="FEATURE...")
-@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
-@click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
+@click.option("--dry-run", is_flag=True, help="Validate only.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata is lost.")
 @bootstrap_option
 @output_option
 def disable(names: tuple[str, ...], dry_run: bool, unsafe: bool, bootstrap: str, output: str) -> None:
-    """Put features to level 0.
+    """Set features to level 0.
 
     \b
     kvorum features disable group.version --dry-run
@@ -121,7 +121,7 @@ def disable(names: tuple[str, ...], dry_run: bool, unsafe: bool, bootstrap: str,
 @click.argument("release", required=False)
 @output_option
 def version_mapping(release: str | None, output: str) -> None:
-    """Show the levels of a release's features; of the newest without one.
+    """Show the feature levels of a release (default: the newest).
 
     \b
     kvorum features version-mapping 4.0-IV3 -o json
@@ -139,7 +139,7 @@ def version_mapping(release: str | None, output: str) -> None:
 @click.argument("levels", nargs=-1, required=True, metavar="FEATURE=LEVEL...")
 @output_option
 def dependencies(levels: tuple[str, ...], output: str) -> None:
-    """Show what features at some levels need of others.
+    """Show dependencies between feature levels.
 
     \b
     kvorum features dependencies eligible.leader.replicas.version=1

@@ -37,14 +37,14 @@ def with_usage(bootstrap: str, work: Any) -> Any:
 def way_options(command: Any) -> Any:
     """Add the ways of a reset, one of which is to be given."""
     for option in (
-        click.option("--to-earliest", is_flag=True, help="To the first record there is."),
-        click.option("--to-latest", is_flag=True, help="Behind the last record."),
-        click.option("--to-current", is_flag=True, help="Where the group is; to the end where it has been nowhere."),
+        click.option("--to-earliest", is_flag=True, help="To the earliest record."),
+        click.option("--to-latest", is_flag=True, help="To the end."),
+        click.option("--to-current", is_flag=True, help="To the committed offset, or the end where there is none."),
         click.option("--to-offset", type=int, help="To this offset."),
-        click.option("--shift-by", type=int, help="So many records on, or back if negative."),
-        click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the first record from then on."),
-        click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of so long ago."),
-        click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="As a CSV file says."),
+        click.option("--shift-by", type=int, help="Shift by N records; negative: backwards."),
+        click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the first record from this time on."),
+        click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record after now minus this duration."),
+        click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="Offsets from a CSV file."),
     ):
         command = option(command)
     return command
@@ -86,11 +86,11 @@ def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Sc
 @click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
 @click.option("--all-groups", is_flag=True, help="All consumer groups.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", shell_complete=topic_names)
-@click.option("--all-topics", is_flag=True, help="All that the group has committed offsets of.")
+@click.option("--all-topics", is_flag=True, help="All topics with committed offsets of the group.")
 @way_options
-@click.option("--dry-run", is_flag=True, help="Change nothing: the default.")
-@click.option("--execute", is_flag=True, help="Do it. The group must have no members.")
-@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
+@click.option("--dry-run", is_flag=True, help="Change nothing (default).")
+@click.option("--execute", is_flag=True, help="Apply the reset. The group must have no members.")
+@click.option("--export", is_flag=True, help="Print CSV for --from-file.")
 @bootstrap_option
 @output_option
 def reset_offsets(
@@ -105,7 +105,7 @@ def reset_offsets(
     output: str,
     **ways: Any,
 ) -> None:
-    """Say where groups are to go on. Without --execute it is only shown what would be done.
+    """Reset committed offsets of groups. A dry run without --execute.
 
     \b
     kvorum groups reset-offsets payments --topic orders --to-earliest

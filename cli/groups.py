@@ -44,19 +44,19 @@ TITLES = {
 
 @click.group()
 def groups() -> None:
-    """List and describe groups, move their offsets, delete them.
+    """List, describe and delete groups; reset their offsets.
 
     \b
     kvorum groups list --state Stable
     kvorum groups describe payments --members --verbose
-    kvorum groups reset-offsets payments --topic orders --to-earliest              says what it would do
-    kvorum groups reset-offsets payments --topic orders --to-earliest --execute    does it
+    kvorum groups reset-offsets payments --topic orders --to-earliest              dry run
+    kvorum groups reset-offsets payments --topic orders --to-earliest --execute    applies it
     """
 
 
 @groups.command("list")
-@click.option("--state", "states", help="Only those in these states: Stable,Empty,...")
-@click.option("--type", "types", help="Only those of these types: Classic,Consumer,Share,Streams.")
+@click.option("--state", "states", help="Only groups in these states: Stable,Empty,...")
+@click.option("--type", "types", help="Only groups of these types: Classic,Consumer,Share,Streams.")
 @bootstrap_option
 @output_option
 def list_(states: str | None, types: str | None, bootstrap: str, output: str) -> None:
@@ -83,12 +83,10 @@ def list_(states: str | None, types: str | None, bootstrap: str, output: str) ->
 @groups.command()
 @click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
 @click.option("--all-groups", is_flag=True, help="All consumer groups.")
-@click.option(
-    "--offsets", "what", flag_value="offsets", default="offsets", help="Partitions, offsets, lag (the default)."
-)
-@click.option("--members", "what", flag_value="members", help="The members.")
+@click.option("--offsets", "what", flag_value="offsets", default="offsets", help="Partitions, offsets, lag (default).")
+@click.option("--members", "what", flag_value="members", help="Members.")
 @click.option("--state", "what", flag_value="state", help="State, coordinator, assignor.")
-@click.option("-v", "--verbose", is_flag=True, help="Epochs and assignments, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Include epochs and assignments.")
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], all_groups: bool, what: str, verbose: bool, bootstrap: str, output: str) -> None:
@@ -182,7 +180,7 @@ def fail_if_refused(outcome: dict[str, Any]) -> None:
 @bootstrap_option
 @output_option
 def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Forget what a group has committed of topics that it does not consume.
+    """Delete committed offsets of topics that the group does not consume.
 
     \b
     kvorum groups delete-offsets payments --topic orders --topic refunds:0,1
@@ -209,10 +207,10 @@ groups.add_command(reset_offsets)
 
 @groups.command("remove-members")
 @click.argument("name", metavar="GROUP", shell_complete=group_names)
-@click.option("--member", "members", multiple=True, metavar="ID", help="By the id that `describe --members` shows.")
+@click.option("--member", "members", multiple=True, metavar="ID", help="Member id, as in `describe --members`.")
 @click.option("--instance", "instances", multiple=True, metavar="ID", help="A static member, by its group.instance.id.")
-@click.option("--all", "everybody", is_flag=True, help="All members that the group has now.")
-@click.option("--reason", default="", help="What the coordinator's log says of it.")
+@click.option("--all", "everybody", is_flag=True, help="All current members.")
+@click.option("--reason", default="", help="Reason, for the coordinator's log.")
 @bootstrap_option
 @output_option
 def remove_members(
@@ -224,7 +222,7 @@ def remove_members(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Have members leave a classic group; others get their partitions. Whoever runs on may come back by itself.
+    """Remove members from a classic group. A member that still runs may rejoin.
 
     \b
     kvorum groups remove-members payments --instance pay-1

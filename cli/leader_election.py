@@ -19,7 +19,7 @@ COLUMNS = ("topic", "partition", "outcome")
 
 @click.command("leader-election")
 @click.argument("topic", required=False, shell_complete=topic_names)
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="May be repeated.")
+@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Repeatable.")
 @click.option("--all", "everything", is_flag=True, help="All partitions that can have another leader.")
 @click.option(
     "-f",
@@ -29,7 +29,7 @@ COLUMNS = ("topic", "partition", "outcome")
     help='{"partitions": [{"topic": "orders", "partition": 0}]}',
 )
 @click.option(
-    "--unclean", is_flag=True, help="Any living replica of a partition without a leader. Records may be lost."
+    "--unclean", is_flag=True, help="Elect any live replica of a partition without a leader. Records may be lost."
 )
 @bootstrap_option
 @output_option
@@ -42,7 +42,7 @@ def leader_election(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Have partitions led by their preferred replica again, or (--unclean) by any that lives.
+    """Elect preferred replicas as leaders, or (--unclean) any live replica.
 
     \b
     kvorum leader-election orders

@@ -25,12 +25,12 @@ def numbers(text: str | None, option: str) -> list[int]:
 
 @click.command("log-dirs")
 @click.argument("topics", nargs=-1)
-@click.option("--brokers", metavar="1,2,3", help="Only of these; without it, of all.")
-@click.option("--volumes", is_flag=True, help="A row a directory: its partitions, and what is left of its volume.")
+@click.option("--brokers", metavar="1,2,3", help="Only these brokers (default: all).")
+@click.option("--volumes", is_flag=True, help="One row per directory: partitions and free space of its volume.")
 @bootstrap_option
 @output_option
 def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootstrap: str, output: str) -> None:
-    """Show the partitions in brokers' log directories, with their size in bytes. TOPICS: only of these.
+    """Show the partitions in brokers' log directories, with their size in bytes. TOPICS: only these.
 
     \b
     kvorum log-dirs orders --brokers 1,2

@@ -23,7 +23,7 @@ class Options:
     decoder: Decoder | None = None
     """Prints keys and payloads; None leaves them out."""
     deep: bool = False
-    """Every record, not only batches."""
+    """Print every record, not only batches."""
     skip_metadata: bool = False
     size_max: int | None = None
     read: Callable[[int], None] = lambda _: None

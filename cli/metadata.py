@@ -19,7 +19,7 @@ DIFF_COLUMNS = ("path", "before", "after")
 
 @click.group()
 def metadata() -> None:
-    """Walk through the metadata as through folders: of a cluster, or of a controller's files (--dir).
+    """Browse the metadata of a cluster, or of a controller's files (--dir), as a tree.
 
     \b
     kvorum metadata ls /image/topics/byName
@@ -36,16 +36,14 @@ def source_options(command: F) -> F:
         "--dir",
         "folder",
         type=click.Path(exists=True, file_okay=False),
-        help="The folder of a metadata log (__cluster_metadata-0), or one it lies in.",
+        help="Folder of a metadata log (__cluster_metadata-0), or its parent.",
     )(command)
     return bootstrap_option(command)
 
 
 def options(command: F) -> F:
     """Add what says which metadata, and which part of them."""
-    command = click.option("--at", type=click.IntRange(0), help="As they were behind the record at this offset.")(
-        command
-    )
+    command = click.option("--at", type=click.IntRange(0), help="State after the record at this offset.")(command)
     command = source_options(command)
     return click.argument("path", default="/")(command)
 
@@ -136,7 +134,7 @@ def cat(path: str, folder: str | None, bootstrap: str, at: int | None, output: s
 @options
 @output_option
 def find(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
-    """Print every path below one.
+    """Print all paths below a path.
 
     \b
     kvorum metadata find /image/configs
@@ -155,7 +153,7 @@ def find(path: str, folder: str | None, bootstrap: str, at: int | None, output: 
 @options
 @output_option
 def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
-    """Print all that is below a path, with its values.
+    """Print the tree below a path, with values.
 
     \b
     kvorum metadata tree /image/topics/byName/orders
@@ -175,10 +173,10 @@ def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: 
 
 
 @metadata.command()
-@click.option("--at", type=click.IntRange(0), help="As they were behind the record at this offset.")
+@click.option("--at", type=click.IntRange(0), help="State after the record at this offset.")
 @source_options
 def shell(at: int | None, folder: str | None, bootstrap: str) -> None:
-    """Walk through them interactively: ls, cd, cat, tree, find, pwd, history, man, help, exit.
+    """Browse interactively: ls, cd, cat, tree, find, pwd, history, man, help, exit.
 
     \b
     kvorum metadata shell
@@ -195,7 +193,7 @@ def shell(at: int | None, folder: str | None, bootstrap: str) -> None:
 @source_options
 @output_option
 def diff(before: int, after: int, folder: str | None, bootstrap: str, output: str) -> None:
-    """Print what is other behind the record at AFTER than it was behind that at BEFORE.
+    """Print the differences of the metadata between the offsets BEFORE and AFTER.
 
     \b
     kvorum metadata diff 1000 1200 --dir data/controller -o json

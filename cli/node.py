@@ -13,19 +13,17 @@ if TYPE_CHECKING:
     from kvorum.cluster.formatting import Formatted, InitialController
     from kvorum.runtime.config import Settings
 
-FOLDER_HELP = (
-    "Folder for pid files and chosen ports; without it, .kvorum in metadata.log.dir, else in the first log.dirs."
-)
+FOLDER_HELP = "Folder for pid files and chosen ports (default: .kvorum in metadata.log.dir or the first log.dirs)."
 
 
 @click.command()
 @click.argument("config", type=click.Path(exists=True, dir_okay=False))
 @click.option("--dir", "folder", help=FOLDER_HELP)
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config. Repeatable.")
 def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
-    """Run one node (its roles, and an admin process where admin.listeners is set) until SIGTERM.
+    """Run one node (its roles, and an admin process if admin.listeners is set) until SIGTERM.
 
-    The node must be formatted. Logs go to standard error. SIGTERM is a controlled shutdown.
+    The node must be formatted. Logs are written to standard error. SIGTERM starts a controlled shutdown.
 
     \b
     kvorum format node.properties --cluster-id "$(kvorum format --random-id)"
@@ -50,25 +48,25 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
 
 @click.command("format")
 @click.argument("config", type=click.Path(exists=True, dir_okay=False), required=False)
-@click.option("-t", "--cluster-id", help="The cluster's id; every node of a cluster has the same.")
-@click.option("--random-id", is_flag=True, help="Only print a random cluster id.")
+@click.option("-t", "--cluster-id", help="Cluster id, equal on all nodes.")
+@click.option("--random-id", is_flag=True, help="Print a random cluster id and exit.")
 @click.option(
     "-g",
     "--ignore-formatted",
     is_flag=True,
-    help="Leave directories alone that are this node's already; format only those that were lost.",
+    help="Skip directories that are formatted for this node; format only missing ones.",
 )
-@click.option("-s", "--standalone", is_flag=True, help="Begin a dynamic quorum with this controller as its one voter.")
+@click.option("-s", "--standalone", is_flag=True, help="Start a dynamic quorum with this controller as the only voter.")
 @click.option(
     "-I",
     "--initial-controllers",
     "initial",
     metavar="ID@HOST:PORT:DIRECTORY_ID,...",
-    help="Begin a dynamic quorum with these voters; every controller is formatted with the same list.",
+    help="Start a dynamic quorum with these voters; use the same list for all controllers.",
 )
 @click.option("-N", "--no-initial-controllers", "observer", is_flag=True, help="Join a dynamic quorum, as an observer.")
 @click.option("--dir", "folder", help=FOLDER_HELP)
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config. Repeatable.")
 def format_(
     config: str | None,
     cluster_id: str | None,
@@ -80,15 +78,15 @@ def format_(
     folder: str | None,
     override: tuple[str, ...],
 ) -> None:
-    """Write meta.properties into the node's directories and choose its ports given as 0. Refuses a second time.
+    """Write meta.properties to the node's directories and choose its ports given as 0. Rejects formatted directories.
 
-    A controller that lost its directory comes back under a new directory id: it neither votes nor counts until the
-    others have brought it up to date and taken it in, which they do by themselves while a majority of them lives
-    (else see `kvorum quorum readmit --help`).
+    A controller that lost its directory gets a new directory id. It does not vote until the other controllers have
+    brought it up to date and readmitted it, which happens automatically while they have a majority (otherwise see
+    `kvorum quorum readmit --help`).
 
     \b
     kvorum format node.properties --cluster-id "$(kvorum format --random-id)"
-    kvorum format node.properties --cluster-id ID --ignore-formatted      only what was lost
+    kvorum format node.properties --cluster-id ID --ignore-formatted      only missing directories
     kvorum format node.properties --cluster-id ID --standalone            voters can be added later
     kvorum format node.properties --cluster-id ID --no-initial-controllers
     """

@@ -20,7 +20,7 @@ COLUMNS = ("topic", "partition", "offset")
 @click.command()
 @click.argument("topic", required=False, shell_complete=topic_names)
 @click.option("-p", "--partitions", metavar="0,1,2", help="Only these partitions.")
-@click.option("--topic-partitions", metavar="PATTERNS", help="As orders:0,payments:2-,:1-3: patterns, and partitions.")
+@click.option("--topic-partitions", metavar="PATTERNS", help="Patterns with partitions, as orders:0,payments:2-,:1-3.")
 @click.option(
     "-t",
     "--time",
@@ -29,7 +29,7 @@ COLUMNS = ("topic", "partition", "offset")
     show_default=True,
     help="latest, earliest, max-timestamp, earliest-local, latest-tiered, or ms.",
 )
-@click.option("--exclude-internal", is_flag=True, help="Not those of internal topics.")
+@click.option("--exclude-internal", is_flag=True, help="Exclude internal topics.")
 @bootstrap_option
 @output_option
 def offsets(
@@ -41,7 +41,7 @@ def offsets(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Show offsets of partitions: the end, the beginning, or the first record of a time. TOPIC is a pattern.
+    """Show offsets of partitions: latest, earliest, or of the first record from a time on. TOPIC is a pattern.
 
     \b
     kvorum offsets orders

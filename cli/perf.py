@@ -16,7 +16,7 @@ property_option = click.option(
 
 @click.group()
 def perf() -> None:
-    """Write and read as fast as can be, or as fast as is asked, and say how fast that was.
+    """Measure produce and consume throughput, at full or limited speed.
 
     \b
     kvorum perf produce orders --records 1000000 --size 100
@@ -26,10 +26,10 @@ def perf() -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=topic_names)
-@click.option("-n", "--records", type=click.IntRange(1), required=True, help="How many.")
-@click.option("-s", "--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes a record.")
-@click.option("--throughput", type=float, default=-1, help="Records a second; -1: as many as there can be.")
-@click.option("--warmup", type=click.IntRange(0), default=0, help="Records that the last line leaves out.")
+@click.option("-n", "--records", type=click.IntRange(1), required=True, help="Number of records.")
+@click.option("-s", "--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes per record.")
+@click.option("--throughput", type=float, default=-1, help="Records per second; -1: no limit.")
+@click.option("--warmup", type=click.IntRange(0), default=0, help="Records that are excluded from the last line.")
 @property_option
 @bootstrap_option
 def produce(
@@ -57,10 +57,12 @@ def produce(
 
 @perf.command()
 @click.argument("topic", shell_complete=topic_names)
-@click.option("-n", "--records", type=click.IntRange(1), required=True, help="How many.")
-@click.option("-g", "--group", help="One that nobody has, if it is left out.")
-@click.option("--timeout", "timeout_ms", type=click.IntRange(1), default=10_000, show_default=True, help="ms, idle.")
-@click.option("--detailed", is_flag=True, help="A line every five seconds.")
+@click.option("-n", "--records", type=click.IntRange(1), required=True, help="Number of records.")
+@click.option("-g", "--group", help="Group id (default: a new one).")
+@click.option(
+    "--timeout", "timeout_ms", type=click.IntRange(1), default=10_000, show_default=True, help="Idle timeout in ms."
+)
+@click.option("--detailed", is_flag=True, help="Print a line every five seconds.")
 @property_option
 @bootstrap_option
 def consume(
@@ -72,7 +74,7 @@ def consume(
     properties: tuple[str, ...],
     bootstrap: str,
 ) -> None:
-    """Read records from the beginning. Exit code 1 if there were not so many.
+    """Read records from the beginning. Exit code 1 if there were fewer.
 
     \b
     kvorum perf consume orders --records 100000

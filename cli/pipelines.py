@@ -30,10 +30,10 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, table=COMMANDS)
 def pipelines() -> None:
-    """Data pipelines on Spark: what Kafka Connect does, with a file a pipeline. Needs kvorum[pipelines] and Java.
+    """Run data pipelines on Spark, one file per pipeline. Needs kvorum[pipelines] and Java.
 
     \b
-    kvorum pipelines doctor                     is everything there?
+    kvorum pipelines doctor                     check the requirements
     kvorum pipelines run orders.yaml            run it here, until Ctrl-C
     kvorum pipelines run orders.yaml --detach   leave it running
     kvorum pipelines status orders              records, rate, lag

@@ -44,7 +44,7 @@ def row(status: Any, name: str) -> dict[str, Any]:
 @state_option
 @output_option
 def status(name: str, state_dir: str | None, output: str) -> None:
-    """Show how a pipeline stands: its state, why it failed, what it has done. `-o json` has the whole trace.
+    """Show a pipeline's state, error and counters. `-o json` has the complete trace.
 
     \b
     kvorum pipelines status orders -o json
@@ -66,7 +66,7 @@ def status(name: str, state_dir: str | None, output: str) -> None:
 @click.argument("name")
 @state_option
 def pause(name: str, state_dir: str | None) -> None:
-    """Hold a pipeline. Its process and its session stay, so that it goes on quickly.
+    """Pause a pipeline. Its process and session are kept, so that it resumes quickly.
 
     \b
     kvorum pipelines pause orders
@@ -78,7 +78,7 @@ def pause(name: str, state_dir: str | None) -> None:
 @click.argument("name")
 @state_option
 def resume(name: str, state_dir: str | None) -> None:
-    """Let a paused pipeline go on where it stands.
+    """Resume a paused pipeline.
 
     \b
     kvorum pipelines resume orders
@@ -98,10 +98,12 @@ def told(name: str, state_dir: str | None, command: str) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--timeout", type=click.FloatRange(0), default=60.0, show_default=True, help="Then it is killed.")
+@click.option(
+    "--timeout", type=click.FloatRange(0), default=60.0, show_default=True, help="Seconds until it is killed."
+)
 @state_option
 def stop(name: str, timeout: float, state_dir: str | None) -> None:
-    """End a pipeline's process. Its positions are kept: `restart`, or `run`, goes on from there.
+    """Stop a pipeline's process. Its positions are kept; `restart` or `run` continues there.
 
     \b
     kvorum pipelines stop orders
@@ -118,7 +120,7 @@ def stop(name: str, timeout: float, state_dir: str | None) -> None:
 @click.argument("name")
 @state_option
 def restart(name: str, state_dir: str | None) -> None:
-    """Stop a pipeline, if it runs, and start it detached as it was started last.
+    """Stop a pipeline if it runs, and start it detached with its last options.
 
     \b
     kvorum pipelines restart orders
@@ -136,13 +138,15 @@ def restart(name: str, state_dir: str | None) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--reset", is_flag=True, help="Forget them: the pipeline, which must be stopped, begins anew.")
+@click.option(
+    "--reset", is_flag=True, help="Delete the offsets of a stopped pipeline, so that it restarts from the beginning."
+)
 @state_option
 @output_option
 def offsets(name: str, reset: bool, state_dir: str | None, output: str) -> None:
-    """Show how far a pipeline has read: the last micro-batch that is done, and its positions.
+    """Show a pipeline's last completed micro-batch and positions.
 
-    After --reset a pipeline reads everything again, and writes it again.
+    After --reset a pipeline reads and writes everything again.
 
     \b
     kvorum pipelines offsets orders
@@ -164,11 +168,11 @@ def offsets(name: str, reset: bool, state_dir: str | None, output: str) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="The last so many.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="Number of last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until Ctrl-C.")
 @state_option
 def logs(name: str, lines: int, follow: bool, state_dir: str | None) -> None:
-    """Show what a pipeline's process and its Spark said: all that is left out where one line says what was wrong.
+    """Show the log of a pipeline's process and of Spark.
 
     \b
     kvorum pipelines logs orders -f

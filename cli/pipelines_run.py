@@ -23,10 +23,12 @@ F = TypeVar("F", bound=Callable[..., object])
 def session_options(command: F) -> F:
     """Add what a Spark session can be told."""
     for option in (
-        click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Any setting of Spark's."),
-        click.option("--jars", metavar="DIR", help="A folder of jars; without it $KVORUM_SPARK_JARS."),
-        click.option("--memory", default="1g", show_default=True, help="The driver's heap."),
-        click.option("--master", help="local[2], spark://host:port, k8s://..., yarn; without it this machine."),
+        click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Spark setting."),
+        click.option("--jars", metavar="DIR", help="Folder of jars (default: $KVORUM_SPARK_JARS)."),
+        click.option("--memory", default="1g", show_default=True, help="Heap of the driver."),
+        click.option(
+            "--master", help="Spark master: local[2], spark://host:port, k8s://..., yarn (default: this machine)."
+        ),
     ):
         command = option(command)
     return command
@@ -44,9 +46,11 @@ def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, 
 @click.command()
 @click.argument("file", type=ConfigFile(), metavar="PIPELINE")
 @click.option("--detach", is_flag=True, help="Leave it running and return; `kvorum pipelines stop` ends it.")
-@click.option("--paused", is_flag=True, help="Start to wait for `kvorum pipelines resume`.")
-@click.option("--retries", type=click.IntRange(0), default=10, show_default=True, help="Of failures that pass.")
-@click.option("-v", "--verbose", is_flag=True, help="Show all that Spark says here, and not in the pipeline's log.")
+@click.option("--paused", is_flag=True, help="Start paused, until `kvorum pipelines resume`.")
+@click.option(
+    "--retries", type=click.IntRange(0), default=10, show_default=True, help="Number of retries of temporary errors."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print Spark's log here instead of the pipeline's log file.")
 @session_options
 @state_option
 def run(
@@ -63,7 +67,7 @@ def run(
 ) -> None:
     """Run the pipeline of a file: YAML, JSON, or a connector's configuration (JSON, .properties).
 
-    A pipeline goes on where it stood. Exit code 1 when it failed, 2 when its file is not right.
+    A pipeline continues at its position. Exit code 1 if it failed, 2 if its file is invalid.
 
     \b
     kvorum pipelines run configs/pipelines/orders-in.yaml
@@ -106,7 +110,7 @@ def run_here(folder: "Folder", pipeline: "Pipeline", wanted: "Launch", verbose: 
 @click.command()
 @click.argument("files", type=ConfigFile(), nargs=-1, required=True, metavar="PIPELINE...")
 def validate(files: tuple[str, ...]) -> None:
-    """Say what is wrong with pipelines' files: line, place, and what was meant. Starts no Spark.
+    """Validate pipeline files; print errors with lines and suggestions. Does not start Spark.
 
     \b
     kvorum pipelines validate configs/pipelines/*.yaml
@@ -134,7 +138,7 @@ def validate(files: tuple[str, ...]) -> None:
 @click.argument("file", type=ConfigFile(), metavar="PIPELINE")
 @session_options
 def plan(file: str, master: str | None, memory: str, jars: str | None, confs: tuple[str, ...]) -> None:
-    """Show the plan of a pipeline: what Spark reads, computes and hands to the sink. Nothing is written.
+    """Show Spark's plan of a pipeline. Nothing is written.
 
     \b
     kvorum pipelines plan orders.yaml
@@ -180,7 +184,7 @@ def plugins(output: str) -> None:
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False), default="kvorum-pipelines.zip", metavar="[ZIP]")
 def package(target: str) -> None:
-    """Write the code that executors need, for spark-submit; `run --master ...` sends it by itself.
+    """Write the code for executors, for spark-submit; `run --master ...` distributes it automatically.
 
     \b
     kvorum pipelines package kvorum-pipelines.zip
@@ -196,13 +200,13 @@ def package(target: str) -> None:
 
 
 @click.command()
-@click.option("--memory", default="1g", show_default=True, help="What the driver is to get.")
-@click.option("--jars", metavar="DIR", help="A folder of jars; without it $KVORUM_SPARK_JARS.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of the driver.")
+@click.option("--jars", metavar="DIR", help="Folder of jars (default: $KVORUM_SPARK_JARS).")
 @output_option
 def doctor(memory: str, jars: str | None, output: str) -> None:
-    """Say what pipelines need, what of it is on this machine, and what to do about the rest.
+    """Check the requirements of pipelines on this machine and print how to fix missing ones.
 
-    Exit code 1 if something is missing without which nothing runs.
+    Exit code 1 if a mandatory requirement is missing.
 
     \b
     kvorum pipelines doctor

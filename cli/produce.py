@@ -23,25 +23,33 @@ TIMESTAMP_MAX = 2**63 - 1
 
 @click.command()
 @click.argument("topic", shell_complete=topic_names)
-@click.option("-f", "--file", type=click.File("rb"), default="-", help="Read records from here; - is standard input.")
-@click.option("-J", "--json", "is_json", is_flag=True, help="A JSON object a line, as `consume -o json` prints them.")
-@click.option("-k", "-K", "--key-separator", help="What stands between key and value; without it, no key.")
-@click.option("--key", help="The key of every record that brings none.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What stands between records.")
-@click.option("-Z", "--null", "null_if_empty", is_flag=True, help="An empty key or value is none: a tombstone.")
+@click.option(
+    "-f", "--file", type=click.File("rb"), default="-", help="Read records from this file; - is standard input."
+)
+@click.option(
+    "-J", "--json", "is_json", is_flag=True, help="One JSON object per line, as printed by `consume -o json`."
+)
+@click.option("-k", "-K", "--key-separator", help="Separator of key and value (default: no key).")
+@click.option("--key", help="Key of records without one.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="Record delimiter.")
+@click.option("-Z", "--null", "null_if_empty", is_flag=True, help="Treat empty keys and values as null (tombstones).")
 @click.option(
     "-p",
     "--partition",
     type=click.IntRange(0, 2**31 - 1),
-    help="Without it, keys decide (murmur2_random, as Java's clients).",
+    help="Partition (default: by key, murmur2_random as in the Java client).",
 )
-@click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="On every record; repeatable.")
-@click.option("--timestamp", type=click.IntRange(0, TIMESTAMP_MAX), help="Of every record, ms; without it, now.")
+@click.option(
+    "-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="Header of every record. Repeatable."
+)
+@click.option(
+    "--timestamp", type=click.IntRange(0, TIMESTAMP_MAX), help="Timestamp of every record in ms (default: now)."
+)
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("-T", "--tee", is_flag=True, help="Print what is sent, too.")
-@click.option("-v", "--verbose", is_flag=True, help="A line for each record: partition, offset, timestamp.")
-@click.option("-o", "--output", type=click.Choice(["none", "text", "json"]), help="The same, as text or as JSON.")
+@click.option("-T", "--tee", is_flag=True, help="Also print the records.")
+@click.option("-v", "--verbose", is_flag=True, help="Print partition, offset and timestamp of each record.")
+@click.option("-o", "--output", type=click.Choice(["none", "text", "json"]), help="The same as text or JSON.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option
 def produce(
@@ -57,7 +65,7 @@ def produce(
     bootstrap: str,
     **shape: Any,
 ) -> None:
-    """Send each line of a file or of standard input as a record. Exit code 1 if any was not acknowledged.
+    """Produce each line of a file or of standard input as a record. Exit code 1 if any was not acknowledged.
 
     \b
     printf 'a:1\\nb:2\\n' | kvorum produce orders -k :

@@ -38,23 +38,23 @@ def save(profiles: Profiles) -> None:
 
 @click.group()
 def profile() -> None:
-    """Keep the addresses of several clusters by name.
+    """Manage named clusters.
 
     \b
     kvorum profile add staging -b staging-1:9092,staging-2:9092
-    kvorum profile use staging                  every command from now on
-    kvorum topics list --profile production     this command only (or KVORUM_PROFILE)
+    kvorum profile use staging                  for all following commands
+    kvorum topics list --profile production     for this command only (or KVORUM_PROFILE)
     """
 
 
 @profile.command()
 @click.argument("name")
 @click.option("-b", "--bootstrap", "--bootstrap-server", "bootstrap", required=True, help="HOST:PORT,HOST:PORT")
-@click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any property of a client.")
-@click.option("--use", "used", is_flag=True, help="Use it from now on.")
+@click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Client property.")
+@click.option("--use", "used", is_flag=True, help="Make it the profile in use.")
 @output_option
 def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, output: str) -> None:
-    """Add a profile, or put another in its place. The first one is used at once.
+    """Add or replace a profile. The first one becomes the profile in use.
 
     \b
     kvorum profile add staging -b staging-1:9092 --use
@@ -79,7 +79,7 @@ def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, outp
 @click.argument("name", required=False, shell_complete=complete_profile)
 @output_option
 def show_(name: str | None, output: str) -> None:
-    """Show a profile with its properties, or the one in use. What is secret is not shown.
+    """Show a profile with its properties (default: the one in use). Secrets are hidden.
 
     \b
     kvorum profile show staging
@@ -101,7 +101,7 @@ def show_(name: str | None, output: str) -> None:
 @click.argument("name", shell_complete=complete_profile)
 @output_option
 def use(name: str, output: str) -> None:
-    """Use a profile from now on, wherever neither -b nor --profile says otherwise.
+    """Make a profile the default for commands without -b and --profile.
 
     \b
     kvorum profile use staging

@@ -113,7 +113,7 @@ def profile_option(command: F) -> F:
     """Add --profile; what it says is found by `profile_in_use`."""
     return click.option(
         "--profile",
-        help="A cluster by its name (kvorum profile).",
+        help="Named cluster (see kvorum profile).",
         shell_complete=complete_profile,
         expose_value=False,
         is_eager=True,

@@ -9,7 +9,7 @@ from kvorum.cli.output import output_option, show
 @click.option("--listener", type=click.Choice(["broker", "controller"]), default="broker", show_default=True)
 @output_option
 def protocol(listener: str, output: str) -> None:
-    """Print the Kafka APIs and versions this Kvorum serves, and those Kafka 4.3 has and it does not yet.
+    """Print the Kafka APIs and versions that Kvorum serves, and unsupported ones of Kafka 4.3.
 
     \b
     kvorum protocol

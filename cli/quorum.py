@@ -13,33 +13,32 @@ if TYPE_CHECKING:
     from kvorum.cluster.readmission import Survivor
 
 EXPLANATION = """\
-This makes controller {survivor} count controller {node} with directory {directory}
-from its next start on, on your word alone. That is how a quorum gets going again that has no
-majority left of controllers that kept their directories. It gives up metadata for good, and
-nothing can bring it back:
+Controller {survivor} will count controller {node} with directory {directory} from its next
+start on. Use this to recover a quorum in which controllers with intact directories are no
+longer a majority. Metadata can be lost permanently:
 
-  What is given up   Every topic, config and leader change that was acknowledged and lies only on
-                     directories that are lost. Controller {survivor}'s log ends at offset {offset}, in
-                     epoch {epoch}; what other logs hold behind that is gone.
-  Not needed         while controllers that kept their directories can be started again and are a
-                     majority ({majority} of {voters}): start them, and the one that was formatted again is
-                     taken in by itself. Nothing is lost then.
-  Which controller   Of several that kept their directories, say it at the one whose log has the
-                     highest epoch, and then the highest offset.
-  Afterwards         Start controllers {survivor} and {node}, then start all brokers again: one that
-                     acted on what was given up ends by itself. A controller that comes back with
-                     more than what is kept refuses: move its directory away, format it again.
+  Loss               All acknowledged metadata changes that are only on lost directories. The log
+                     of controller {survivor} ends at offset {offset} in epoch {epoch}; later entries
+                     in other logs are lost.
+  Not needed         if controllers that kept their directories can be started and are a majority
+                     ({majority} of {voters}): start them. The reformatted controller is readmitted
+                     automatically, and nothing is lost.
+  Which controller   If several kept their directories, use the one whose log has the highest
+                     epoch, then the highest offset.
+  Afterwards         Start controllers {survivor} and {node}, then restart all brokers: a broker that
+                     applied lost metadata exits. A controller that returns with lost metadata
+                     refuses to start: move its directory away and format it again.
 """
 
 
 @click.group()
 def quorum() -> None:
-    """Look at the metadata quorum, and mend it.
+    """Inspect and repair the metadata quorum.
 
     \b
     kvorum quorum status -b 127.0.0.1:9092
-    kvorum quorum add-controller --help         a dynamic quorum's voters come and go while it runs
-    kvorum quorum readmit --help                what to do when controllers lost their directories
+    kvorum quorum add-controller --help         change the voters of a dynamic quorum
+    kvorum quorum readmit --help                recovery after lost controller directories
     """
 
 
@@ -98,23 +97,24 @@ def status(bootstrap: str, output: str) -> None:
     "config",
     required=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Configuration of a controller that kept its directory, and is stopped.",
+    help="Properties file of a stopped controller that kept its directory.",
 )
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
-@click.option("--i-accept-loss", "accepted", is_flag=True, help="Do it. Without this, only say what it would mean.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config. Repeatable.")
+@click.option(
+    "--i-accept-loss", "accepted", is_flag=True, help="Apply the change. Without it, only the consequences are printed."
+)
 def readmit(node: int, directory: str, config: str, override: tuple[str, ...], accepted: bool) -> None:
-    """Let a controller vote that lost its directory, when no majority is left. Gives up metadata.
+    """Readmit a controller that lost its directory when no majority is left. Can lose metadata.
 
-    A controller whose directory was lost is formatted again, which gives it a new directory id, and neither votes nor
-    counts until the others have taken it in. While a majority of them lives they do so by themselves and this command
-    is not needed. When the rest of the majority is lost, too, no leader can be elected any more; then an operator may
-    say, at a controller that kept its directory (stopped, named by --config), that NODE_ID counts with DIRECTORY_ID,
-    the id that `kvorum format` printed (it also stands in NODE_ID's meta.properties). What had been acknowledged and
-    lies on lost directories only is given up.
+    A controller that lost its directory is formatted again, with a new directory id, and does not vote until the
+    others have readmitted it. While they have a majority this happens automatically, and this command is not needed.
+    Without a majority no leader can be elected. Then run this command for a stopped controller that kept its directory
+    (--config): it counts NODE_ID with DIRECTORY_ID from its next start on. `kvorum format` prints the directory id; it
+    is also in NODE_ID's meta.properties. Metadata that was acknowledged and is only on lost directories is lost.
 
     \b
     kvorum format node-2.properties --cluster-id ID --ignore-formatted          prints the new directory id
-    kvorum quorum readmit 2 DIRECTORY_ID --config node-3.properties             says what it would mean
+    kvorum quorum readmit 2 DIRECTORY_ID --config node-3.properties             prints the consequences
     kvorum quorum readmit 2 DIRECTORY_ID --config node-3.properties --i-accept-loss
     """
     from kvorum.cluster import readmission

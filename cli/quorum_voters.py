@@ -66,13 +66,13 @@ def candidate(settings: "Settings") -> Candidate:
     "config",
     required=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Configuration of the controller to add; its directory is on this machine.",
+    help="Properties file of the controller to add; its directory is on this machine.",
 )
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @output_option
 def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_run: bool, output: str) -> None:
-    """Make a controller that follows the quorum a voter. It runs already, and has caught up.
+    """Make a running, caught-up observer a voter.
 
     \b
     kvorum format node-4.properties --cluster-id ID --no-initial-controllers
@@ -108,12 +108,12 @@ def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_r
 @bootstrap_option
 @click.argument("node", type=click.IntRange(min=0), metavar="NODE_ID")
 @click.argument("directory", metavar="DIRECTORY_ID")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @output_option
 def remove_controller(bootstrap: str, node: int, directory: str, dry_run: bool, output: str) -> None:
-    """Take a controller out of the voters. It goes on following until it is stopped.
+    """Remove a controller from the voters. It continues as an observer until it is stopped.
 
-    `kvorum quorum status` shows the directory ids. A majority of those that stay has to run.
+    `kvorum quorum status` shows the directory ids. A majority of the remaining voters must run.
 
     \b
     kvorum quorum remove-controller 4 G7J-FlU9TnmJpUE6QGqYnw

@@ -29,10 +29,8 @@ def quotas() -> None:
 def entity_options(command: Any) -> Any:
     """Add what says whose quotas these are."""
     for kind, what in (("ip", "address"), ("client", "client id"), ("user", "user")):
-        command = click.option(f"--{kind}-default", is_flag=True, help=f"Of every {what} without quotas of its own.")(
-            command
-        )
-        command = click.option(f"--{kind}", help=f"Of this {what}.")(command)
+        command = click.option(f"--{kind}-default", is_flag=True, help=f"Every {what} without its own quotas.")(command)
+        command = click.option(f"--{kind}", help=f"Quotas of this {what}.")(command)
     return command
 
 
@@ -62,7 +60,7 @@ def told(entity: dict[str, str]) -> str:
 @bootstrap_option
 @output_option
 def list_(bootstrap: str, output: str, **options: Any) -> None:
-    """List quotas: all there are, or those of a user, client id or address.
+    """List all quotas, or those of a user, client id or IP address.
 
     \b
     kvorum quotas list
@@ -84,13 +82,13 @@ def list_(bootstrap: str, output: str, **options: Any) -> None:
 @quotas.command("set")
 @click.argument("values", nargs=-1, required=True, metavar="QUOTA=NUMBER...")
 @entity_options
-@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate only.")
 @bootstrap_option
 @output_option
 def set_(values: tuple[str, ...], dry_run: bool, bootstrap: str, output: str, **options: Any) -> None:
-    """Set quotas. They hold as soon as the brokers know of them.
+    """Set quotas. They apply once the brokers have the metadata.
 
-    QUOTA is producer_byte_rate, consumer_byte_rate, request_percentage or controller_mutation_rate; of an address
+    QUOTA is producer_byte_rate, consumer_byte_rate, request_percentage or controller_mutation_rate; for an IP address
     connection_creation_rate.
 
     \b
@@ -102,7 +100,7 @@ def set_(values: tuple[str, ...], dry_run: bool, bootstrap: str, output: str, **
 @quotas.command()
 @click.argument("keys", nargs=-1, required=True, metavar="QUOTA...")
 @entity_options
-@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate only.")
 @bootstrap_option
 @output_option
 def delete(keys: tuple[str, ...], dry_run: bool, bootstrap: str, output: str, **options: Any) -> None:

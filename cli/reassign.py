@@ -34,12 +34,12 @@ LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
 @click.group()
 def reassign() -> None:
-    """Move partitions to other brokers while they are written to and read.
+    """Reassign partitions to other brokers.
 
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4 -o json > plan.json
     kvorum reassign execute --reassignment-json-file plan.json --throttle 50000000
-    kvorum reassign verify --reassignment-json-file plan.json     until all is completed: it takes the throttle off
+    kvorum reassign verify --reassignment-json-file plan.json     repeat until completed; removes the throttle
     kvorum reassign list
     """
 
@@ -52,15 +52,15 @@ def reassign() -> None:
     required=True,
     help='{"version": 1, "topics": [{"topic": "orders"}]}',
 )
-@click.option("--broker-list", required=True, metavar="ID,ID,...", help="Who is to have them.")
+@click.option("--broker-list", required=True, metavar="ID,ID,...", help="Target brokers.")
 @click.option("--disable-rack-aware", is_flag=True, help="Do not spread replicas over racks.")
-@click.option("--keep", "kept", is_flag=True, help="Move as few replicas as it takes: what is on these brokers stays.")
+@click.option("--keep", "kept", is_flag=True, help="Keep replicas that are on these brokers already.")
 @bootstrap_option
 @output_option
 def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool, bootstrap: str, output: str) -> None:
-    """Propose replicas for all partitions of some topics, spread over some brokers as new topics are.
+    """Propose replicas for all partitions of some topics on some brokers, assigned as for new topics.
 
-    -o json (or yaml) writes the proposal alone, for `execute`.
+    -o json (or yaml) prints the proposal only, for `execute`.
 
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
@@ -117,21 +117,25 @@ def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
 
 @reassign.command()
 @file_option
-@click.option("--throttle", type=click.IntRange(1), help="Bytes a second each broker moves at the most.")
+@click.option("--throttle", type=click.IntRange(1), help="Maximum bytes per second that each broker moves.")
 @click.option(
     *("--replica-alter-log-dirs-throttle", "log_dirs_throttle"),
     type=click.IntRange(1),
-    help="Bytes a second each broker copies at the most between its log directories.",
+    help="Maximum bytes per second that each broker copies between its log directories.",
 )
-@click.option("--additional", is_flag=True, help="Also while others are under way; or to change the throttle.")
-@click.option("--disallow-replication-factor-change", "same_size", is_flag=True, help="No more and no fewer replicas.")
+@click.option(
+    "--additional", is_flag=True, help="Also while other reassignments are in progress; or to change the throttle."
+)
+@click.option(
+    "--disallow-replication-factor-change", "same_size", is_flag=True, help="Reject a change of the replication factor."
+)
 @timeout_option
 @bootstrap_option
 @output_option
 def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, output: str, **options: Any) -> None:
-    """Begin to move partitions to the replicas that a file names, and replicas to the log directories it names.
+    """Start moving partitions to the replicas, and replicas to the log directories, in a file.
 
-    Printed first is where they are now: a file that takes them back.
+    First prints the current assignment, as a file that reverts the change.
 
     \b
     kvorum reassign execute --reassignment-json-file plan.json
@@ -212,7 +216,7 @@ reassign.add_command(verify)
 @bootstrap_option
 @output_option
 def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str, output: str) -> None:
-    """Cancel what is under way of the partitions of a file: they go back to the replicas they had.
+    """Cancel reassignments of the partitions in a file and restore the original replicas.
 
     \b
     kvorum reassign cancel --reassignment-json-file plan.json
@@ -245,7 +249,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
 @bootstrap_option
 @output_option
 def list_(bootstrap: str, output: str) -> None:
-    """List the reassignments that are under way.
+    """List current reassignments.
 
     \b
     kvorum reassign list

@@ -44,7 +44,7 @@ def file_option(command: F) -> F:
 
 def preserve_option(command: F) -> F:
     """Add --preserve-throttles."""
-    return click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")(command)
+    return click.option("--preserve-throttles", is_flag=True, help="Keep the throttles.")(command)
 
 
 def timeout_option(command: F) -> F:

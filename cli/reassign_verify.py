@@ -30,13 +30,15 @@ VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
 @click.command()
 @file_option
 @preserve_option
-@click.option("--wait", "seconds", type=click.FloatRange(0), default=0, help="Until it is done, so many seconds long.")
+@click.option(
+    "--wait", "seconds", type=click.FloatRange(0), default=0, help="Wait until completed, at most this many seconds."
+)
 @bootstrap_option
 @output_option
 def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str, output: str) -> None:
-    """Say how far the partitions of a file are; once nothing is under way any more, take the throttles off.
+    """Print the progress of the partitions in a file; remove the throttles once nothing is in progress.
 
-    Exit code 1 while some are not where the file wants them.
+    Exit code 1 while some are not completed.
 
     \b
     kvorum reassign verify --reassignment-json-file plan.json

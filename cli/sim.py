@@ -18,15 +18,15 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
-@click.option("--seeds", metavar="A-B", help="Seeds from A to B; without it and --seed, on and on from 1.")
-@click.option("--seed", type=int, help="One seed alone, told in full.")
+@click.option("--seeds", metavar="A-B", help="Seeds from A to B (default: from 1, without end).")
+@click.option("--seed", type=int, help="One seed, with a complete report.")
 @click.option("--schedule", type=click.File("rb"), help="Replay one saved schedule (JSON).")
-@click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Virtual seconds of load, each seed.")
-@click.option("--time", "time_s", type=POSITIVE, help="Stop after so many seconds of real time.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core without it.")
+@click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Virtual seconds of load per seed.")
+@click.option("--time", "time_s", type=POSITIVE, help="Stop after this many seconds of real time.")
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one per core).")
 @click.option("--kind", type=click.Choice(["quorum", "voters", "cluster", "all"]), default="cluster", show_default=True)
-@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failing schedules small.")
-@click.option("--keep-going", is_flag=True, help="Go on after a violation.")
+@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shrink failing schedules.")
+@click.option("--keep-going", is_flag=True, help="Continue after a violation.")
 @click.option("--save", type=click.Path(file_okay=False), help="Save failing schedules into this folder.")
 def sim(
     seeds: str | None,
@@ -40,10 +40,10 @@ def sim(
     keep_going: bool,
     save: str | None,
 ) -> None:
-    """Run production's brokers and controllers in virtual time, under faults drawn from each seed.
+    """Run production brokers and controllers in virtual time, with faults drawn from each seed.
 
-    The same seed does the same again. A violation ends the run with exit code 1: its seed, its options and a shrunk
-    story; --save keeps the schedule for --schedule.
+    A seed is reproducible. A violation ends the run with exit code 1 and prints its seed, its options and a shrunk
+    report; --save stores the schedule for --schedule.
 
     \b
     kvorum sim --seeds 1-100 --jobs 2

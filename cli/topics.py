@@ -17,7 +17,7 @@ UNSET = -1
 
 @click.group()
 def topics() -> None:
-    """Create, list, describe, alter, delete topics.
+    """Create, list, describe, alter and delete topics.
 
     \b
     kvorum topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2
@@ -28,14 +28,20 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Without it, the cluster's num.partitions.")
-@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Without it, the cluster's default.")
 @click.option(
-    "--replica-assignment", metavar="1:2,2:3", help="The replicas of each partition, instead of the two above."
+    "-p", "--partitions", type=click.IntRange(1), help="Number of partitions (default: the cluster's num.partitions)."
+)
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(1), help="Replication factor (default: the cluster's default)."
+)
+@click.option(
+    "--replica-assignment",
+    metavar="1:2,2:3",
+    help="Replicas of each partition, instead of --partitions and --replication-factor.",
 )
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=topic_config_keys)
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine.")
-@click.option("--validate-only", is_flag=True, help="Check, create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="Ignore topics that exist.")
+@click.option("--validate-only", is_flag=True, help="Validate only.")
 @bootstrap_option
 @output_option
 def create(
@@ -54,7 +60,7 @@ def create(
     \b
     kvorum topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2
     kvorum topics create orders payments --if-not-exists
-    kvorum topics create orders --replica-assignment 1:2,2:3     two partitions, led by 1 and 2
+    kvorum topics create orders --replica-assignment 1:2,2:3     two partitions with leaders 1 and 2
     """
     from kvorum.protocol.errors import ErrorCode
     from kvorum.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
@@ -134,15 +140,15 @@ def fail_if_any(refused: list[str], code: Exit = Exit.FAILED) -> None:
 
 @topics.command("list")
 @click.argument("pattern", required=False, shell_complete=topic_names)
-@click.option("--internal", is_flag=True, help="Internal topics too.")
-@click.option("--under-replicated", is_flag=True, help="Those with a partition that lacks a replica in sync.")
-@click.option("--unavailable", is_flag=True, help="Those with a partition that nobody leads.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
+@click.option("--under-replicated", is_flag=True, help="Only topics with an under-replicated partition.")
+@click.option("--unavailable", is_flag=True, help="Only topics with a partition without a leader.")
 @bootstrap_option
 @output_option
 def list_(
     pattern: str | None, internal: bool, under_replicated: bool, unavailable: bool, bootstrap: str, output: str
 ) -> None:
-    """List topics: all, or those whose whole name matches a pattern.
+    """List topics: all, or those whose complete name matches a pattern.
 
     \b
     kvorum topics list
@@ -177,9 +183,7 @@ def list_(
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Describe topics: partitions, leaders, in-sync and eligible replicas, who is added and removed, offsets, configs.
-
-    While it is reassigned also which replicas come and go.
+    """Describe topics: partitions, leaders, in-sync and eligible replicas, reassignments, offsets, configs.
 
     \b
     kvorum topics describe orders -o yaml
@@ -209,15 +213,15 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
 
 @topics.command()
 @click.argument("name", shell_complete=topic_names)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many there are to be in all.")
+@click.option("-p", "--partitions", type=click.IntRange(1), help="New total number of partitions.")
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(1),
-    help="How many replicas there are to be: begins a reassignment.",
+    help="New replication factor; starts a reassignment.",
 )
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=topic_config_keys)
-@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default.")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Reset a config to its default.")
 @bootstrap_option
 @output_option
 def alter(
@@ -233,7 +237,7 @@ def alter(
 
     \b
     kvorum topics alter orders --partitions 12
-    kvorum topics alter orders --replication-factor 3       begins it; see kvorum reassign list
+    kvorum topics alter orders --replication-factor 3       starts it; see kvorum reassign list
     kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     """
     from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
@@ -275,7 +279,7 @@ def alter(
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is fine.")
+@click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
 @bootstrap_option
 @output_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, output: str) -> None:

@@ -33,7 +33,7 @@ HANGING_COLUMNS = (
 
 @click.group()
 def transactions() -> None:
-    """Look at transactions, find hanging ones and end them.
+    """Describe transactions; find and abort hanging ones.
 
     \b
     kvorum transactions list --duration-filter 60000
@@ -61,15 +61,17 @@ def partition_options(command: F) -> F:
 
 
 @transactions.command("list")
-@click.option("--duration-filter", type=int, default=-1, help="Only those open for longer than so many ms.")
-@click.option("--transactional-id-pattern", help="Only ids that match this pattern (RE2) as a whole.")
-@click.option("--state", "states", multiple=True, help="Only those in this state (Ongoing, PrepareCommit, ...).")
+@click.option(
+    "--duration-filter", type=int, default=-1, help="Only transactions that are open for longer than this many ms."
+)
+@click.option("--transactional-id-pattern", help="Only ids that match this RE2 pattern completely.")
+@click.option("--state", "states", multiple=True, help="Only transactions in this state (Ongoing, PrepareCommit, ...).")
 @bootstrap_option
 @output_option
 def list_(
     duration_filter: int, transactional_id_pattern: str | None, states: tuple[str, ...], bootstrap: str, output: str
 ) -> None:
-    """List transactional ids, of all coordinators.
+    """List transactional ids of all coordinators.
 
     \b
     kvorum transactions list
@@ -99,7 +101,7 @@ def list_(
 @bootstrap_option
 @output_option
 def describe(transactional_id: str, bootstrap: str, output: str) -> None:
-    """Show what an id's coordinator knows of it.
+    """Show the coordinator's state of a transactional id.
 
     \b
     kvorum transactions describe --transactional-id orders-1
@@ -124,12 +126,12 @@ def describe(transactional_id: str, bootstrap: str, output: str) -> None:
 
 
 @transactions.command("describe-producers")
-@click.option("--broker-id", type=int, help="Ask this replica, not the leader.")
+@click.option("--broker-id", type=int, help="Query this replica instead of the leader.")
 @partition_options
 @bootstrap_option
 @output_option
 def describe_producers(broker_id: int | None, topic: str, partition: int, bootstrap: str, output: str) -> None:
-    """Show the producers that a partition has state of.
+    """Show the producers with state on a partition.
 
     \b
     kvorum transactions describe-producers --topic orders --partition 0
@@ -157,15 +159,15 @@ def producer_row(each: "ProducerState") -> dict[str, Any]:
 
 
 @transactions.command("find-hanging")
-@click.option("--broker-id", type=int, help="Look at the replicas of this broker.")
+@click.option("--broker-id", type=int, help="Check the replicas of this broker.")
 @click.option(
     "--max-transaction-timeout",
     type=click.IntRange(0),
     default=15,
     show_default=True,
-    help="Minutes: what is open for less may still be at work.",
+    help="Minutes; transactions that are open for less may still be active.",
 )
-@click.option("--topic", help="Look at this topic only; required with --partition.")
+@click.option("--topic", help="Check this topic only; required with --partition.")
 @click.option("--partition", type=click.IntRange(0))
 @bootstrap_option
 @output_option
@@ -177,7 +179,7 @@ def find_hanging(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Find transactions that are open on a partition and that no coordinator will end.
+    """Find open transactions on a partition that no coordinator will end.
 
     \b
     kvorum transactions find-hanging --topic orders
@@ -211,7 +213,7 @@ def find_hanging(
 
 @transactions.command()
 @partition_options
-@click.option("--start-offset", type=click.IntRange(0), help="Where the transaction begins, as find-hanging shows it.")
+@click.option("--start-offset", type=click.IntRange(0), help="First offset of the transaction, as in find-hanging.")
 @click.option("--producer-id", type=click.IntRange(0))
 @click.option("--producer-epoch", type=click.IntRange(0))
 @click.option("--coordinator-epoch", type=click.IntRange(-1))
@@ -229,7 +231,7 @@ def abort(
 ) -> None:
     """Abort a hanging transaction on one partition.
 
-    One that a coordinator still knows of ends by itself: look with find-hanging first. The transaction is named by
+    A transaction that a coordinator knows ends by itself; run find-hanging first. Name the transaction by
     --start-offset, or by --producer-id, --producer-epoch and --coordinator-epoch together.
 
     \b
@@ -260,7 +262,7 @@ def abort(
 @bootstrap_option
 @output_option
 def force_terminate(transactional_id: str, bootstrap: str, output: str) -> None:
-    """Fence an id's producer, and abort the transaction it has open.
+    """Fence the producer of a transactional id and abort its open transaction.
 
     \b
     kvorum transactions force-terminate --transactional-id orders-1

@@ -143,14 +143,14 @@ def run_consumer(consumer: "Consumer", reading: Reading) -> None:
 @click.command("verifiable-consumer")
 @click.argument("topic", shell_complete=topic_names)
 @click.option("-g", "--group-id", required=True, shell_complete=group_names)
-@click.option("-n", "--max-messages", type=int, default=-1, help="-1: until it is ended.")
+@click.option("-n", "--max-messages", type=int, default=-1, help="Number of records; -1: until stopped.")
 @click.option("--group-protocol", type=click.Choice(["classic", "consumer"]), default="classic", show_default=True)
 @click.option("--group-instance-id", help="A static member.")
 @click.option(
     "--reset-policy", type=click.Choice(["earliest", "latest", "none"]), default="earliest", show_default=True
 )
 @click.option("--enable-autocommit", is_flag=True)
-@click.option("-v", "--verbose", is_flag=True, help="An event for each record, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print an event per record.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option
 def verifiable_consumer(

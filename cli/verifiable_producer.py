@@ -154,11 +154,11 @@ def run_producer(client: Client, load: Load) -> None:
 
 @click.command("verifiable-producer")
 @click.argument("topic", shell_complete=topic_names)
-@click.option("-n", "--max-messages", type=int, default=-1, help="-1: until it is ended.")
-@click.option("--throughput", type=int, default=-1, help="Records a second; -1: as many as there can be.")
+@click.option("-n", "--max-messages", type=int, default=-1, help="Number of records; -1: until stopped.")
+@click.option("--throughput", type=int, default=-1, help="Records per second; -1: no limit.")
 @click.option("--acks", type=click.Choice(["0", "1", "-1", "all"]), default="-1", show_default=True)
 @click.option("--value-prefix", type=int, help="Values are PREFIX.NUMBER.")
-@click.option("--repeating-keys", type=click.IntRange(1), help="Keys 0 to N-1, over and over.")
+@click.option("--repeating-keys", type=click.IntRange(1), help="Repeat the keys 0 to N-1.")
 @click.option("--message-create-time", "create_time", type=int, default=-1, help="The first timestamp, in ms.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option

@@ -67,7 +67,7 @@ def change_options(command: Any) -> Any:
 def upgrade(
     connection: Connection, levels: tuple[str, ...], release_version: str | None, metadata: str | None, dry_run: bool
 ) -> None:
-    """Put features to higher levels.
+    """Upgrade features.
 
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 upgrade --release-version 4.3
@@ -82,7 +82,7 @@ def upgrade(
 
 @features.command()
 @change_options
-@click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata is lost.")
 @click.pass_obj
 def downgrade(
     connection: Connection,
@@ -92,7 +92,7 @@ def downgrade(
     dry_run: bool,
     unsafe: bool,
 ) -> None:
-    """Put features to lower levels.
+    """Downgrade features.
 
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 downgrade --feature transaction.version=1
@@ -109,7 +109,7 @@ def downgrade(
 @click.option("--dry-run", is_flag=True)
 @click.pass_obj
 def disable(connection: Connection, names: tuple[str, ...], unsafe: bool, dry_run: bool) -> None:
-    """Put features to level 0.
+    """Set features to level 0.
 
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 disable --feature group.version

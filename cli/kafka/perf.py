@@ -208,7 +208,7 @@ def random_id() -> str:
 @click.option("--include", metavar="REGEX", help="Topics by a pattern.")
 @click.option("--num-records", type=click.IntRange(1))
 @click.option("--messages", type=click.IntRange(1), help="Deprecated.")
-@click.option("--group", help="One that nobody has, if it is left out.")
+@click.option("--group", help="Group id (default: a new one).")
 @click.option("--fetch-size", type=click.IntRange(1), default=1024 * 1024)
 @click.option("--from-latest", is_flag=True)
 @click.option("--socket-buffer-size", type=click.IntRange(0), default=2 * 1024 * 1024)

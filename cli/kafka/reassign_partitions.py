@@ -53,7 +53,7 @@ VERIFY_PERIODICALLY = (
 @click.option("--list", "listing", is_flag=True, help="What is under way.")
 @click.option("--topics-to-move-json-file", type=Json, help='{"topics": [{"topic": "orders"}], "version": 1}')
 @click.option("--reassignment-json-file", type=Json, help="As --generate writes it.")
-@click.option("--broker-list", metavar="0,1,2", help="Who is to have them.")
+@click.option("--broker-list", metavar="0,1,2", help="Target brokers.")
 @click.option("--disable-rack-aware", is_flag=True)
 @click.option("--throttle", type=int, default=-1, help="Bytes a second, between brokers.")
 @click.option("--replica-alter-log-dirs-throttle", type=int, default=-1, help="Bytes a second, on one broker.")

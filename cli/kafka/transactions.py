@@ -62,7 +62,9 @@ def transactions(connection: Connection) -> None:
 
 
 @transactions.command("list")
-@click.option("--duration-filter", type=int, default=-1, help="Only those open for longer than so many ms.")
+@click.option(
+    "--duration-filter", type=int, default=-1, help="Only transactions that are open for longer than this many ms."
+)
 @click.option("--transactional-id-pattern", help="Only ids that match (RE2).")
 @click.pass_obj
 def list_(connection: Connection, duration_filter: int, transactional_id_pattern: str | None) -> None:
@@ -105,7 +107,7 @@ def describe(connection: Connection, transactional_id: str) -> None:
 
 
 @transactions.command("describe-producers")
-@click.option("--broker-id", type=int, help="Ask this replica, not the leader.")
+@click.option("--broker-id", type=int, help="Query this replica instead of the leader.")
 @partition_options
 @click.pass_obj
 def describe_producers(connection: Connection, broker_id: int | None, topic: str, partition: int) -> None:
@@ -210,7 +212,7 @@ def abort(
 @click.option("--transactionalId", "--transactional-id", "transactional_id", required=True)
 @click.pass_obj
 def force_terminate(connection: Connection, transactional_id: str) -> None:
-    """Fence an id's producer, and abort the transaction it has open.
+    """Fence the producer of a transactional id and abort its open transaction.
 
     \b
     kvorum kafka-transactions --bootstrap-server localhost:9092 forceTerminateTransaction --transactionalId orders-1

@@ -10,9 +10,9 @@ EXIT_USAGE = 2
 
 
 @click.command()
-@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="The cluster that the state is kept in.")
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="Cluster that stores the state.")
 @click.option("--listen", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="Port 0: a free one.")
-@click.option("--advertise", metavar="URL", help="Where other managers reach this one, if not where it listens.")
+@click.option("--advertise", metavar="URL", help="URL for other managers, if it differs from --listen.")
 @click.option(
     "--state",
     "state_dir",
@@ -20,25 +20,31 @@ EXIT_USAGE = 2
     show_default=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Workers' folders; of this manager alone.",
+    help="Folder for workers, used by this manager only.",
 )
-@click.option("--checkpoints", metavar="DIR|URL", help="Where checkpoints are; shared, if managers take over others'.")
-@click.option("--group", default="connect-cluster", show_default=True, help="The managers of one cluster.")
-@click.option("--prefix", default="connect", show_default=True, help="Of the topics -configs, -offsets and -status.")
-@click.option("--alone", is_flag=True, help="There is no other manager: workers may outlive this one for ever.")
-@click.option("--leave-workers", is_flag=True, help="Told to end, leave the workers to the next manager.")
+@click.option(
+    "--checkpoints",
+    metavar="DIR|URL",
+    help="Folder of checkpoints; shared between managers that take over from each other.",
+)
+@click.option("--group", default="connect-cluster", show_default=True, help="Group id of the managers of one cluster.")
+@click.option(
+    "--prefix", default="connect", show_default=True, help="Prefix of the topics -configs, -offsets and -status."
+)
+@click.option("--alone", is_flag=True, help="There is no other manager: workers may outlive this one.")
+@click.option("--leave-workers", is_flag=True, help="On shutdown, keep the workers for the next manager.")
 @click.option(
     "--lease",
     "lease_seconds",
     default=60.0,
     show_default=True,
-    help="Seconds after which workers end that no manager looks after.",
+    help="Seconds after which workers without a manager exit.",
 )
 @click.option("--master", metavar="URL", help="local[2], spark://host:port, k8s://..., yarn.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of each worker's driver.")
 @click.option("--jars", metavar="DIR", help="A folder of jars for Spark.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's, for all workers.")
-@click.option("--client", multiple=True, metavar="KEY=VALUE", help="A setting of all Kafka clients of this cluster.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting for all workers.")
+@click.option("--client", multiple=True, metavar="KEY=VALUE", help="Setting of all Kafka clients of this cluster.")
 @click.option(
     "--log-level", default="INFO", show_default=True, type=click.Choice(("DEBUG", "INFO", "WARNING", "ERROR"))
 )
@@ -60,7 +66,7 @@ def connect(
     client: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """Keep pipelines running, managed over Kafka Connect's REST interface.
+    """Run pipelines managed over Kafka Connect's REST interface.
 
     \b
     kvorum pipelines connect --bootstrap 127.0.0.1:9092

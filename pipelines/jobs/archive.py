@@ -41,7 +41,7 @@ class Archiving:
     records_max: int = 5_000_000
     """Offsets a run takes."""
     allow_gaps: bool = False
-    """Go on although records were deleted before they were archived."""
+    """Continue although records were deleted before they were archived."""
 
 
 def archive(spark: SparkSession, wanted: Archiving) -> list[Run]:

@@ -31,9 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def shared(command: F) -> F:
     """Add the options that all jobs have."""
     for option in (
-        click.option("--memory", default="1g", show_default=True, help="The driver's heap."),
+        click.option("--memory", default="1g", show_default=True, help="Heap of the driver."),
         click.option("--master", help="Spark's master: spark://HOST:PORT, k8s://..., yarn, local[2]."),
-        click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="kafka.* of the clients."),
+        click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="kafka.* options of the clients."),
     ):
         command = option(command)
     return command
@@ -84,9 +84,11 @@ def session(name: str, master: str | None, memory: str) -> Iterator[SparkSession
 @click.argument("path")
 @bootstrap_option
 @click.option("--by", type=click.Choice(("hour", "day")), default="hour", show_default=True)
-@click.option("--run-records", default=5_000_000, show_default=True, help="Offsets a run takes: what is done again.")
-@click.option("--allow-gaps", is_flag=True, help="Go on although records were deleted before they were archived.")
-@click.option("--verify", "only_verify", is_flag=True, help="Archive nothing: are the files what was written?")
+@click.option(
+    "--run-records", default=5_000_000, show_default=True, help="Offsets per run; a run is the unit of repetition."
+)
+@click.option("--allow-gaps", is_flag=True, help="Continue although records were deleted before they were archived.")
+@click.option("--verify", "only_verify", is_flag=True, help="Verify the files instead of archiving.")
 @shared
 def archive(
     topic: str,
@@ -100,7 +102,7 @@ def archive(
     master: str | None,
     memory: str,
 ) -> None:
-    """Put what TOPIC has into Parquet files below PATH; a later call takes what is new since.
+    """Archive TOPIC to Parquet files below PATH; later calls archive new records.
 
     \b
     kvorum pipelines archive orders /archive -b localhost:9092
@@ -126,11 +128,11 @@ def archive(
 
 @click.command()
 @click.argument("name")
-@click.option("--archive", "path", help="Take the records from the archive in this folder.")
-@click.option("--from-topic", required=True, help="The topic whose records are written again.")
-@click.option("--from-bootstrap", help="Its cluster, if there is no --archive; the target's by default.")
-@click.option("--to", "topic", required=True, help="The topic they are written to.")
-@click.option("--state", required=True, help="A folder of this replay's own.")
+@click.option("--archive", "path", help="Read records from the archive in this folder.")
+@click.option("--from-topic", required=True, help="Topic whose records are replayed.")
+@click.option("--from-bootstrap", help="Cluster of --from-topic without --archive (default: the target's).")
+@click.option("--to", "topic", required=True, help="Target topic.")
+@click.option("--state", required=True, help="State folder of this replay.")
 @bootstrap_option
 @click.option("--since", callback=moment, help="Records of this time and later: 2026-01-31T07:00, or milliseconds.")
 @click.option("--until", callback=moment, help="Records before this time.")
@@ -157,7 +159,7 @@ def replay(
     master: str | None,
     memory: str,
 ) -> None:
-    """Write records into a topic again: an archive's, or another topic's. NAME names the replay.
+    """Write the records of an archive or a topic to a topic. NAME names the replay.
 
     \b
     kvorum pipelines replay r1 --archive /archive --from-topic orders --to orders-2 --state /tmp/r1 -b localhost:9092
@@ -188,7 +190,7 @@ def replay(
 @bootstrap_option
 @shared
 def audit(topic: str, path: str, bootstrap: str, options: tuple[str, ...], master: str | None, memory: str) -> None:
-    """Say whether compacted TOPIC is the last value by key of its archive below PATH. Exit code 1: it is not.
+    """Check that compacted TOPIC equals the last value per key of its archive below PATH. Exit code 1 if not.
 
     \b
     kvorum pipelines audit prices /lake/prices -b localhost:9092
@@ -202,8 +204,8 @@ def audit(topic: str, path: str, bootstrap: str, options: tuple[str, ...], maste
 @click.command()
 @click.argument("topic")
 @bootstrap_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="The page; TOPIC.html by default.")
-@click.option("--newest", type=int, help="Look at about so many of the newest records only.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Output file (default: TOPIC.html).")
+@click.option("--newest", type=int, help="Only about this many of the newest records.")
 @shared
 def profile(
     topic: str,
@@ -214,7 +216,7 @@ def profile(
     master: str | None,
     memory: str,
 ) -> None:
-    """Write a page about what is in TOPIC: keys, sizes, nulls, rates.
+    """Write a report on TOPIC: keys, sizes, nulls, rates.
 
     \b
     kvorum pipelines profile orders -b localhost:9092 -o orders.html

@@ -16,14 +16,14 @@ from kvorum.pipelines.session.build import SessionSettings, build
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--master", help="Spark's master: spark://HOST:PORT, k8s://..., yarn, local[2].")
-@click.option("--memory", default="1g", show_default=True, help="The driver's heap.")
-@click.option("--check", is_flag=True, help="Only say whether the file is right.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of the driver.")
+@click.option("--check", is_flag=True, help="Only validate the file.")
 def mirror(file: Path, master: str | None, memory: str, check: bool) -> None:
-    """Mirror topics, their configs and the positions of groups from one cluster to another.
+    """Mirror topics, configs and group offsets from one cluster to another.
 
     \b
-    kvorum pipelines mirror a-to-b.yaml              until Ctrl-C; goes on where it was when it is started again
-    kvorum pipelines mirror a-to-b.yaml --check      is the file right?
+    kvorum pipelines mirror a-to-b.yaml              until Ctrl-C; continues when restarted
+    kvorum pipelines mirror a-to-b.yaml --check      validate the file
     """
     try:
         spec = load(file)

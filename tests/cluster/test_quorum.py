@@ -267,7 +267,7 @@ def test_an_operator_may_readmit_the_wiped_controller_and_gives_up_what_the_lost
     assert running.returncode == 1 and "lock" in running.stderr, "the controller it is said to must be stopped"
     assert cluster.stop(c) == []
     asked = kvorum(*command)
-    assert asked.returncode == 2 and "What is given up" in asked.stdout and "--i-accept-loss" in asked.stderr
+    assert asked.returncode == 2 and "Metadata can be lost" in asked.stdout and "--i-accept-loss" in asked.stderr
     done = kvorum(*command, "--i-accept-loss")
     assert done.returncode == 0, done.stderr
     for broker in BROKERS:
