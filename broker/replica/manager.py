@@ -125,12 +125,7 @@ class ReplicaManager:
             figures=figures,
         )
         self._housekeeping = Housekeeping(
-            settings=settings,
-            clock=clock,
-            hosted=self.hosted,
-            outbox=self._outbox,
-            log_manager=log_manager,
-            reopen=self._delta.reopen,
+            settings=settings, clock=clock, hosted=self.hosted, outbox=self._outbox, log_manager=log_manager
         )
 
     def tell_directories(self, assignments: DirectoryAssignments) -> None:
@@ -157,7 +152,7 @@ class ReplicaManager:
 
     def start(self) -> None:
         """Begin the clock's duties."""
-        self._housekeeping.start()
+        self._housekeeping.start(self._delta.reopen)
 
     async def shutdown(self) -> None:
         """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""
