@@ -251,6 +251,6 @@ class MetadataCopy:
         stored.roll()
         stored.maybe_increment_log_start_offset(end_offset)
         stored.delete_old_segments(now_ms)
-        stored.purge_deleted(now_ms)
         stored.flush()
+        stored.purge_deleted(now_ms)
         self._files.delete_before(end_offset)

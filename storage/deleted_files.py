@@ -79,6 +79,12 @@ class DeletedFiles:
             waiting.segment.close()
 
 
+def leftover_segments(disk: Disk, folder: str) -> list[int]:
+    """Return the base offsets of the segments that an earlier process left waiting."""
+    found = (offset_of(name, LOG_SUFFIX + DELETED_SUFFIX) for name in disk.listdir(folder))
+    return [offset for offset in found if offset is not None]
+
+
 def remove_leftovers(disk: Disk, folder: str) -> None:
     """Remove what an earlier process left waiting."""
     for name in disk.listdir(folder):

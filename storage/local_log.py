@@ -306,6 +306,11 @@ class LocalLog:
         """Tell whether the delay of any file is over."""
         return self._deleted.is_due(now_ms)
 
+    @property
+    def has_dropped_files(self) -> bool:
+        """Whether files of dropped segments wait for their removal."""
+        return bool(self._deleted)
+
     def purge_deleted(self, now_ms: int) -> None:
         """Remove the files whose delay is over."""
         self._deleted.purge(now_ms)

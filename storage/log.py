@@ -331,8 +331,9 @@ class Log:
         return count
 
     def purge_deleted(self, now_ms: int) -> None:
-        """Remove the files of dropped segments whose file.delete.delay.ms is over."""
-        self.retention.purge_deleted(now_ms)
+        """Remove the files of dropped segments whose file.delete.delay.ms is over, once the next flush allows it."""
+        if self.durability.may_remove_files:
+            self.retention.purge_deleted(now_ms)
 
     @property
     def is_sync_due(self) -> bool:

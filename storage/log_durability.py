@@ -45,8 +45,15 @@ class LogDurability:
         return self._sync_state.synced_end_offset if self.is_sync_due else self._local.log_end_offset
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Tell whether there is anything to sync now."""
-        return self._sync_state.has_unsynced_segments or self.is_flush_ms_over(now_ms) or self.is_sync_due
+        """Tell whether there is anything to sync now: files of dropped segments wait for the leader epochs."""
+        is_epoch_due = self._epoch_cache.is_dirty and self._local.has_dropped_files
+        is_due = self._sync_state.has_unsynced_segments or self.is_flush_ms_over(now_ms) or self.is_sync_due
+        return is_due or is_epoch_due
+
+    @property
+    def may_remove_files(self) -> bool:
+        """Whether the leader epochs on disk say where the log starts; before, a crash would look like lost segments."""
+        return not (self._epoch_cache.is_dirty or self._sync_state.is_flushing)
 
     def is_flush_ms_over(self, now_ms: int) -> bool:
         """Tell whether records of the active segment wait for flush.ms already."""

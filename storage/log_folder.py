@@ -93,16 +93,17 @@ def read_epochs(disk: Disk, folder: str) -> EpochCache | None:
         return None
 
 
-def find_broken(disk: Disk, segments: Segments, end_offset: int, *, is_compacted: bool) -> list[Segment]:
+def find_broken(disk: Disk, segments: Segments, end_offset: int, *, gaps_below: int) -> list[Segment]:
     """Return the segments below an offset that do not reach to the next one's base, or whose batches do not.
 
-    A compacted log may have gaps (those that Kafka cleaned). Of each segment only the last index interval is read, and
-    of the index the last entry: a start after a crash does not take long by this. Raises OSError.
+    Behind a segment whose base is less than `gaps_below` there may be a gap. Of each segment only the last index
+    interval is read, and of the index the last entry: a start after a crash does not take long by this. Raises OSError.
     """
 
     def is_whole(segment: Segment, position: int) -> bool:
         try:
-            return checked_end(segment, position) == segments.next_base(segment) or is_compacted
+            reaches_next = checked_end(segment, position) == segments.next_base(segment)
+            return reaches_next or segment.base_offset < gaps_below
         except CorruptSegment:
             return False
 

@@ -241,6 +241,7 @@ class LogOpening:
             on_io_error=lambda error: self._table.io_failed(directory, error),
             closed=closed,
             recorded_end=max(recovery_point, high_watermark),
+            cleaned_offset=directory.checkpoints[CLEANED_OFFSETS].get(partition, 0),
             on_damage=lambda damage: self._note_damage(directory, folder, partition, damage),
         )
         opened = open_log(

@@ -22,7 +22,7 @@ from kvorum.storage import durable_length
 from kvorum.storage.cleaner.swap import settle
 from kvorum.storage.closed_logs import ClosedLog, LogFiles, describe_files
 from kvorum.storage.damage import Damage, Lack, read_lack, write_lack
-from kvorum.storage.deleted_files import remove_leftovers
+from kvorum.storage.deleted_files import leftover_segments, remove_leftovers
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.log import Log
@@ -77,6 +77,8 @@ class OpenOptions:
     """What the clean shutdown recorded."""
     recorded_end: int = 0
     """The log had records up to this offset, by the checkpoints, if it has no segment at all."""
+    cleaned_offset: int = 0
+    """Below it a compacted log may have gaps between segments (those that Kafka cleaned)."""
     on_damage: Callable[[Damage], None] = lambda damage: None
 
 
@@ -113,8 +115,14 @@ def open_log(
 def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: OpenOptions) -> LogParts:
     """Return what the folder holds, repaired where it had to be. Raises LogDirectoryError, CorruptSegment, OSError."""
     disk.mkdir(folder)
-    remove_leftovers(disk, folder)
     settle(disk, folder)
+    parts = _load_parts(disk, folder, config, clock, options)
+    # Last: what retention dropped explains where the log begins, until the leader epochs on disk say so.
+    remove_leftovers(disk, folder)
+    return parts
+
+
+def _load_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: OpenOptions) -> LogParts:
     if (lack := read_lack(disk, folder)) is not Lack.NOTHING:
         options.on_damage(Damage("an earlier start found that synced records are missing", lack))
     closed = options.closed if options.is_clean else None
@@ -220,7 +228,9 @@ class _Loading:
         unchecked = list(self.segments.from_offset(unsynced_from))
         first_offset = unchecked[0].base_offset
         self.epochs.truncate_from_end(first_offset)
-        broken = find_broken(self.disk, self.segments, first_offset, is_compacted=self.config.is_compacted)
+        gaps_below = self.options.cleaned_offset if self.config.is_compacted else 0
+        self._check_start()
+        broken = find_broken(self.disk, self.segments, first_offset, gaps_below=gaps_below)
         if broken:
             bases = [each.base_offset for each in broken]
             self.note_lack(f"records are missing in or behind the segments {bases}", Lack.SEGMENTS)
@@ -249,6 +259,20 @@ class _Loading:
         sync_names(self.disk, self.folder)
         durable_length.write(self.disk, self.folder, self.durable, sync=False)
         failpoints.hit("log.recover.after")
+
+    def _check_start(self) -> None:
+        """Note a lack if segments at the start are missing that retention did not drop.
+
+        The leader epochs on disk begin at the log start. They are written before the files of a dropped segment go
+        (LogRemoval.purge), which carry the suffix `.deleted` until then.
+        """
+        base_offset = self.segments.first.base_offset
+        if not self.saved_epochs:
+            return
+        start = max(self.saved_epochs[0].start_offset, self.options.log_start_offset)
+        if start < base_offset and not any(each < base_offset for each in leftover_segments(self.disk, self.folder)):
+            text = f"the log began at offset {start}, the segments below offset {base_offset} are missing"
+            self.note_lack(text, Lack.SEGMENTS)
 
     def note_lack(self, problem: str, lack: Lack) -> None:
         """Mark the log, durably: synced records are missing. The first word stands."""
@@ -369,6 +393,9 @@ class _Loading:
         if self.log_end_offset < start:
             self._begin_anew(start)
         self.epochs.truncate_from_start(start)
+        if self.epochs.is_dirty:
+            write_epochs(self.disk, self.folder, self.epochs.to_text())
+            self.epochs.is_dirty = False
         return LogParts(
             self.segments, start, self.log_end_offset, self.durable, self.epochs, self.producers, self.snapshots
         )

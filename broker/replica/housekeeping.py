@@ -92,16 +92,9 @@ class Housekeeping:
     """A broker's duties."""
 
     def __init__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        hosted: HostedPartitions,
-        outbox: Outbox,
-        log_manager: LogManager,
-        reopen: Callable[[], Awaitable[None]],
+        self, settings: Settings, clock: Clock, hosted: HostedPartitions, outbox: Outbox, log_manager: LogManager
     ) -> None:
-        """Do nothing before `start`. `reopen` is DeltaApplier's."""
-        self._reopen = reopen
+        """Do nothing before `start`."""
         self._settings = settings
         self._clock = clock
         self._hosted = hosted
@@ -109,14 +102,14 @@ class Housekeeping:
         self._log_manager = log_manager
         self._duties = Duties()
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, reopen: Callable[[], Awaitable[None]]) -> None:
+        """Begin. `reopen` is DeltaApplier's."""
         settings, every = self._settings, self._duties.every
         every(max(1, settings.int("replica.lag.time.max.ms") // 2), "isr-expiration", self._shrink_isrs)
         every(
             settings.int("replica.high.watermark.checkpoint.interval.ms"), "highwatermark-checkpoint", self._checkpoint
         )
-        every(REOPEN_INTERVAL_MS, "replica-reopen", self._reopen)
+        every(REOPEN_INTERVAL_MS, "replica-reopen", reopen)
 
     async def close(self) -> None:
         """Stop."""

@@ -124,7 +124,7 @@ class ReplicaManager:
             broker_epoch=broker_epoch,
             figures=figures,
         )
-        self._housekeeping = Housekeeping(settings, clock, self.hosted, self._outbox, log_manager, self._delta.reopen)
+        self._housekeeping = Housekeeping(settings, clock, self.hosted, self._outbox, log_manager)
 
     def tell_directories(self, assignments: DirectoryAssignments) -> None:
         """Have the controller know in which log directory each replica lies (KIP-858). Before the first metadata."""
@@ -150,7 +150,7 @@ class ReplicaManager:
 
     def start(self) -> None:
         """Begin the clock's duties."""
-        self._housekeeping.start()
+        self._housekeeping.start(self._delta.reopen)
 
     async def shutdown(self) -> None:
         """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""

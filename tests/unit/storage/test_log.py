@@ -228,6 +228,7 @@ def test_deleted_files_stay_readable_for_a_while() -> None:
     assert joined([head])
     assert [name for name in disk.listdir(FOLDER) if name.endswith(".log.deleted")]
     assert not log.retention.has_deleted_files(NOW_MS + 10**9 + 59_999)
+    log.flush()
     log.purge_deleted(NOW_MS + 10**9 + 60_000)
     assert not [name for name in disk.listdir(FOLDER) if name.endswith(".deleted")]
 

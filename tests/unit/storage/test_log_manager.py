@@ -434,6 +434,7 @@ def test_retention_and_its_files_go_by_their_delays() -> None:
         assert manager.apply_retention(NOW_MS + 1000) == 0
         assert manager.apply_retention(NOW_MS + 1001) > 3
         assert joined([part])
+        await manager.flush_dirty(NOW_MS + 61_001)
         await manager.purge_deleted(NOW_MS + 61_001)
         assert not [name for name in world.disk.listdir(f"{A}/topic-0") if name.endswith(".deleted")]
         assert not isinstance(part, FileSlice) or part.size

@@ -319,7 +319,64 @@ def test_compacted_logs_may_have_gaps_between_segments() -> None:
         log.roll()
     log.flush()
     disk.remove(f"{FOLDER}/00000000000000000001.log")
-    assert open_test_log(disk, config, options=OpenOptions(recovery_point=10)).log_end_offset == 10
+    found: list[Damage] = []
+    options = OpenOptions(recovery_point=10, cleaned_offset=9, on_damage=found.append)
+    assert open_test_log(disk, config, options=options).log_end_offset == 10
+    assert not found
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_missing_segment_that_was_synced_is_found_where_nothing_was_cleaned(policy: str) -> None:
+    disk = new_disk()
+    config = small_config(cleanup_policy=frozenset({policy}))
+    log = open_test_log(disk, config)
+    for base in (0, 1, 2, 3):
+        log.append_as_follower(batch(base_offset=base, partition_leader_epoch=0))
+        log.roll()
+    log.flush()
+    disk.remove(f"{FOLDER}/00000000000000000002.log")
+    found: list[Damage] = []
+    open_test_log(disk, config, options=OpenOptions(recovery_point=4, cleaned_offset=1, on_damage=found.append))
+    assert [each.lack for each in found] == [Lack.SEGMENTS]
+    assert read_lack(disk, FOLDER) is Lack.SEGMENTS
+
+
+def test_a_missing_first_segment_is_found() -> None:
+    """The leader epochs on disk say where the log began."""
+    disk = new_disk()
+    written(disk, flushed=COUNT)
+    names = [name for name in disk.listdir(FOLDER) if name.endswith(".log")]
+    disk.remove(f"{FOLDER}/{names[0]}")
+    found: list[Damage] = []
+    log = open_test_log(disk, options=OpenOptions(recovery_point=COUNT, on_damage=found.append))
+    assert log.log_start_offset == int(names[1][:20])
+    assert [each.lack for each in found] == [Lack.SEGMENTS]
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+@pytest.mark.parametrize("ends", ["at once", "after a flush", "after the purge"])
+def test_segments_that_retention_dropped_are_not_missing(ends: str, restarts: int) -> None:
+    """Whenever the process ends, and though the first start after it ends early, too."""
+    disk = new_disk()
+    written(disk, flushed=COUNT)
+    found: list[Damage] = []
+    options = OpenOptions(recovery_point=COUNT, on_damage=found.append)
+    log = open_test_log(disk, small_config(segment_bytes=500, file_delete_delay_ms=0), options=options)
+    log.high_watermark = COUNT
+    log.maybe_increment_log_start_offset(COUNT - 5)
+    assert log.delete_old_segments(NOW_MS) > 1
+    assert not log.durability.may_remove_files
+    if ends != "at once":
+        assert log.durability.is_flush_due(NOW_MS)
+        log.flush()
+        assert log.durability.may_remove_files
+    if ends == "after the purge":
+        log.purge_deleted(NOW_MS)
+        assert not [name for name in disk.listdir(FOLDER) if name.endswith(".deleted")]
+    for _ in range(restarts):
+        open_test_log(disk, options=options)
+    assert not found
+    assert not [name for name in disk.listdir(FOLDER) if name.endswith(".deleted")]
 
 
 def test_a_gap_in_what_was_not_synced_is_a_loss_in_a_compacted_log_too() -> None:

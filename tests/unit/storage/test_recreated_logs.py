@@ -164,6 +164,7 @@ def test_a_disk_that_fails_in_a_thread_is_told_on_the_event_loop() -> None:
         assert manager.apply_retention(NOW_MS + 1001) > 0
         threads: list[threading.Thread] = []
         manager._table._on_offline = lambda path, error: threads.append(threading.current_thread())
+        await manager.flush_dirty(NOW_MS)
         world.disk.fail("remove", errno.EIO)
         await manager.purge_deleted(NOW_MS + 10**6)
         assert threads == [threading.main_thread()]
