@@ -1,7 +1,7 @@
-"""Waiting for a broker to hear of a change: the controller answers who asked for it when it is committed, and brokers
-learn of it by their Fetch a moment later.
+"""Waiting for a broker to reach an offset of the metadata log.
 
-Each serves its copy of the metadata log as far as it answers by it, and so says how far it is.
+A change is answered when the broker that forwarded it has published it (a new topic: when every live broker has); the
+others fetch it a moment later. Each broker serves its copy of the metadata log up to what it has published.
 """
 
 import asyncio

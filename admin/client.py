@@ -212,9 +212,9 @@ class ClusterClient:
         return answer
 
     async def up_to_date(self) -> "ClusterClient":
-        """Return this client for questions: each broker is asked once it has heard of all that was changed before now.
+        """Return this client for reads: each broker is asked once it has published all that was committed before now.
 
-        A broker hears of a change a moment after it was answered. Raises KafkaError, Unreachable: no controller is.
+        Other clients may have made changes through other brokers. Raises KafkaError, Unreachable: no controller is.
         """
         quorum = await self.describe_quorum(timeout_ms=self.part_ms)
         found = self.another()

@@ -18,6 +18,8 @@ from kvorum.broker.replica.types import NO_BROKER_EPOCH, FetchTarget, LogRead, R
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition import BrokerState
+from kvorum.protocol.schema import Message
+from kvorum.quorum import forwarder
 from kvorum.quorum.controller import alter_partition
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -265,3 +267,12 @@ def read_before_quota(patches: Patches) -> None:
             return True
 
     patches.replace(LogDirMoves, "_copy_some", read_first)
+
+
+def answer_before_published(patches: Patches) -> None:
+    """A broker answers a forwarded request as soon as the controller has committed its change."""
+
+    def at_once(request: Message, wait_ms_max: int, elapsed_ms: int) -> int:
+        return 0
+
+    patches.replace(forwarder, "published_wait_ms", at_once)

@@ -1,11 +1,15 @@
-"""A client in the simulator that changes topics: makes them, writes to them, grows them, deletes them, again."""
+"""A client in the simulator that changes topics: makes them, writes to them, grows them, deletes them, again.
+
+It reads its own writes: the broker that answered a change has published it, unless the wait reached its limit.
+"""
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from kvorum.chaos.history import HistoryWriter, Info, MicroOp, Ok
 from kvorum.chaos.sim.client import NoAnswer, SimClient
+from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.workload import ACKS_ALL, OnAck, Producer, Recorder
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_partitions import (
@@ -15,8 +19,15 @@ from kvorum.protocol.messages.create_partitions import (
 )
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kvorum.protocol.schema import Message
+from kvorum.quorum.image import MetadataImage
+
+M = TypeVar("M", bound=Message)
 
 NAMES: Final = 5
+PARTITIONS_GROWN: Final = 4
+READ_WITHIN_S: Final = 1.0
+"""Default of kvorum.metadata.read.your.writes.max.ms: an answer that took longer may have come at the limit."""
 OLDER: Final[tuple[int | None, ...]] = (5, 4, 2)
 """Of CreateTopics, DeleteTopics and CreatePartitions the newest versions without THROTTLING_QUOTA_EXCEEDED."""
 
@@ -25,12 +36,21 @@ class Admin:
     """Creates topics, writes to them, adds partitions, deletes them, and makes them anew under the same names."""
 
     def __init__(
-        self, client: SimClient, recorder: Recorder, replication_factor: int, on_ack: OnAck, *, older: bool = False
+        self,
+        client: SimClient,
+        recorder: Recorder,
+        replication_factor: int,
+        on_ack: OnAck,
+        *,
+        image_at: Callable[[str], MetadataImage | None] = lambda host: None,
+        older: bool = False,
     ) -> None:
         """Begin with none. What is written to these topics stays out of the history, which knows no deletions.
 
-        `older`: speak versions from before KIP-599.
+        `image_at` returns what the broker of a host has published, None where it is not ready. `older`: speak versions
+        from before KIP-599.
         """
+        self._image_at = image_at
         self._create_newest, self._delete_newest, self._grow_newest = OLDER if older else (None,) * 3
         self._on_ack = on_ack
         self._unrecorded = Recorder(HistoryWriter(), recorder.now)
@@ -66,7 +86,7 @@ class Admin:
         )
         op = self._recorder.invoke(process, "admin", ["create", name])
         try:
-            response = await self._client.ask_any(request, CreateTopicsResponse, newest=self._create_newest)
+            response, image = await self._change(request, CreateTopicsResponse, self._create_newest)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["create", name], str(error))
             self._topics.append(name)
@@ -74,6 +94,7 @@ class Admin:
         self._done(process, op, ["create", name], response.topics[0].error_code)
         self._topics.append(name)
         if response.topics[0].error_code == ErrorCode.NONE:
+            check_published(image, lambda image: image.topics.topic(name) is not None, f"creation of {name}")
             self.created.add(name)
             asyncio.get_running_loop().create_task(self._write(name, partitions, until))
 
@@ -103,12 +124,13 @@ class Admin:
         op = self._recorder.invoke(process, "admin", ["delete", name])
         try:
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=2_000)
-            response = await self._client.ask_any(request, DeleteTopicsResponse, newest=self._delete_newest)
+            response, image = await self._change(request, DeleteTopicsResponse, self._delete_newest)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["delete", name], str(error))
             return
         self._done(process, op, ["delete", name], response.responses[0].error_code)
         if response.responses[0].error_code == ErrorCode.NONE:
+            check_published(image, lambda image: image.topics.topic(name) is None, f"deletion of {name}")
             # Certainly gone, once: nothing that is still on its way can delete the next one of this name.
             self._names.append(name)
 
@@ -117,16 +139,37 @@ class Admin:
         op = self._recorder.invoke(process, "admin", ["grow", name])
         try:
             request = CreatePartitionsRequest(
-                topics=[CreatePartitionsTopic(name=name, count=4, assignments=None)], timeout=2_000
+                topics=[CreatePartitionsTopic(name=name, count=PARTITIONS_GROWN, assignments=None)], timeout=2_000
             )
-            response = await self._client.ask_any(request, CreatePartitionsResponse, newest=self._grow_newest)
+            response, image = await self._change(request, CreatePartitionsResponse, self._grow_newest)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["grow", name], str(error))
             return
         self._done(process, op, ["grow", name], response.results[0].error_code)
+        if response.results[0].error_code == ErrorCode.NONE:
+            check_published(image, lambda image: partitions_in(image, name) == PARTITIONS_GROWN, f"growth of {name}")
+
+    async def _change(self, request: Message, response: type[M], newest: int | None) -> tuple[M, MetadataImage | None]:
+        """Ask some broker; return its answer and what it has published then, None where it may be behind."""
+        loop = asyncio.get_running_loop()
+        address, began_s = self._client.any_address(), loop.time()
+        answer = await self._client.ask(address, request, response, newest=newest)
+        return answer, self._image_at(address[0]) if loop.time() - began_s < READ_WITHIN_S else None
 
     def _done(self, process: int, op: int, what: list[str | int | MicroOp | None], error_code: int) -> None:
         code = ErrorCode(error_code)
         # What was refused may have happened before: an earlier controller's decision may still be committed.
         kind = Ok if code is ErrorCode.NONE else Info
         self._recorder.complete(kind, op, process, what, None if kind is Ok else code.name)
+
+
+def partitions_in(image: MetadataImage, name: str) -> int:
+    """Return how many partitions a topic has, 0 for one that does not exist."""
+    topic = image.topics.topic(name)
+    return 0 if topic is None else len(topic.partitions)
+
+
+def check_published(image: MetadataImage | None, contains_change: Callable[[MetadataImage], bool], change: str) -> None:
+    """Check that the broker that answered has published the change. Raises Violation."""
+    if image is not None and not contains_change(image):
+        raise Violation("ReadYourWrites", f"{change} was answered by a broker that is at offset {image.offset}")

@@ -107,8 +107,11 @@ class SimClient:
 
     async def ask_any(self, request: Message, response: type[M], *, newest: int | None = None) -> M:
         """Ask some broker once, see `ask`. Raises NoAnswer."""
-        known = [*self._addresses.values()] or [(host, PORT) for host in self._bootstrap]
-        return await self.ask(self.rng.choice(known), request, response, newest=newest)
+        return await self.ask(self.any_address(), request, response, newest=newest)
+
+    def any_address(self) -> tuple[str, int]:
+        """Return where some broker listens."""
+        return self.rng.choice([*self._addresses.values()] or [(host, PORT) for host in self._bootstrap])
 
     async def refresh(self, topics: Iterable[str]) -> None:
         """Ask some broker who leads these topics' partitions. Raises NoAnswer."""

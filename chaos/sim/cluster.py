@@ -52,6 +52,7 @@ from kvorum.protocol.messages.update_features import (
 )
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.features import SUPPORTED, UpgradeType
+from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.runtime.chance import random_uuid_bytes
 
@@ -185,9 +186,22 @@ class SimCluster:
     def _administer(self, client: SimClient) -> Coroutine[Any, Any, None]:
         options = self.options
         self.admin = Admin(
-            client, self.recorder, options.replication_factor, self._acknowledged, older=options.older_admin
+            client,
+            self.recorder,
+            options.replication_factor,
+            self._acknowledged,
+            image_at=self._image_at,
+            older=options.older_admin,
         )
         return self.admin.run(options.load.admin_every_s, lambda: self.healing)
+
+    def _image_at(self, host: str) -> MetadataImage | None:
+        """Return what the broker of a host has published, None where it is not ready."""
+        machine = next(each for each in self.machines.values() if each.address == host)
+        server = machine.processes[BROKER].broker
+        if server is None or server.not_ready() is not None or server.parts is None:
+            return None
+        return server.parts.broker.metadata.image
 
     def _consumer(self, client: SimClient, number: int) -> Consumer:
         partitions = list(range(self.options.partitions))
