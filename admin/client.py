@@ -191,7 +191,8 @@ class ClusterClient:
                 return answer
             except ChannelError as error:
                 self._silent.add(each)
-                failures.append(f"{each[0]}:{each[1]} {error}")
+                name, text = f"{each[0]}:{each[1]}", str(error)
+                failures.append(text if text.startswith(name) else f"{name}: {text}")
                 if not may_repeat(request, error):
                     break
         raise Unreachable("; ".join(failures) or "no bootstrap server was given")

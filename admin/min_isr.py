@@ -1,10 +1,9 @@
 """Partitions with too few replicas in sync for acks=all, by their topic's min.insync.replicas, or with just enough.
 
-They are counted as brokers count those they lead: more than all replicas need not be in sync, whatever the minimum, so
-one that has all of them in sync may have just enough (Kafka's Partition.effectiveMinIsr, isUnderMinIsr, isAtMinIsr);
-and what has no leader takes nothing (TopicCommand.isUnderMinIsr).
-Topics with a replica out of sync, or a partition nobody leads, are asked about first: only of them too few may be in
-sync. Where a partition has one replica, and that is in sync, nobody needs to be asked.
+A partition with fewer replicas than the minimum needs all of them in sync (Kafka's Partition.effectiveMinIsr). A
+partition without a leader has too few (TopicCommand.isUnderMinIsr). "Just enough" counts only partitions with more
+replicas than the minimum: where the replication factor is the minimum, every healthy partition has just enough, as the
+brokers' AtMinIsrPartitionCount counts it. So only topics with a replica out of sync are looked up.
 """
 
 import asyncio
@@ -34,10 +33,10 @@ log = get_logger("admin")
 
 
 class InSync(NamedTuple):
-    """The partitions that have too few in sync, and how many have just enough; None: not all minimums are told."""
+    """The partitions that have too few in sync, and how many lost a replica and have just enough."""
 
     under: frozenset[Place]
-    at: int | None
+    at: int
 
 
 def is_short(row: MetadataResponsePartition) -> bool:
@@ -51,31 +50,22 @@ def enough(row: MetadataResponsePartition, minimum: int) -> int:
 
 
 async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic]) -> InSync | None:
-    """Find them, within ASK_MS; None: nobody tells the minimums of the topics in question."""
+    """Find them, within ASK_MS; None where the minimums of the topics in question are not known."""
     known = {topic.name or "": topic.partitions for topic in topics}
-    short = {name for name, rows in known.items() if any(is_short(row) for row in rows)}
-    others = {name for name, rows in known.items() if any(len(row.replica_nodes) > 1 for row in rows)} - short
+    short = sorted(name for name, rows in known.items() if any(is_short(row) for row in rows))
     until = asyncio.get_running_loop().time() + ASK_MS / 1000
     try:
-        minimums = await minimums_of(cluster, sorted(short), until)
+        minimums = await minimums_of(cluster, short, until)
     except (KafkaError, Unreachable) as error:
-        log.info("nobody tells how many replicas are to be in sync", error=error)
+        log.info("min.insync.replicas of topics not available", error=error)
         return None
-    found = [(Place(name, row.partition_index), row) for name in minimums for row in known[name]]
-    under = {
-        place for place, row in found if row.leader_id < 0 or len(row.isr_nodes) < enough(row, minimums[place.topic])
-    }
-    try:
-        minimums |= await minimums_of(cluster, sorted(others), until)
-    except (KafkaError, Unreachable) as error:
-        log.info("not all is told of how many replicas are to be in sync", error=error)
-        return InSync(frozenset(under), None)
-    minimums |= dict.fromkeys(known.keys() - short - others, DEFAULT)
-    at = sum(
-        row.leader_id >= 0 and len(row.isr_nodes) == enough(row, minimum)
-        for name, minimum in minimums.items()
-        for row in known[name]
-    )
+    under, at = set(), 0
+    for name, minimum in minimums.items():
+        for row in known[name]:
+            if row.leader_id < 0 or len(row.isr_nodes) < enough(row, minimum):
+                under.add(Place(name, row.partition_index))
+            elif len(row.isr_nodes) == minimum < len(row.replica_nodes):
+                at += 1
     return InSync(frozenset(under), at)
 
 

@@ -62,10 +62,10 @@ class Health(BaseModel):
     healthy: bool
     under_replicated_partitions: int
     under_min_isr_partitions: int | None = Field(
-        description="With too few in sync for acks=all, or no leader; null: nobody told the topics' minimums"
+        description="Fewer in-sync replicas than min.insync.replicas, or no leader; null: topic configs not available"
     )
     at_min_isr_partitions: int | None = Field(
-        description="With just enough, whether one is missing or not: none may fall out any more; null: as above"
+        description="A replica is out of sync and exactly min.insync.replicas are left; null: as above"
     )
     offline_partitions: int
     brokers_fenced: list[int]

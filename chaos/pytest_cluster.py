@@ -24,6 +24,8 @@ CONTROLLERS_MAX: Final = 3
 START_SECONDS: Final = 60.0
 REPLICAS_MAX: Final = 3
 """Of a topic that does not say how many."""
+TEST_CONFIGS: Final = {"group.initial.rebalance.delay.ms": "0"}
+"""With Kafka's default of 3 s, a test's consumer group gets its first assignment 3 s late."""
 KNOWN_SECONDS: Final = 1.0
 """A new topic reaches brokers in some milliseconds; one that none of them knows by then does not exist."""
 
@@ -67,7 +69,7 @@ class KvorumCluster:
         shape = LabShape(
             brokers=brokers,
             controllers=min(CONTROLLERS_MAX, brokers) if controllers is None else controllers,
-            configs={**inside_configs(folder), **texts_of(configs or {})},
+            configs={**TEST_CONFIGS, **inside_configs(folder), **texts_of(configs or {})},
             node_configs={node: texts_of(own) for node, own in (node_configs or {}).items()},
         )
         network = "proxies" if links else "plain"

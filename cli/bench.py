@@ -54,6 +54,7 @@ def bench(nodes: int | None, bootstrap: str | None, records: int, size: int, out
     kvorum bench --bootstrap-server 127.0.0.1:9092 -o json
     """
     from kvorum.cli.loads import LoadError, Unreachable, run
+    from kvorum.cli.unreachable import unreachable
 
     if bootstrap is not None and nodes is not None:
         raise click.UsageError("--nodes is of a cluster that is started here; --bootstrap names another")
@@ -62,7 +63,7 @@ def bench(nodes: int | None, bootstrap: str | None, records: int, size: int, out
         try:
             rows = run(servers, records, size)
         except Unreachable as error:
-            fail(f"no broker could be reached: {error}", Exit.UNREACHABLE)
+            fail(unreachable(servers, str(error)), Exit.UNREACHABLE)
         except LoadError as error:
             fail(str(error))
     show(rows, output, COLUMNS)

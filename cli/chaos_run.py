@@ -219,6 +219,8 @@ def progress(watch: "Watch") -> str:
 
 def tell(scenario: "Scenario", outcome: "Outcome") -> None:
     """Print one run's outcome."""
+    from kvorum.chaos.report.gaps import worst_gap
+
     if outcome.could_not_run:
         click.echo(f"{scenario.name}: could not run: {outcome.could_not_run}", err=True)
     if outcome.skipped:
@@ -243,14 +245,8 @@ def tell(scenario: "Scenario", outcome: "Outcome") -> None:
     click.echo(
         f"{scenario.name}: {outcome.result().outcome} in {outcome.seconds:.0f} s; faults: {kinds}; "
         f"{figures.acked} of {figures.sends} sends acknowledged, {figures.lost} lost{legal}; "
-        f"longest unavailability {longest(outcome):.2f} s"
+        f"worst gap under a fault {worst_gap(figures).seconds:.2f} s"
     )
-
-
-def longest(outcome: "Outcome") -> float:
-    """Return the longest time in which some partition had a send waiting and acknowledged none, in seconds."""
-    assert outcome.verdict is not None
-    return max((each.unavailable for each in outcome.verdict.figures.partitions.values()), default=0.0)
 
 
 def exit_code(outcomes: "list[Outcome]") -> int:

@@ -73,6 +73,7 @@ def with_cluster(
 ) -> T:
     """Run `work` with a connection to the cluster; a refusal ends the command with its reason."""
     from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable
+    from kvorum.cli.missing_topics import explained
     from kvorum.network.addresses import parse_bootstrap
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.runtime.chance import new_random
@@ -83,34 +84,41 @@ def with_cluster(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from None
 
+    refusals: list[str] = []
+
     async def run() -> T:
         limit = TIMEOUT_MS if timeout_ms is None else timeout_ms
         cluster = ClusterClient(addresses, client_id=client_id, chance=new_random(), timeout_ms=limit)
         try:
             return await work(cluster)
+        except KafkaError as error:
+            refusals.append(await explained(cluster, error))
+            raise
         finally:
             await cluster.close()
 
     try:
         return asyncio.run(run())
     except Unreachable as error:
-        fail(f"no broker could be reached: {error}", Exit.UNREACHABLE)
+        from kvorum.cli.unreachable import unreachable
+
+        fail(unreachable(bootstrap, str(error)), Exit.UNREACHABLE)
     except (StructError, OverflowError, UnicodeEncodeError) as error:  # of encoding: what answers hold is ProtocolError
-        fail(f"what was given does not fit into a request: {error}", Exit.USAGE)
+        fail(f"a value does not fit into a request: {error}", Exit.USAGE)
     except KafkaError as error:
         missing = error.code in (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.UNKNOWN_TOPIC_ID,
             ErrorCode.GROUP_ID_NOT_FOUND,
         )
-        fail(str(error), Exit.NOT_FOUND if missing else Exit.FAILED)
+        fail(refusals[0] if refusals else str(error), Exit.NOT_FOUND if missing else Exit.FAILED)
 
 
 def check_security(properties: Mapping[str, str]) -> None:
     """End the command where properties ask for what its own connection cannot do: it never goes in clear instead."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
-        fail(f"security.protocol={protocol} is not there yet: this command speaks PLAINTEXT", Exit.USAGE)
+        fail(f"security.protocol={protocol} is not supported yet; use PLAINTEXT", Exit.USAGE)
 
 
 def given_of(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
@@ -144,7 +152,7 @@ def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, A
     except PropertyError as error:
         raise click.UsageError(str(error)) from None
     for key in unheeded:
-        warn(f"{key} is of Java's clients; not heeded")
+        warn(f"{key} is a property of Java clients and is ignored")
     return {**found, "bootstrap.servers": bootstrap}
 
 
@@ -157,7 +165,9 @@ def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watc
     for key, value in options.items():  # it aborts, raises SystemError or cuts the value off
         if any(isinstance(text, str) and (not is_utf8(text) or "\0" in text) for text in (key, value)):
             raise click.UsageError(f"{key}={value!r} is not UTF-8, or has a NUL")
+    watch = watch or Watch()
+    watch.bootstrap = str(options.get("bootstrap.servers", ""))
     try:
-        return make({**options, **(watch or Watch()).options()})
+        return make({**options, **watch.options()})
     except KafkaException as error:
         raise click.UsageError(str(error.args[0].str())) from error

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kvorum.cli.consume import exit_of
+from kvorum.cli.missing_topics import no_topic
 from kvorum.cli.offset_ranges import Bound, Kind, Range, resolved
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.record_formats import Part
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(consumer: "Consumer", reading: Reading, ask: "Callable[[str | None], Clu
             loop.assign(partitions_of(reading, ask))
         loop.read()
     except KafkaException as error:
-        fail(str(error), exit_of(error.args[0]))
+        fail(error.args[0].str(), exit_of(error.args[0]))
     except KeyboardInterrupt:
         pass  # how one ends a consumer that was not told where to stop
     finally:
@@ -73,7 +74,9 @@ def partitions_of(reading: Reading, ask: "Callable[[str | None], ClusterMetadata
         for name in dict.fromkeys(reading.topics):
             topic = ask(name).topics[name]
             if topic.error is not None:
-                fail(str(topic.error), exit_of(topic.error))
+                code = exit_of(topic.error)
+                text = no_topic(name, ask(None).topics) if code is Exit.NOT_FOUND else topic.error.str()
+                fail(text, code)
             found[name] = sorted(topic.partitions)
     for name, there in found.items():
         absent = [partition for partition in reading.partitions if partition not in there]
@@ -132,6 +135,9 @@ class Loop:
             starts = self._resolved(where.start, partitions)
             self._ends = {} if where.end is None else self._resolved(where.end, partitions)
             self._open = {each for each in partitions if starts[each] < self._ends.get(each, starts[each] + 1)}
+            begin, end = where
+            if end is not None and begin.kind is end.kind is Kind.OFFSET and end.number < begin.number:
+                warn(f"{begin.number}:{end.number} is empty: the end is before the beginning")
         self._consumer.assign([TopicPartition(*each, starts[each]) for each in partitions if each in self._open])
 
     def _resolved(self, bound: Bound, partitions: list[Partition]) -> dict[Partition, int]:
@@ -184,7 +190,7 @@ class Loop:
 
         if error.code() != KafkaError._PARTITION_EOF:
             self._out.flush()
-            fail(str(error), exit_of(error))
+            fail(error.str(), exit_of(error))
         place = (message.topic() or "", message.partition() or 0)
         if self._reading.exits_at_end or (message.offset() or 0) >= self._ends.get(place, sys.maxsize):
             self._open.discard(place)

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from kvorum.cli.output import Exit, fail, warn
+from kvorum.cli.unreachable import unreachable
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -49,6 +50,8 @@ class Watch:
         """Whether no broker can be reached, as far as is known."""
         self.reason = "no broker answers"
         """The last thing that went wrong."""
+        self.bootstrap = ""
+        """The addresses that the client was given."""
         self.log = OnceEach()
         self._logger = logging.Logger("librdkafka", logging.WARNING)
         self._logger.addHandler(self.log)
@@ -82,6 +85,6 @@ def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMeta
         except KafkaException as error:
             client.poll(0)  # brings what the client knows of its brokers
             if watch.is_down:
-                fail(f"no broker could be reached: {watch.reason}", Exit.UNREACHABLE)
+                fail(unreachable(watch.bootstrap, watch.reason), Exit.UNREACHABLE)
             if time.monotonic() >= deadline:
-                fail(f"no broker could be reached: {error.args[0].str()}", Exit.UNREACHABLE)
+                fail(unreachable(watch.bootstrap, error.args[0].str()), Exit.UNREACHABLE)

@@ -185,7 +185,7 @@ def check(message: Message) -> None:
     """Refuse what is no record. Raises LoadError."""
     error = message.error()
     if error is not None:
-        raise LoadError(f"reading: {error}")
+        raise LoadError(f"reading failed: {error.str()}")
 
 
 def latency(bootstrap: str, topic: str, size: int) -> Timed:

@@ -10,7 +10,8 @@ from kvorum.cli.client import bootstrap_option, client_of, client_options, given
 from kvorum.cli.completion import topic_names
 from kvorum.cli.escapes import EscapeError, unescaped
 from kvorum.cli.librdkafka import Watch, reached
-from kvorum.cli.output import Exit, echo_json_line, fail, pairs
+from kvorum.cli.missing_topics import no_topic
+from kvorum.cli.output import Exit, echo_json_line, fail, pairs, warn
 from kvorum.cli.record_lines import Readable, RecordError, Shape, pieces
 from kvorum.cli.sending import ANY_PARTITION, Header, Outgoing, Sending, StopSignals
 from kvorum.cli.text_values import bytes_given, is_utf8
@@ -85,6 +86,7 @@ def produce(
     watch = Watch()
     options = client_options(bootstrap, own, pairs(properties, "--property"), typed)
     client = client_of(Producer, idempotent_if_it_may(options, typed), watch)
+    known = reached(client, watch).topics
     reached(client, watch, topic)
     signals = StopSignals()
     sending = Sending(client, topic, told_as(output or ("text" if verbose else "none")), signals)
@@ -101,7 +103,7 @@ def produce(
             if not sending.sent:
                 raise
             stopped = f"the input or output failed ({error}); what came behind these was not sent"
-        conclude(sending, watch, stopped)
+        conclude(sending, watch, stopped, None if topic in known else no_topic(topic, known).removeprefix("no "))
 
 
 def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
@@ -170,9 +172,11 @@ def told_as(output: str) -> Any:
     return {"text": text, "json": as_json}.get(output)
 
 
-def conclude(sending: Sending, watch: Watch, stopped: str | None) -> None:
-    """Wait for what is under way, and say what became of it all."""
+def conclude(sending: Sending, watch: Watch, stopped: str | None, created: str | None) -> None:
+    """Wait for the records in flight and print the result; `created` is a topic that did not exist before."""
     lost = sending.finish()
+    if created is not None and sending.acknowledged:
+        warn(f"created {created}")
     if lost:
         code = Exit.UNREACHABLE if watch.is_down and not sending.acknowledged else Exit.FAILED
         if stopped is not None:

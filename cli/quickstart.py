@@ -155,8 +155,8 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
             message = consumer.poll(POLL_SECONDS)
             if message is None:
                 continue
-            if message.error():
-                raise click.ClickException(f"reading back: {message.error()}")
+            if (error := message.error()) is not None:
+                raise click.ClickException(f"reading the records back failed: {error.str()}")
             value = (message.value() or b"").decode(errors="replace")
             click.echo(f"    {topic}-{message.partition()} offset {message.offset()}: {value[:100]}")
             shown += 1

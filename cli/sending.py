@@ -139,6 +139,6 @@ class Sending:
             self.acknowledged += 1
         else:
             self.failed += 1
-            self.reason = self.reason or str(error)
+            self.reason = self.reason or f"{error.str()} ({error.name()})"
         if self._told is not None:
             self._told(error, message)

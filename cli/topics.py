@@ -274,7 +274,7 @@ def alter(
         click.echo(f"warning: {key} was not set on {name}", err=True)
     set_to = {change.name: change.value for change in changes if change.operation is ConfigOperation.SET}
     done = {"topic": name, "partitions": partitions, "replication_factor": replication_factor}
-    tell({**done, "set": set_to, "deleted": list(deleted)}, output)
+    tell({**done, "set": set_to, "deleted": list(deleted)}, output, f"{name} altered")
 
 
 @topics.command()
@@ -306,5 +306,6 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, output: str)
                     unknown.extend([name] if missing else [])
 
     with_cluster(bootstrap, work)
-    tell([{"topic": name, "deleted": name in gone} for name in names], output)
+    rows = [{"topic": name, "deleted": name in gone} for name in names]
+    tell(rows, output, *(f"{name} deleted" for name in gone))
     fail_if_any(refused, Exit.NOT_FOUND if len(unknown) == len(refused) else Exit.FAILED)

@@ -132,8 +132,7 @@ class FrameParser:
         while end - position >= LENGTH_SIZE:
             size = int.from_bytes(buffer[position : position + LENGTH_SIZE], "big", signed=True)
             if not 0 <= size <= self.bytes_max:
-                wrong = f"{size} bytes, {self.bytes_max} are allowed" if size > 0 else f"negative length {size}"
-                self.error = ProtocolError(f"a frame of {wrong}")
+                self.error = ProtocolError(bad_length(size, self.bytes_max))
                 return frames
             position += LENGTH_SIZE
             there = end - position
@@ -148,3 +147,13 @@ class FrameParser:
             position += size
         self._head = bytes(buffer[position:end])
         return frames
+
+
+def bad_length(size: int, bytes_max: int) -> str:
+    """Return what is wrong with a frame's length. Where it is text, the peer speaks another protocol."""
+    if size < 0:
+        return f"a frame of negative length {size}"
+    text = size.to_bytes(LENGTH_SIZE, "big")
+    if all(0x20 <= byte < 0x7F for byte in text):
+        return f"not Kafka's protocol: {text.decode()!r} stands where a frame's length is expected (an HTTP port?)"
+    return f"a frame of {size} bytes exceeds the limit of {bytes_max} bytes"

@@ -65,7 +65,7 @@ function ailing(health, quorum) {
     (quorum === null || health.controller_id < 0) && h("p", {}, `No controller answers${health.controller_error ? ` (${health.controller_error})` : ""}: nothing of the metadata can be changed, no leader elected, and what is shown may be old, until one does.`),
     health.brokers_fenced.length > 0 && h("p", {}, "Fenced: ", health.brokers_fenced.map((id) => [link(`#/brokers/${id}`, `broker ${id}`, { key: `fenced-${id}` }), " "])),
     health.under_min_isr_partitions > 0 && h("p", {}, `${plural(health.under_min_isr_partitions, "partition")} ${health.under_min_isr_partitions === 1 ? "has" : "have"} fewer replicas in sync than min.insync.replicas, or no leader: what is written with acks=all is refused there.`),
-    health.at_min_isr_partitions > 0 && h("p", {}, `${plural(health.at_min_isr_partitions, "partition")} ${health.at_min_isr_partitions === 1 ? "has" : "have"} just enough in sync: none of those may fall out any more.`),
+    health.at_min_isr_partitions > 0 && h("p", {}, `${plural(health.at_min_isr_partitions, "partition")} ${health.at_min_isr_partitions === 1 ? "has" : "have"} exactly min.insync.replicas in sync: losing one more replica stops writes with acks=all.`),
     (health.configs_left_out ?? []).length > 0 && h("p", {}, "Stored configs that are not in force, because the broker cannot take their values over: ", health.configs_left_out.join(", ")),
     places.length > 0 && h("p", {}, places, health.partitions.length > NAMED && `and ${count(health.partitions.length - NAMED)} more`),
   ];

@@ -8,7 +8,8 @@ Source: ReplicaManager.applyDelta, handleLogDirFailure.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 from kvorum.broker.replica.directory_assignments import DirectoryAssignments
 from kvorum.broker.replica.fetcher_manager import FetcherManager
@@ -39,6 +40,17 @@ SLICE_MS = 10
 """A busy broker's other requests wait no longer for a delta."""
 CREATIONS_AT_ONCE = 16
 """New logs that are created and synced together: the file system's journal writes them in one go."""
+
+
+def log_new_roles(led: Sequence[TopicPartition], followed: Iterable[Partition]) -> None:
+    """Log the new roles of this broker's replicas: one line for all it leads, and one for each other leader."""
+    if led:
+        log.info("became leader", partitions=len(led), first=led[0])
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for partition in followed:
+        by_leader[partition.leader_id].append(partition.topic_partition)
+    for leader_id, partitions in by_leader.items():
+        log.info("became follower", leader=leader_id, partitions=len(partitions), first=partitions[0])
 
 
 class DeltaApplier:
@@ -150,8 +162,10 @@ class DeltaApplier:
         await self._log_manager.delete(*deleted)
         for topic in {key.topic for key in changes.deletes} - set(image.topics.by_name):
             self._figures.forget(topic)
+        led: list[TopicPartition] = []
         for (topic, index), info in changes.leaders.items():
-            await self._lead(TopicPartition(topic, index), info)
+            if await self._lead(key := TopicPartition(topic, index), info):
+                led.append(key)
             await self._pause()
         followed: list[Partition] = []
         for (topic, index), info in changes.followers.items():
@@ -161,6 +175,7 @@ class DeltaApplier:
             await self._pause()
         # A slice may have let a disk fail meanwhile.
         self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
+        log_new_roles(led, followed)
         self._look_whether_told(image)
 
     async def reopen(self) -> None:
@@ -224,17 +239,18 @@ class DeltaApplier:
         self._outbox.wake_all(key)
         return True
 
-    async def _lead(self, key: TopicPartition, info: PartitionInfo) -> None:
+    async def _lead(self, key: TopicPartition, info: PartitionInfo) -> bool:
+        """Become the leader; return whether the leader epoch is new."""
         self._fetchers.stop([key])
         partition, replica_log = await self._partition_and_log(key, info)
         if replica_log is None:
-            return
+            return False
         is_new_epoch = partition.make_leader(info.partition, replica_log, self._clock.monotonic_ms())
         self.moves.resume(key)
         self._hosted.assignment_taken(partition)
         if is_new_epoch:
-            log.info(
-                "leading",
+            log.debug(
+                "became leader of partition",
                 partition=key,
                 leader_epoch=partition.leader_epoch,
                 start_offset=partition.leader_epoch_start_offset,
@@ -242,6 +258,7 @@ class DeltaApplier:
                 isr=",".join(map(str, info.partition.isr)),
             )
         self._outbox.leadership_changed(partition)
+        return is_new_epoch
 
     async def _follow(self, key: TopicPartition, info: PartitionInfo) -> Partition | None:
         """Become a follower; return the partition if it has to be fetched anew."""
@@ -256,8 +273,8 @@ class DeltaApplier:
         # Whatever waits for records or acks here waits in vain, and must not go by what the new leader commits.
         self._fetchers.stop([key])
         self._outbox.leadership_changed(partition)
-        log.info(
-            "following",
+        log.debug(
+            "became follower of partition",
             partition=key,
             leader=partition.leader_id,
             leader_epoch=partition.leader_epoch,

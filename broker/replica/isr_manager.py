@@ -12,6 +12,7 @@ Source: Kafka's DefaultAlterPartitionManager, which does roll back.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -140,13 +141,18 @@ class IsrManager:
             (topic.topic_id, row.partition_index): row for topic in response.topics for row in topic.partitions
         }
         again: dict[TopicPartition, tuple[Partition, AlterPartitionProposal]] = {}
+        by_isr: dict[str, list[TopicPartition]] = defaultdict(list)
         for key, (partition, proposal) in batch.items():
             row = rows.get((proposal.topic_id, proposal.partition))
+            if row is not None and row.error_code == ErrorCode.NONE:
+                by_isr[",".join(map(str, row.isr))].append(key)
             if row is None or not self._answer(partition, proposal, row):
                 again[key] = (partition, proposal)
             else:
                 self._unanswered.pop(key, None)
             self._settle(partition)
+        for isr, partitions in by_isr.items():
+            log.info("isr changed", isr=isr, partitions=len(partitions), first=partitions[0])
         self._again(again)
         return not again
 
@@ -161,7 +167,7 @@ class IsrManager:
                 leader_recovery_state=row.leader_recovery_state,
             )
             complete_alter_partition(partition, proposal, answer, self._now_ms())
-            log.info("isr changed", partition=partition.topic_partition, isr=",".join(map(str, row.isr)))
+            log.debug("isr of partition changed", partition=partition.topic_partition, isr=",".join(map(str, row.isr)))
             return True
         self._figures.failed_isr_updates.add()
         error = ErrorCode(row.error_code)

@@ -146,9 +146,10 @@ class Meter:
                 begin, end = gaps[at]
                 if begin >= span.end:
                     break
-                within = end - max(begin, span.begin)
-                if within > figures.unavailable:
-                    figures.unavailable, figures.unavailable_partition = within, names[index]
+                began = max(begin, span.begin)
+                if end - began > figures.unavailable:
+                    figures.unavailable, figures.unavailable_at = end - began, began
+                    figures.unavailable_partition = names[index]
 
     def _wait(self, index: int) -> Wait:
         while index >= len(self._waits):

@@ -42,6 +42,8 @@ class FaultFigures(msgspec.Struct, kw_only=True):
     first_ack: float | None = None
     unavailable: float = 0.0
     unavailable_partition: str | None = None
+    unavailable_at: float = 0.0
+    """When that time began."""
 
 
 class PartitionFigures(msgspec.Struct, kw_only=True):

@@ -7,6 +7,7 @@ from kvorum.chaos.checker import Figures, Verdict
 from kvorum.chaos.history import Start
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
+from kvorum.chaos.report.gaps import worst_gap
 from kvorum.chaos.report.markup import Child, Markup, tag
 from kvorum.chaos.report.words import (
     DUPLICATES,
@@ -68,12 +69,6 @@ def head(
     )
 
 
-def unavailable(figures: Figures) -> tuple[str, float]:
-    """Return the partition that was unavailable longest, and for how long; no name without sends."""
-    worst = max(figures.partitions.items(), key=lambda each: each[1].unavailable, default=None)
-    return ("", 0.0) if worst is None else (worst[0], worst[1].unavailable)
-
-
 def _shape(start: Start, figures: Figures) -> str:
     parts = [] if start.seed is None else [f"seed {start.seed}"]
     nodes = start.cluster.nodes.values()
@@ -98,23 +93,22 @@ def _card(title: str, *children: Child, id: str, class_: str = "card") -> Markup
 
 
 def _gap(picture: Aggregate, figures: Figures) -> Markup:
-    title = "Worst availability gap"
-    name, waited = unavailable(figures)
+    title = "Worst availability gap under a fault"
     if not figures.acked:
         return _card(title, tag("p", "Nothing was acknowledged.", class_="big"), id="gap")
-    spans = picture.waiting[name].spans.in_order() if name in picture.waiting else []
-    when = max(spans, default=None)
-    told = f"{name} had sends waiting and acknowledged none"
-    if when is not None:
-        told += f", from {unbroken(f'{when.begin:.3f} s')}"
-        told += _in_force(figures, when.begin, when.end)
+    worst = worst_gap(figures)
+    told = "No partition was unavailable while a fault was in force." if figures.faults else "No fault was injected."
+    if worst.partition is not None:
+        at = unbroken(f"{worst.begin:.3f} s")
+        force = _in_force(figures, worst.begin, worst.begin + worst.seconds)
+        told = f"{clipped(f'{worst.partition} had sends waiting and acknowledged none, from {at}{force}', 300)}."
     begin, gap = picture.longest_gap(figures.longest_gap_at, figures.longest_gap)
     whole = f"{unbroken(seconds(gap))}, from {unbroken(f'{begin:.3f} s')}"
     return _card(
         title,
-        tag("p", seconds(waited), class_="big", data_value=f"{waited:.6f}"),
-        tag("p", clipped(told, 300), ".") if name else None,
-        tag("p", f"No partition at all acknowledged anything for {whole}.", class_="quiet"),
+        tag("p", seconds(worst.seconds), class_="big", data_value=f"{worst.seconds:.6f}"),
+        tag("p", told),
+        tag("p", f"No partition at all acknowledged anything for {whole} (faults or not).", class_="quiet"),
         id="gap",
     )
 

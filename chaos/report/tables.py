@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from kvorum.chaos.report.gaps import worst_gap
 from kvorum.chaos.report.results import MutantResult, ScenarioResult
 from kvorum.chaos.report.words import DUPLICATES, REORDERINGS, Outcome, all_explained, number, seconds
 
@@ -15,7 +16,7 @@ SCENARIO_COLUMNS: Final = (
     "lost",
     "duplicated",
     "reordered",
-    "longest unavailability",
+    "worst gap under a fault",
     "verdict",
 )
 MUTANT_COLUMNS: Final = ("mutant", "what is wrong", "caught by", "after")
@@ -61,10 +62,10 @@ def mutants_json(results: Sequence[MutantResult]) -> str:
 
 
 def unavailability(result: ScenarioResult) -> float | None:
-    """Return the longest time in which a partition had a send waiting and acknowledged none; None without sends."""
+    """Return the worst gap under a fault in seconds; None without sends."""
     if result.verdict is None or not result.verdict.figures.partitions:
         return None
-    return max(each.unavailable for each in result.verdict.figures.partitions.values())
+    return worst_gap(result.verdict.figures).seconds
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -140,7 +141,7 @@ def _scenario_fields(result: ScenarioResult) -> dict[str, object]:
             "duplicated": figures.duplicated,
             "reordered": figures.reordered,
             "longest_gap": figures.longest_gap,
-            "longest_unavailability": unavailability(result),
+            "worst_gap_under_a_fault": unavailability(result),
             "violations": [
                 {"anomaly": each.anomaly, "partition": each.partition, "count": each.count, "reason": each.reason}
                 for each in verdict.violations

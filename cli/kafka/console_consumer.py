@@ -172,7 +172,7 @@ def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any])
         start(consumer, options)
         read(consumer, formatter, options, count)
     except KafkaException as error:
-        fail(str(error), exit_of(error.args[0]))
+        fail(error.args[0].str(), exit_of(error.args[0]))
     except KeyboardInterrupt:
         pass  # how one ends a consumer that was not told where to stop
     finally:
@@ -210,7 +210,7 @@ def read(consumer: "Consumer", formatter: Formatter, options: dict[str, Any], co
                 return
             continue
         if error is not None:
-            fail(str(error), exit_of(error))
+            fail(error.str(), exit_of(error))
         count.records, last = count.records + 1, time.monotonic()
         try:
             formatter.write(message, out)

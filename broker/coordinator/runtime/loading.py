@@ -24,6 +24,8 @@ S = TypeVar("S")
 log = get_logger("coordinator")
 
 READ_BYTES: Final = 1024 * 1024
+SLOW_LOAD_MS: Final = 1_000
+"""A load that takes this long is logged at INFO, any other at DEBUG: a broker loads 50 partitions at once."""
 SLICE_S: Final = 0.005
 """Looked at between two batches."""
 
@@ -81,7 +83,8 @@ class Loading(Generic[S]):
         if not self._is_wanted:
             return
         took_ms = now_ms() - began_ms
-        log.info("coordinator loaded", partition=key, epoch=epoch, offset=history.end_offset, took_ms=took_ms)
+        write = log.info if took_ms >= SLOW_LOAD_MS else log.debug
+        write("coordinator loaded", partition=key, epoch=epoch, offset=history.end_offset, took_ms=took_ms)
         on_end(history)
 
 

@@ -92,7 +92,7 @@ def test_who_did_not_answer_is_asked_last_until_it_answers_again(monkeypatch: py
         await client.ask(ElectLeadersRequest(), ElectLeadersResponse)
 
     async def scenario() -> None:
-        with pytest.raises(Unreachable, match="one:1 no answer"):
+        with pytest.raises(Unreachable, match="one:1: no answer"):
             await ask()  # it may have been done: nobody else is asked the same
         await ask()
         silent.clear()

@@ -82,7 +82,7 @@ def test_what_acts_says_what_it_did(cluster: FakeCluster) -> None:
     assert told(cluster, "features", "upgrade", "-f", "transaction.version=2")[0]["changed"] is True
     shown = run(cluster, "features", "upgrade", "-f", "transaction.version=2", "-o", "yaml").out
     assert yaml.safe_load(shown)[0]["feature"] == "transaction.version"
-    assert run(cluster, "topics", "alter", "orders", "--config", "a=1").out == "", "people read that all is well in 0"
+    assert run(cluster, "topics", "alter", "orders", "--config", "a=1").out == "orders altered\n"
 
 
 def test_quotas_are_set_listed_and_removed(cluster: FakeCluster) -> None:

@@ -250,7 +250,7 @@ def test_clients_are_made_with_what_is_librdkafkas(capsys: pytest.CaptureFixture
         "linger.ms": "5",
         "bootstrap.servers": "b:1",
     }
-    assert "key.serializer is of Java's clients" in capsys.readouterr().err
+    assert "key.serializer is a property of Java clients" in capsys.readouterr().err
     assert connection.client_options({"acks": "1"}, {"acks": "all"}, {"acks": "0"})["acks"] == "0"
 
 

@@ -192,6 +192,17 @@ def test_a_range_ends_before_its_end() -> None:
     assert run("orders", "--offset", "12:12").stdout == "", "an empty one is over at once"
 
 
+def test_a_range_whose_end_is_before_its_beginning_is_pointed_out() -> None:
+    printed = run("orders", "--offset", "15:13")
+    assert (printed.exit_code, printed.stdout) == (Exit.DONE, "")
+    assert printed.stderr == "warning: 15:13 is empty: the end is before the beginning\n"
+
+
+def test_a_topic_that_does_not_exist_is_named_with_the_one_that_may_be_meant() -> None:
+    printed = run("ordres")
+    assert (printed.exit_code, printed.stderr) == (Exit.NOT_FOUND, "kvorum: no topic ordres; did you mean orders?\n")
+
+
 def test_it_ends_at_the_end_of_all_partitions() -> None:
     FakeConsumer.messages = [
         FakeMessage(place=("orders", 0, 19)),

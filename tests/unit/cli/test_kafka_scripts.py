@@ -122,7 +122,7 @@ def test_a_command_config_is_read_and_what_it_cannot_do_is_said(cluster: FakeClu
     assert printed.code == Exit.DONE and "retries is not heeded" in printed.err
     file.write_text("security.protocol=SASL_SSL\n")
     refused = script(cluster, "kafka-topics", "--command-config", str(file), "--list")
-    assert (refused.code, "speaks PLAINTEXT" in refused.err) == (Exit.FAILED, True)
+    assert (refused.code, "use PLAINTEXT" in refused.err) == (Exit.FAILED, True)
     file.write_text("request.timeout.ms=soon\n")
     assert script(cluster, "kafka-topics", "--command-config", str(file), "--list").code == Exit.FAILED
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,8 +32,8 @@ class FakeProducer:
     def __init__(self, options: dict[str, Any]) -> None:
         FakeProducer.made_with = options
 
-    def list_topics(self, topic: str, timeout: float) -> None:
-        return None
+    def list_topics(self, topic: str | None, timeout: float) -> Any:
+        return SimpleNamespace(topics=dict.fromkeys(["orders", "t", "__consumer_offsets"]))
 
     def produce(self, topic: str, value: bytes | None, key: bytes | None, *, on_delivery: Any, **more: Any) -> None:
         SENT.append({"key": key, "value": value, **more})
@@ -172,3 +173,9 @@ def test_a_piece_without_an_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyP
 
 def test_a_shape_without_a_separator_has_no_keys() -> None:
     assert Shape().of_line(b"a:b")[:2] == (None, b"a:b")
+
+
+def test_a_topic_that_the_broker_created_is_named_on_standard_error() -> None:
+    assert "created" not in run(given=b"a\n").stderr
+    result = CliRunner().invoke(main, ["produce", "ordres", "-b", "b:1"], input=b"a\n")
+    assert result.stderr.splitlines()[0] == "warning: created topic ordres; did you mean orders?"

@@ -70,7 +70,7 @@ def test_a_profile_may_stand_before_or_behind_the_command() -> None:
 def test_a_profile_that_wants_more_than_plaintext_is_not_spoken_to_in_clear() -> None:
     profile("add", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SSL")
     result = CliRunner().invoke(main, ["topics", "list"])
-    assert (result.exit_code, "speaks PLAINTEXT" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, "use PLAINTEXT" in result.stderr) == (Exit.USAGE, True)
     other = CliRunner().invoke(main, ["topics", "list", "-b", "127.0.0.1:2"])
     assert (other.exit_code, "127.0.0.1:2" in other.stderr) == (Exit.UNREACHABLE, True), "no other cluster's properties"
 

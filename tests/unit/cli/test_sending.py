@@ -127,7 +127,7 @@ def test_produce_sends_what_comes_before_and_after_too_long_a_line() -> None:
         sending.send(Outgoing(key, value))
     assert sending.finish(1.0) == 1
     assert (sending.sent, sending.acknowledged, sending.failed, len(producer.topic)) == (20, 19, 1, 19)
-    assert sending.reason is not None and "MSG_SIZE_TOO_LARGE" in sending.reason
+    assert sending.reason == "Broker: Message size too large (MSG_SIZE_TOO_LARGE)"
 
 
 def test_of_what_is_refused_one_reason_is_kept_and_the_number() -> None:

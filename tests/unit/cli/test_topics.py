@@ -2,6 +2,7 @@
 
 import json
 
+from kvorum.cli.output import Exit
 from tests.unit.cli.fake_cluster import FakeCluster, run
 
 
@@ -23,3 +24,9 @@ def test_replicas_that_are_only_added_are_neither_counted_nor_missed() -> None:
     cluster.moving["other", 1] = ([1, 2], [2], [])
     del cluster.moving["orders", 1]
     assert (listed(), described()) == ((2, 1), [([], []), ([], [])])
+
+
+def test_a_topic_that_does_not_exist_is_named_with_the_one_that_may_be_meant() -> None:
+    cluster = FakeCluster(logs={("orders", 0): (0, 1, {})})
+    printed = run(cluster, "topics", "describe", "ordres")
+    assert (printed.code, printed.err) == (Exit.NOT_FOUND, "kvorum: no topic ordres; did you mean orders?\n")

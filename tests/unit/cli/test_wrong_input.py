@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from struct import pack
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import confluent_kafka
@@ -39,7 +40,7 @@ def test_what_a_request_has_no_room_for_is_said_in_a_line(give: Any, capsys: pyt
     with pytest.raises(SystemExit) as ended:
         with_cluster("127.0.0.1:1", work)
     assert ended.value.code == Exit.USAGE
-    assert "kvorum: what was given does not fit into a request: " in capsys.readouterr().err
+    assert "kvorum: a value does not fit into a request: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_ctrl_c_delivers_what_was_sent_and_says_how_much(
                 raise KeyboardInterrupt
             return self.pieces.pop(0)
 
-    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: None)
+    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
     context = produce.make_context("produce", ["t", "-b", "h:1"])
     with context, pytest.raises(SystemExit) as ended:
         assert produce.callback is not None

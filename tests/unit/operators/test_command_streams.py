@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -195,7 +196,7 @@ class Input(BytesIO):
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str]]:
     """`produce` with a fake client and input: its exit code, and its standard error."""
-    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: None)
+    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
 
     def call(client: FakeProducer, given: Input) -> tuple[Any, str]:
         monkeypatch.setattr(confluent_kafka, "Producer", lambda options: client)

@@ -3,7 +3,9 @@
 import pytest
 
 from kvorum.chaos.checker.pace import BUCKETS_MAX, WIDTH_MIN, Paced
+from kvorum.chaos.checker.verdict import FaultFigures
 from kvorum.chaos.history import Finish, Invoke, Ok
+from kvorum.chaos.report.gaps import Gap, worst_gap
 from tests.unit.chaos.checker.history_kit import History, P
 
 
@@ -150,3 +152,24 @@ def test_an_empty_history() -> None:
     history = History()
     history.events.clear()
     assert history.check().valid
+
+
+def test_the_worst_gap_is_one_under_a_fault_and_not_the_cold_start() -> None:
+    history = History().send(1, 0)
+    slow = history.begin(1, "send", [["send", P, 2]])
+    history.wait(3).end(slow, Ok, [["send", P, 2, 1]])  # no fault yet
+    figures = history.check().figures
+    assert figures.partitions[P].unavailable > 3 and worst_gap(figures) == Gap(None, 0.0, 0.0)
+    figures.faults = [
+        FaultFigures(id=1, fault="kill", targets=["node-1"], begin=6.0, unavailable=0.2, unavailable_partition="a-0"),
+        FaultFigures(
+            id=2,
+            fault="kill",
+            targets=["node-2"],
+            begin=9.0,
+            unavailable=0.4,
+            unavailable_partition=P,
+            unavailable_at=9.1,
+        ),
+    ]
+    assert worst_gap(figures) == Gap(P, 0.4, 9.1)

@@ -81,7 +81,7 @@ def test_json_has_numbers_as_numbers() -> None:
     runs = json.loads(scenarios_json(RESULTS))
     assert runs[1]["verdict"] == "violated"
     assert runs[1]["lost"] == 12 and runs[1]["acknowledged"] == LOST.figures.acked
-    assert runs[1]["longest_unavailability"] == pytest.approx(1.8, abs=0.01)
+    assert runs[1]["worst_gap_under_a_fault"] == pytest.approx(1.8, abs=0.01)
     assert runs[1]["violations"][0]["anomaly"] == "lost-write" and runs[1]["violations"][0]["count"] == 12
     assert "lost" not in runs[3]
     mutants = json.loads(mutants_json(MUTANTS))

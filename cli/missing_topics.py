@@ -1,0 +1,31 @@
+"""What a command prints of a topic that does not exist: its name, and the topic that may have been meant."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+NAMED: Final = re.compile(r"topic '([a-zA-Z0-9._-]+)'|([a-zA-Z0-9._-]+)")
+
+
+def no_topic(name: str, known: Iterable[str]) -> str:
+    """Return one line on a topic that does not exist."""
+    close = difflib.get_close_matches(name, [each for each in known if not each.startswith("__")], n=1)
+    return f"no topic {name}" + (f"; did you mean {close[0]}?" if close else "")
+
+
+async def explained(cluster: "ClusterClient", error: KafkaError) -> str:
+    """Return an error as a line; one of a topic that does not exist says which topic may have been meant."""
+    found = NAMED.fullmatch(error.message or "")
+    if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or found is None:
+        return str(error)
+    known = [topic.name or "" for topic in (await cluster.metadata()).topics if not topic.error_code]
+    name = found[1] or found[2]
+    if name in known or name.rpartition("-")[0] in known:
+        return str(error)  # the topic exists, a partition does not
+    return no_topic(name, known)

@@ -1,0 +1,68 @@
+"""Errors of a client in one line: what is wrong at an address, and which topic may have been meant."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kvorum.cli.missing_topics import no_topic
+from kvorum.cli.unreachable import HINT, unreachable
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Serve one connection that gets this answer to whatever it sends; yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+def refusing() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_addresses_that_refuse_are_named_with_what_to_do() -> None:
+    first, second = refusing(), refusing()
+    assert unreachable(f"{first},{second}", "x").startswith(f"nothing listens on {first}, {second}; start the cluster")
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"<!DOCTYPE HTML>", b"SSH-2.0-OpenSSH_9.2\r\n"]
+)
+def test_another_protocol_is_recognized(answer: bytes) -> None:
+    with answering(answer) as address:
+        assert unreachable(address, "x") == f"{address} does not speak Kafka's protocol (an HTTP port?); {HINT}"
+
+
+@pytest.mark.parametrize("answer", [b"\0\0\0\x0a\0\0\0\x01", b""])
+def test_where_the_address_is_no_reason_the_clients_own_is_given(answer: bytes) -> None:
+    with answering(answer) as address:
+        assert unreachable(address, "timed out") == "no broker could be reached: timed out"
+
+
+def test_a_host_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", unknown)
+    assert unreachable("kafka.invalid:9092", "x") == f"the host of kafka.invalid:9092 is not known; {HINT}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("ordres", "no topic ordres; did you mean orders?"), ("zzz", "no topic zzz"), ("__consumer_offset", None)],
+)
+def test_a_topic_that_may_have_been_meant_is_named(name: str, text: str | None) -> None:
+    assert no_topic(name, ["payments", "orders", "__consumer_offsets"]) == (text or f"no topic {name}")
