@@ -7,15 +7,18 @@ from random import Random
 import msgspec
 import pytest
 
+from kvorum.chaos.checker.facts import Heard
+from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.history import Note
 from kvorum.chaos.mutants.plans import COORDINATED, coordination, directed
+from kvorum.chaos.sim import group_worker
 from kvorum.chaos.sim.campaign import read_plan
 from kvorum.chaos.sim.cluster import SimCluster
 from kvorum.chaos.sim.cluster_faults import Faults
 from kvorum.chaos.sim.committed_reads import visible
 from kvorum.chaos.sim.coordinated import AIMED, PLACES, coordinated, draw_coordination
 from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.plan import Fault, Plan
+from kvorum.chaos.sim.plan import Fault, Plan, draw_options
 from kvorum.chaos.sim.run import quiet, run_plan, violation_of
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction
@@ -123,3 +126,39 @@ def test_groups_and_transactions_keep_their_promises(consumer_protocol: bool, se
     assert outcome.kind is None, f"{outcome.message}\n{outcome.cause}"
     assert outcome.counts["txn ok"] > 20 and outcome.counts["commit ok"] > 2 and outcome.counts["offsets ok"] > 5
     assert sum(outcome.faults.values()) > 0
+
+
+def deposed_unawares(seed: int) -> Plan:
+    """Cut off who coordinates from brokers and controllers, not from clients, while members only read and beat."""
+    work = coordination(workers=0, watchers=3, partitions=3, session_ms=1_000, life_s=7.0, every_s=0.1)
+    options = msgspec.structs.replace(draw_options(Random(4)), **COORDINATED, coordination=work)
+    fault = Fault(at=5.0, kind="isolate", target="leader:__consumer_offsets-0", role="broker", length=4.0)
+    return Plan(seed=seed, seconds=12.0, options=options, faults=[fault])
+
+
+def test_a_cut_off_coordinator_accepts_heartbeats_though_the_next_one_gives_the_partitions_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A partition has two owners for a moment, as in Kafka: a heartbeat writes nothing, so nothing tells the old one.
+
+    The checker knows why: without that excuse the same run is a violation. It takes a member that begins anew in the
+    second after the election, so further seeds are tried where the first does not have it.
+    """
+    monkeypatch.setattr(group_worker, "COMMITS", 0.0)
+    monkeypatch.setattr(group_worker, "STALLS", 0.0)
+    excuse, excused = Timeline.deposed_coordinator, list[str | None]()
+
+    def noted(timeline: Timeline, heard: Heard, t: float) -> str | None:
+        excused.append(excuse(timeline, heard, t))
+        return excused[-1]
+
+    monkeypatch.setattr(Timeline, "deposed_coordinator", noted)
+    for seed in (3, *range(10, 40)):
+        outcome = run_plan(deposed_unawares(seed))
+        assert outcome.kind is None, outcome.message
+        if any(excused):
+            break
+    assert all(excused) and "may not have known" in (excused[0] or "")
+    monkeypatch.setattr(Timeline, "deposed_coordinator", lambda timeline, heard, t: None)
+    outcome = run_plan(deposed_unawares(seed))
+    assert outcome.kind == "checker: two-owners" and "in group watchers" in (outcome.message or "")
