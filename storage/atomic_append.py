@@ -53,9 +53,9 @@ class AtomicAppend:
             return
         if isinstance(error, OSError | CorruptSegment):
             if not is_process_error(error):
-                raise self._health.failed(error) from error
+                raise self._health.failed(error)
             self._undo(error)
-            raise self._health.lacking(error) from error
+            raise self._health.lacking(error)
         if isinstance(error, Exception):
             self._undo(error)
 

@@ -67,8 +67,8 @@ class Access:
         """End. Raises KafkaError."""
         if isinstance(error, OSError | CorruptSegment):
             if self._may_retry and is_process_error(error):
-                raise self._health.lacking(error) from error
-            raise self._health.failed(error) from error
+                raise self._health.lacking(error)
+            raise self._health.failed(error)
 
 
 class DiskHealth:
@@ -103,7 +103,7 @@ class DiskHealth:
     def lacking(self, error: Exception) -> KafkaError:
         """Return what to raise where the process lacks descriptors or memory; the log stays in service."""
         lack_log.failed(self._partition, error, self._clock.monotonic_ms())
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._partition}: {error}")
+        return self._storage_error(error)
 
     def failed(self, error: Exception) -> KafkaError:
         """Give the log up, tell the listener; return what to raise."""
@@ -111,7 +111,16 @@ class DiskHealth:
         self.failure = error
         if is_news and self._on_io_error is not None:
             self._on_io_error(error)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._partition}: {error}")
+        return self._storage_error(error)
+
+    def _storage_error(self, error: Exception) -> KafkaError:
+        """Return the error with its cause, by which cluster.exits tells a full disk from a broken invariant.
+
+        mypyc compiles `raise ... from` as `raise` alone, so the cause is set here.
+        """
+        storage_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._partition}: {error}")
+        storage_error.__cause__ = error
+        return storage_error
 
     def abandon(self, error: Exception) -> None:
         """Use the log no more, and tell nobody: whoever says so knows. The first reason stays."""

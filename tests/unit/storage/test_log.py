@@ -318,8 +318,10 @@ def test_a_failed_write_gives_the_log_up(operation: str) -> None:
         log.append_as_leader(batch(b"x" * 55), 0)
     end_offset = log.log_end_offset
     disk.fail(operation, errno.ENOSPC)
-    assert code_of(log.append_as_leader, batch(b"x" * 400), 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR") as raised:
+        log.append_as_leader(batch(b"x" * 400), 0)
     assert len(failures) == 1
+    assert raised.value.__cause__ is failures[0], "a controller could not tell a full disk from a broken invariant"
     more = batch(base_offset=end_offset)
     for action in (
         lambda: log.append_as_leader(batch(), 0),
