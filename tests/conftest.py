@@ -39,6 +39,17 @@ def node_logs(tmp_path_factory: pytest.TempPathFactory) -> NodeLogs:
     return NodeLogs(tmp_path_factory.getbasetemp())
 
 
+@pytest.fixture(scope="session")
+def toxiproxy_program() -> str:
+    """Return the path of Toxiproxy's server; where there is none, tests of faults on links are skipped with the reason."""
+    from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
+
+    try:
+        return find_or_build()
+    except NoToxiproxy as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(autouse=True)
 def no_unexpected_exception(request: pytest.FixtureRequest, node_logs: NodeLogs) -> Iterator[None]:
     """Fail a test that causes an exception which no handler expected, in this process or in a node's."""

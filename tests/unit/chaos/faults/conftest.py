@@ -14,7 +14,6 @@ from kvorum.chaos.faults.links import Links
 from kvorum.chaos.faults.ports import PortBlock
 from kvorum.chaos.faults.topology import Proxied, Way
 from kvorum.chaos.faults.toxiproxy import ToxiproxyServer
-from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
 
 PING_SECONDS_MAX = 60.0
 
@@ -25,15 +24,6 @@ def ports() -> Iterator[PortBlock]:
     block = PortBlock.take()
     yield block
     block.release()
-
-
-@pytest.fixture(scope="session")
-def toxiproxy_program() -> str:
-    """The server's program; without one the faults on links are not tested, and it says why."""
-    try:
-        return find_or_build()
-    except NoToxiproxy as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

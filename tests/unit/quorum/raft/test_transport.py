@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-import socket
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from kvorum.cluster.ports import free_ports
 from kvorum.network.addresses import AddressBook
 from kvorum.network.context import RequestContext
 from kvorum.network.dial import ConnectionLost, ForeignPeer
@@ -81,12 +81,9 @@ class Node:
         await self.listener.close(grace_ms=100)
 
 
-def free_ports(count: int) -> dict[int, int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = {number + 1: one.getsockname()[1] for number, one in enumerate(sockets)}
-    for one in sockets:
-        one.close()
-    return ports
+def two_ports() -> dict[int, int]:
+    """Return {node: its port}: none that the kernel gives to clients meanwhile."""
+    return dict(zip((1, 2), free_ports(["127.0.0.1"] * 2), strict=True))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -97,7 +94,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def with_nodes(story: Callable[[dict[int, Node], dict[int, int]], Awaitable[None]], cluster_of_2: str = "c") -> None:
     async def run() -> None:
-        ports = free_ports(2)
+        ports = two_ports()
         nodes = {1: Node(1, ports), 2: Node(2, ports, cluster_of_2)}
         for node in nodes.values():
             await node.start()
@@ -264,7 +261,7 @@ class Dynamic(Node):
 
 def with_dynamic(story: Callable[[Dynamic, Dynamic, dict[int, int]], Awaitable[None]]) -> None:
     async def run() -> None:
-        ports = free_ports(2)
+        ports = two_ports()
         one, two = Dynamic(1, ports[1]), Dynamic(2, ports[2])
         await one.start()
         await two.start()
