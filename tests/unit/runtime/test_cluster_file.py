@@ -90,7 +90,7 @@ REFUSED = [
     ("cluster:\n  name: a b\nnodes: [{id: 1}]\n", r":2: cluster\.name=a b: letters"),
     ("cluster: []\nnodes: [{id: 1}]\n", "must be a map"),
     ("nodes:\n  - id: 1\n  - id: x\n", r":3: node\.id=x: Not a number"),
-    ("nodes:\n  - id: 1\n  - id: 1\n", "there is a node-1 already"),
+    ("nodes:\n  - id: 1\n  - id: 1\n", "duplicate node name node-1"),
     ("nodes:\n  - id: 1\n  - {id: 1, name: other}\n", "other has node id 1 in common with node-1"),
     ("nodes:\n  - {id: 1, name: ../etc}\n", r":2: name=\.\./etc: letters"),
     ("nodes:\n  - {id: 1, roles: broker}\n", "at least one controller and one broker"),
