@@ -23,18 +23,18 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 
 @click.command()
-@click.option("-n", "--nodes", default=1, show_default=True, help="How many brokers.")
+@click.option("-n", "--nodes", default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "-p",
     "--port",
     default=DEFAULT_PORT,
     type=click.IntRange(0, 65_535),
     show_default=True,
-    help="First broker's port; 0: free ones.",
+    help="Port of the first broker; 0: free ports.",
 )
-@click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
+@click.option("-d", "--dir", "folder", help="Data directory; without it, a temporary one that is removed at the end.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
+    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Set a config on every node, or on one."
 )
 @click.option(
     "--admin-port",

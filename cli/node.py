@@ -21,7 +21,7 @@ FOLDER_HELP = (
 @click.command()
 @click.argument("config", type=click.Path(exists=True, dir_okay=False))
 @click.option("--dir", "folder", help=FOLDER_HELP)
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config; repeatable.")
 def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
     """Run one node (its roles, and an admin process where admin.listeners is set) until SIGTERM.
 
@@ -68,7 +68,7 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
 )
 @click.option("-N", "--no-initial-controllers", "observer", is_flag=True, help="Join a dynamic quorum, as an observer.")
 @click.option("--dir", "folder", help=FOLDER_HELP)
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config; repeatable.")
 def format_(
     config: str | None,
     cluster_id: str | None,

@@ -25,11 +25,11 @@ TIMESTAMP_MAX = 2**63 - 1
 @click.command()
 @click.argument("topic", shell_complete=topic_names)
 @click.option("-f", "--file", type=click.File("rb"), default="-", help="Read records from here; - is standard input.")
-@click.option("-J", "--json", "is_json", is_flag=True, help="A JSON object a line, as `consume -o json` prints them.")
-@click.option("-k", "-K", "--key-separator", help="What stands between key and value; without it, no key.")
-@click.option("--key", help="The key of every record that brings none.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What stands between records.")
-@click.option("-Z", "--null", "null_if_empty", is_flag=True, help="An empty key or value is none: a tombstone.")
+@click.option("-J", "--json", "is_json", is_flag=True, help="One JSON object per line, as from `consume -o json`.")
+@click.option("-k", "-K", "--key-separator", help="Separator of key and value; without it, records have no key.")
+@click.option("--key", help="Key of every record that has none.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="Record delimiter.")
+@click.option("-Z", "--null", "null_if_empty", is_flag=True, help="Treat empty keys and values as null (a tombstone).")
 @click.option(
     "-p",
     "--partition",
@@ -37,12 +37,12 @@ TIMESTAMP_MAX = 2**63 - 1
     help="Without it, keys decide (murmur2_random, as Java's clients).",
 )
 @click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="On every record; repeatable.")
-@click.option("--timestamp", type=click.IntRange(0, TIMESTAMP_MAX), help="Of every record, ms; without it, now.")
+@click.option("--timestamp", type=click.IntRange(0, TIMESTAMP_MAX), help="Timestamp of every record in ms.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("-T", "--tee", is_flag=True, help="Print what is sent, too.")
-@click.option("-v", "--verbose", is_flag=True, help="A line for each record: partition, offset, timestamp.")
-@click.option("-o", "--output", type=click.Choice(["none", "text", "json"]), help="The same, as text or as JSON.")
+@click.option("-T", "--tee", is_flag=True, help="Also print each record that is sent.")
+@click.option("-v", "--verbose", is_flag=True, help="Print partition, offset and timestamp of each record.")
+@click.option("-o", "--output", type=click.Choice(["none", "text", "json"]), help="Format of --verbose.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option
 def produce(

@@ -34,7 +34,7 @@ DEADLINE_SECONDS = 30.0
 @click.option(
     "--config", "config", type=ConfigFile(), default="configs/three-nodes.yaml", show_default=True, help="Cluster file."
 )
-@click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
+@click.option("-d", "--dir", "folder", help="Data directory; without it, a temporary one that is removed at the end.")
 def quickstart(source: str | None, config: str, folder: str | None) -> None:
     """Start a three-broker cluster, create a topic through the admin HTTP API, send real records and read them back.
 

@@ -34,7 +34,7 @@ nothing can bring it back:
 
 @click.group()
 def quorum() -> None:
-    """Look at the metadata quorum, and mend it.
+    """Inspect and repair the metadata quorum.
 
     \b
     kvorum quorum status -b 127.0.0.1:9092
@@ -100,7 +100,7 @@ def status(bootstrap: str, output: str) -> None:
     type=click.Path(exists=True, dir_okay=False),
     help="Configuration of a controller that kept its directory, and is stopped.",
 )
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config; repeatable.")
 @click.option("--i-accept-loss", "accepted", is_flag=True, help="Do it. Without this, only say what it would mean.")
 def readmit(node: int, directory: str, config: str, override: tuple[str, ...], accepted: bool) -> None:
     """Let a controller vote that lost its directory, when no majority is left. Gives up metadata.

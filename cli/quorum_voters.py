@@ -68,7 +68,7 @@ def candidate(settings: "Settings") -> Candidate:
     type=click.Path(exists=True, dir_okay=False),
     help="Configuration of the controller to add; its directory is on this machine.",
 )
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @output_option
 def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_run: bool, output: str) -> None:

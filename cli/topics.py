@@ -209,15 +209,15 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
 
 @topics.command()
 @click.argument("name", shell_complete=topic_names)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many there are to be in all.")
+@click.option("-p", "--partitions", type=click.IntRange(1), help="New total number of partitions.")
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(1),
-    help="How many replicas there are to be: begins a reassignment.",
+    help="New replication factor; starts a reassignment.",
 )
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=topic_config_keys)
-@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default.")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Reset the config to its default.")
 @bootstrap_option
 @output_option
 def alter(
@@ -275,7 +275,7 @@ def alter(
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is fine.")
+@click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
 @bootstrap_option
 @output_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, output: str) -> None:

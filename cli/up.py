@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=ConfigFile(), metavar="CLUSTER.yaml")
 @folder_option
-@click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
+@click.option("--detach", is_flag=True, help="Run in the background; `kvorum down` stops the nodes.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
+    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Set a config on every node, or on one."
 )
 @rebuild_option
 @patience_options

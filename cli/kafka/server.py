@@ -37,7 +37,7 @@ class Daemon(click.Command):
 
 @click.command("kafka-server-start", cls=Daemon)
 @click.argument("config", type=click.Path(exists=True, dir_okay=False), metavar="server.properties")
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config; repeatable.")
 @click.option("--daemon", is_flag=True, help="In the background; its output goes to $LOG_DIR (./logs).")
 def start(config: str, override: tuple[str, ...], daemon: bool) -> None:
     """Run a node that was formatted, until SIGTERM: `kvorum node`.
