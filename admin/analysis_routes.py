@@ -84,8 +84,8 @@ def result_of(topic: str, analysis: Analysis, browser: Browser, elapsed_ms: int)
         null_keys=total(counts, "null_keys"),
         tombstones=total(counts, "tombstones"),
         disordered=total(counts, "disordered"),
-        distinct_keys=analysis.distinct_keys.count(),
-        distinct_values=analysis.distinct_values.count(),
+        distinct_keys=min(analysis.distinct_keys.count(), analysis.keys.count),  # an estimate may exceed it
+        distinct_values=min(analysis.distinct_values.count(), analysis.values.count),
         keys=sizes_of(analysis.keys),
         values=sizes_of(analysis.values),
         partitions=[

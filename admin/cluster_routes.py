@@ -82,7 +82,7 @@ async def get_health(call: Call[NoBody]) -> Health:
         left_out_configs(call.cluster, living),
     )
     too_few = frozenset() if counted is None else counted.under
-    wrong: list[Place] = []
+    wrong: list[tuple[bool, Place]] = []  # internal topics come last
     under = offline = 0
     for topic in metadata.topics:
         for partition in topic.partitions:
@@ -91,7 +91,7 @@ async def get_health(call: Call[NoBody]) -> Health:
             under += missing
             offline += partition.leader_id < 0
             if missing or partition.leader_id < 0 or place in too_few:
-                wrong.append(place)
+                wrong.append((topic.is_internal, place))
     fenced = [broker.broker_id for broker in described.brokers if broker.is_fenced]
     return Health(
         healthy=not wrong and not fenced and not left_out and controller_id >= 0,
@@ -100,7 +100,7 @@ async def get_health(call: Call[NoBody]) -> Health:
         at_min_isr_partitions=None if counted is None else counted.at,
         offline_partitions=offline,
         brokers_fenced=fenced,
-        partitions=[str(place) for place in sorted(wrong)[:NAMED_PARTITIONS_MAX]],
+        partitions=[str(place) for _, place in sorted(wrong)[:NAMED_PARTITIONS_MAX]],
         configs_left_out=left_out,
         controller_id=controller_id,
         controller_error=controller_error,

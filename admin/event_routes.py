@@ -1,8 +1,8 @@
 """What happens in the cluster, as it happens: GET /v1/events.
 
-Any broker serves its copy of the metadata log to who fetches it as a topic; what is committed is told, nothing else. It
-begins where the log ends when the request comes, or behind the offset that the id of an event says: all up to there was
-told. Ids are offsets of the metadata log, the same wherever it is read.
+Any broker serves its copy of the metadata log to a client that fetches it as a topic. Only committed records are told.
+The stream begins where the log ends at the time of the request, `back` offsets before that, or behind the offset in
+the id of an event. Ids are offsets of the metadata log, the same wherever it is read.
 """
 
 import asyncio
@@ -33,6 +33,8 @@ ANSWER_MS = 10_000
 BEHIND_MS = 5_000
 """So long a broker is waited for that has not come to where a reader was."""
 PARTITION = 0
+BACK_MAX = 100_000
+"""Offsets of the metadata log that `back` may go back: a controller writes two per second when nothing happens."""
 
 
 class Event(BaseModel):
@@ -47,6 +49,7 @@ class Event(BaseModel):
     broker: int | None
     before: dict[str, Any]
     after: dict[str, Any]
+    past: bool = Field(False, description="It happened before the request (`back`)")
 
 
 class Missed(BaseModel):
@@ -60,7 +63,7 @@ class Missed(BaseModel):
 async def follow_events(call: Call[NoBody]) -> Stream:
     """Stream events of the metadata log as server-sent events, each named by its type; `end` comes last.
 
-    The stream starts at the end of the metadata log, or after Last-Event-ID (or `after`), and runs until a limit or
+    The stream starts at the end of the metadata log, `back` offsets before it, or after Last-Event-ID (or `after`), and runs until a limit or
     until the client disconnects. Trimmed parts of the log are reported as `missed`. An id without an event marks the
     progress.
     """
@@ -69,14 +72,16 @@ async def follow_events(call: Call[NoBody]) -> Stream:
     kinds = set(call.words("type", KINDS))
     text = call.last_event_id or call.query.get("after")
     after = None if text is None else number_of("after", text, 0, INT64_MAX)
+    back = call.number("back", 0, 0, BACK_MAX) if after is None else 0
     end = await end_of_log(call.cluster)
+    begin = max(end - back, await offset_of_log(call.cluster, EARLIEST)) if back else end
 
     async def events() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()
         told = 0
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
         try:
-            offset, missed = (end, None) if after is None else await behind_id(cluster, after, end)
+            offset, missed = (begin, None) if after is None else await behind_id(cluster, after, end)
             found_out = await known_of(cluster)
             narrator = Narrator(labels=found_out.names)
             to_learn: Known | None = found_out
@@ -91,7 +96,8 @@ async def follow_events(call: Call[NoBody]) -> Stream:
                 offset, found = await news(cluster, narrator, offset)
                 rows = [each for each in found if not kinds or each.type in kinds]
                 for each, last in marked(rows):
-                    yield event(each.type, shown(each).model_dump_json().encode(), each.offset if last else None)
+                    row = shown(each, past=after is None and each.offset < end)
+                    yield event(each.type, row.model_dump_json().encode(), each.offset if last else None)
                     told += 1
                     if told >= limit:
                         yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
@@ -139,7 +145,7 @@ async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, 
     return wanted, None
 
 
-def shown(each: Happening) -> Event:
+def shown(each: Happening, past: bool = False) -> Event:
     """Return a happening for HTTP."""
     return Event(
         type=each.type,
@@ -151,6 +157,7 @@ def shown(each: Happening) -> Event:
         broker=each.broker,
         before=dict(each.before),
         after=dict(each.after),
+        past=past,
     )
 
 
@@ -229,6 +236,7 @@ OPERATIONS = [
         query={
             "type": f"only these, comma-separated: {', '.join(KINDS)}",
             "after": "id of the last event received, as Last-Event-ID; continue after it",
+            "back": f"number of offsets before the end of the log at which to begin, 0 to {BACK_MAX}; default 0",
             **STREAM_COUNT.told,
             **STREAM_SECONDS.told,
         },

@@ -70,7 +70,7 @@ class Health(BaseModel):
     offline_partitions: int
     brokers_fenced: list[int]
     partitions: list[str] = Field(
-        description="The first hundred, by topic and number, that are not as they should be, as topic-partition"
+        description="The first hundred with a problem, as topic-partition: by topic and number, internal topics last"
     )
     configs_left_out: list[str] | None = Field(
         description="Dynamic broker configs that are stored and not in force: their broker cannot take them over; "

@@ -59,7 +59,7 @@ class Trail:
         """Write what became of it."""
         status, error = outcome_of(outcome)
         log.info(
-            "a change was asked for",
+            "admin request accepted",
             who=entry.who,
             client=entry.request.remote or "",
             method=entry.request.method,

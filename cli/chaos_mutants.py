@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.output import Exit, fail, install_hint
 from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterato
         from kvorum.chaos.mutants.real import CouldNotRun, hunt_real
         from kvorum.chaos.mutants.scenarios import SHOWN, scenarios_of
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'kvorum[chaos]'", Exit.USAGE)
+        fail(f"{error.name} is not installed; {install_hint('chaos')}", Exit.USAGE)
     without = [name for name in only if name not in SHOWN]
     if without:
         raise click.BadParameter(f"no scenario shows {without[0]}, only {', '.join(SHOWN)}", param_hint="--only")

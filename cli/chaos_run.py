@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.completion import scenario_names
-from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.output import Exit, fail, install_hint, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.chaos.scenario.models import Scenario
@@ -92,7 +92,7 @@ def run(
         from kvorum.chaos.scenario.runner import Run, Watch
         from kvorum.chaos.scenario.systems import Elsewhere
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'kvorum[chaos]'", Exit.USAGE)
+        fail(f"{error.name} is not installed; {install_hint('chaos')}", Exit.USAGE)
 
     if not scenarios and not every:
         raise click.UsageError("name a scenario (kvorum chaos list), or say --all")

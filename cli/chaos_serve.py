@@ -30,7 +30,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("-d", "--dir", "folder", required=True, type=FOLDER, help="The cluster's folder.")
+@click.option("-d", "--dir", "folder", required=True, type=FOLDER, help="Data directory of the cluster.")
 @click.option("-p", "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address; loopback unless --allow-remote.")
 @click.option("--allow-remote", is_flag=True, help="Allow other addresses for --host; only the token protects it.")

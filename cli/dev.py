@@ -23,18 +23,18 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 
 @click.command()
-@click.option("-n", "--nodes", default=1, show_default=True, help="How many brokers.")
+@click.option("-n", "--nodes", default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "-p",
     "--port",
     default=DEFAULT_PORT,
     type=click.IntRange(0, 65_535),
     show_default=True,
-    help="First broker's port; 0: free ones.",
+    help="Port of the first broker; 0: free ports.",
 )
-@click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
+@click.option("-d", "--dir", "folder", help="Data directory; without it, a temporary one that is removed at the end.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
+    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Set a config on every node, or on one."
 )
 @click.option(
     "--admin-port",
@@ -85,7 +85,9 @@ def dev(
             """Print how to reach the cluster, or what failed."""
             report_start(cluster, outcome, is_temporary=folder is None)
 
-        raise SystemExit(run_until_told(cluster, report))
+        code = run_until_told(cluster, report)
+        report_stop(cluster, code, is_temporary=folder is None)
+        raise SystemExit(code)
 
 
 def has_cluster(folder: str) -> bool:
@@ -129,6 +131,13 @@ def report_start(
         print_addresses(cluster, outcome, foreground, closing)
     except OSError as error:  # the cluster runs all the same
         warn(f"the addresses cannot be written to standard output: {error}")
+
+
+def report_stop(cluster: "LocalCluster", code: int, is_temporary: bool = False) -> None:
+    """Print that a cluster that ran until a signal is stopped, and what became of its data."""
+    if code == 0:
+        data = "its data is removed" if is_temporary else f"its data is kept in {cluster.paths.folder}"
+        click.echo(f"Cluster stopped; {data}.", err=True)
 
 
 def failure_of(cluster: "LocalCluster", name: str, what: str) -> str:

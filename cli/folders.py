@@ -24,7 +24,7 @@ def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
         "folder",
         default=lambda: environment_value("KVORUM_DIR") or "kvorum-data",
         show_default="$KVORUM_DIR, else ./kvorum-data",
-        help="The cluster's folder.",
+        help="Data directory of the cluster.",
     )(command)
 
 

@@ -147,7 +147,7 @@ def reset_offsets(
         ]
         show(rows, output, RESET_COLUMNS, TITLES)
     if not execute:
-        click.echo("nothing was changed; to do it, give --execute", err=True)
+        click.echo("Dry run: nothing was changed. Add --execute to apply.", err=True)
     refused = [each.refused for each in found if each.refused is not None]
     for reason in refused[:-1]:
         click.echo(f"kvorum: {reason}", err=True)

@@ -2,7 +2,7 @@
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -15,10 +15,17 @@ class LazyGroup(click.Group):
     refuses_empty_values = True
     """False for Kafka's scripts: what an empty value means there is Kafka's to say."""
 
-    def __init__(self, *, table: Mapping[str, tuple[str, str]], **settings: object) -> None:
-        """Take the table; the rest is click.Group's."""
+    def __init__(
+        self,
+        *,
+        table: Mapping[str, tuple[str, str]],
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **settings: object,
+    ) -> None:
+        """Take the table; `sections` are the headings of the help and the commands below each."""
         super().__init__(**settings)  # type: ignore[arg-type]
         self._table = table
+        self._sections = {"Commands": list(table)} if sections is None else sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""
@@ -35,8 +42,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
+        width = max(map(len, self._table))
+        for heading, names in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), self._table[name][1]) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -63,6 +63,17 @@ COMMANDS = {
         "Start a three-broker cluster with sample traffic, as `make run` does.",
     ),
 }
+SECTIONS = {
+    "Run a cluster": ("dev", "up", "init", "down", "status", "nodes", "node", "format", "config", "quickstart"),
+    "Work with records": ("topics", "produce", "consume", "groups", "offsets", "delete-records", "transactions"),
+    "Administer": (
+        *("brokers", "configs", "quotas", "log-dirs", "leader-election", "reassign", "features", "quorum", "metadata"),
+        *("dump-log", "debug-bundle", "profile", "protocol", "kafka"),
+    ),
+    "Test and measure": ("chaos", "sim", "bench", "perf", "verifiable-producer", "verifiable-consumer"),
+    "Pipelines": ("pipelines",),
+}
+"""The headings of `kvorum --help`."""
 
 
 class Main(LazyGroup):
@@ -101,7 +112,10 @@ class Main(LazyGroup):
 
 
 @click.group(
-    cls=Main, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Main,
+    table=COMMANDS,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="kvorum", prog_name="kvorum")
 @profile_option

@@ -136,6 +136,11 @@ def report(message: str) -> None:
     click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
 
 
+def install_hint(extra: str) -> str:
+    """Return how to install Kvorum with an extra. There is no package of that name on PyPI yet."""
+    return f"pip install '.[{extra}]' in the checkout, or 'WHEEL[{extra}]'"
+
+
 def warn(message: str) -> None:
     """Say something on standard error that ends nothing."""
     click.echo(f"{painted('warning:', err=True, color='yellow')} {message}", err=True)

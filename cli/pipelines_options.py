@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.output import Exit, fail, install_hint
 
 if TYPE_CHECKING:
     from kvorum.pipelines.run.state import Folder, Status
@@ -31,7 +31,7 @@ def state_option(command: F) -> F:
 def require_extra() -> None:
     """End the command where Spark's Python side is not installed: everything else of Kvorum works without it."""
     if importlib.util.find_spec("pyspark") is None:
-        fail("pipelines need Spark: pip install 'kvorum[pipelines]' (and Java 17 or 21)", Exit.USAGE)
+        fail(f"pipelines need Spark and Java 17 or 21; {install_hint('pipelines')}", Exit.USAGE)
 
 
 def root(state_dir: str | None) -> Path:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.shipped import ConfigFile
-from kvorum.cli.stream import POLL_SECONDS, Record, Stream
+from kvorum.cli.stream import POLL_SECONDS, QUIET, Record, Stream
 
 if TYPE_CHECKING:
     from kvorum.cluster.local import LocalCluster
@@ -34,7 +34,7 @@ DEADLINE_SECONDS = 30.0
 @click.option(
     "--config", "config", type=ConfigFile(), default="configs/three-nodes.yaml", show_default=True, help="Cluster file."
 )
-@click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
+@click.option("-d", "--dir", "folder", help="Data directory; without it, a temporary one that is removed at the end.")
 def quickstart(source: str | None, config: str, folder: str | None) -> None:
     """Start a three-broker cluster, create a topic through the admin HTTP API, send real records and read them back.
 
@@ -44,7 +44,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     kvorum quickstart
     kvorum quickstart --from access.log
     """
-    from kvorum.cli.dev import REBALANCE_AT_ONCE
+    from kvorum.cli.dev import REBALANCE_AT_ONCE, report_stop
     from kvorum.cli.folders import made_cluster
     from kvorum.cli.up import reader_of
     from kvorum.cluster.foreground import run_until_told
@@ -86,7 +86,9 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
             if not told:
                 what_next(cluster, topic)
 
-        raise SystemExit(run_until_told(cluster, started, before_stop=end_stream))
+        code = run_until_told(cluster, started, before_stop=end_stream)
+        report_stop(cluster, code, is_temporary=folder is None)
+        raise SystemExit(code)
 
 
 def create_topic(cluster: "LocalCluster", topic: str) -> None:
@@ -144,7 +146,8 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
     """Read the first records with an unmodified client and show them: fewer, if the stream, or all, ends before."""
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "quickstart", "enable.auto.commit": False})
+    options = {"bootstrap.servers": bootstrap, "group.id": "quickstart", "enable.auto.commit": False}
+    consumer = Consumer(options | QUIET)
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         deadline = time.monotonic() + DEADLINE_SECONDS
@@ -187,7 +190,7 @@ def what_next(cluster: "LocalCluster", topic: str) -> None:
     ):
         click.echo(f"  {line}")
     click.echo("docs/quickstart.md goes on from here.")
-    click.echo("Ctrl-C stops everything.")
+    click.echo("Press Ctrl-C to stop everything.")
 
 
 def activation() -> list[str]:

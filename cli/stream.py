@@ -9,6 +9,8 @@ import click
 Record = tuple[bytes | None, bytes]
 """Key and value."""
 
+QUIET = {"log_level": 0}
+"""No lines of librdkafka on standard error: brokers come and go here, and what is not delivered is counted."""
 POLL_SECONDS = 0.1
 """How long to wait for room when the client's queue is full, before looking whether to stop."""
 STOP_SECONDS = 5.0
@@ -30,7 +32,7 @@ class Stream(threading.Thread):
         """Records that were refused or given up; the first reason is told at once, their number at the end."""
         # Idempotent, acks=all, keys placed as Java's clients place them.
         options: dict[str, Any] = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
-        self._producer = make(options | {"partitioner": "murmur2_random"})
+        self._producer = make(options | {"partitioner": "murmur2_random"} | QUIET)
 
     def run(self) -> None:
         """Send it all; the thread's body."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=ConfigFile(), metavar="CLUSTER.yaml")
 @folder_option
-@click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
+@click.option("--detach", is_flag=True, help="Run in the background; `kvorum down` stops the nodes.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
+    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Set a config on every node, or on one."
 )
 @rebuild_option
 @patience_options
@@ -41,7 +41,7 @@ def up(
     kvorum up configs/three-nodes.yaml
     kvorum up configs/three-nodes.yaml --dir ./data --detach; kvorum status --dir ./data; kvorum down --dir ./data
     """
-    from kvorum.cli.dev import report_start
+    from kvorum.cli.dev import report_start, report_stop
     from kvorum.cli.folders import made_cluster
     from kvorum.cluster.foreground import exit_code_of, run_until_told
     from kvorum.cluster.paths import ClusterPaths
@@ -54,16 +54,20 @@ def up(
             click.echo(f"formatted cluster {cluster.plan.cluster_id} in {folder}", err=True)
         cluster.start_seconds, cluster.stop_seconds = start_seconds, stop_seconds
         if not detach:
-            raise SystemExit(run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome)))
+            code = run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome))
+            report_stop(cluster, code)
+            raise SystemExit(code)
         names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]
         if not names:
             fail(f"the cluster in {folder} is already running; stop it with: kvorum down --dir {folder}")
         outcome = cluster.start(*names)
         report_start(cluster, outcome, foreground=False)
-        if any(each != "ready" for each in outcome.values()):
-            cluster.stop(*outcome)
-            click.echo(f"kvorum: the nodes that this command started were stopped: {', '.join(outcome)}", err=True)
         code = exit_code_of(cluster, outcome)
+        if code != Exit.DONE:
+            running = [name for name, what in outcome.items() if what != "died"]
+            cluster.stop(*outcome)
+            if running:
+                click.echo(f"kvorum: stopped the nodes that this command had started: {', '.join(running)}", err=True)
     raise SystemExit(code)
 
 

@@ -166,7 +166,7 @@ def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list
                 if not _serve_client(cluster, server, wakeup):
                     return
             except OSError as error:  # a client that went away, or was too slow: the cluster is none of its business
-                log.warning("an order could not be answered", reason=repr(error))
+                log.warning("control request failed", reason=repr(error))
 
 
 def _serve_client(cluster: LocalCluster, server: socket.socket, wakeup: int) -> bool:

@@ -145,7 +145,7 @@ class LoopWatch:
         if now_ms - self._warned_ms < WARN_EVERY_MS:
             self._unsaid += 1
             return
-        log.warning("the event loop stood still", ms=late_ms, computed_ms=round(computed * 1000), unsaid=self._unsaid)
+        log.warning("event loop blocked", ms=late_ms, computed_ms=round(computed * 1000), unsaid=self._unsaid)
         self._warned_ms, self._unsaid = now_ms, 0
 
 

@@ -173,13 +173,13 @@ class Supervisor:
         if self._stopping:
             return
         if code == Exit.DONE:
-            log.warning("a role was told to end, so the node ends", node=self._paths.name, role=child.role)
+            log.warning("role stopped, node stops", node=self._paths.name, role=child.role)
             self._stopping = True
             return
         full = self._full_folder(child) if code == Exit.DATA_REFUSED else None
         if full is not None or (code == Exit.DATA_REFUSED and child.full_note.is_left):
             log.error(
-                "a disk is full: the role starts again once there is room",
+                "disk full, role restarts when there is room",
                 node=self._paths.name,
                 role=child.role,
                 code=code,

@@ -269,7 +269,7 @@ class ActiveController:
         """Stop: what was decided in this term and is not committed may or may not come to be."""
         if self._state is State.INACTIVE:
             return
-        log.info("no longer active controller", node_id=self._log.node_id, epoch=self._epoch)
+        log.info("resigned as active controller", node_id=self._log.node_id, epoch=self._epoch)
         self._state = State.INACTIVE
         self._fail_changes("leadership was lost")
         self._image = self._store.image

@@ -81,7 +81,7 @@ def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> Cl
     cluster = read_cluster(path, sections.get("cluster"))
     common = known(flatten(path, sections["defaults"], "") if "defaults" in sections else (), warnings, doubles=True)
     shared, own = by_node(overrides)
-    wins = known(override_entries(shared), warnings)
+    wins = known(override_entries(shared, "--set"), warnings)
     written = [common | node | wins for node in read_nodes(path, sections["nodes"], warnings)]
     nodes = with_own(named(path, written), own, warnings)
     name = cluster.get("name", os.path.basename(path).partition(".")[0])
@@ -100,7 +100,7 @@ def dev_cluster(
     voters = 1 if count < 3 else 3 if count < 5 else 5
     warnings: list[str] = []
     shared, alone = by_node(overrides)
-    wins = known(override_entries(shared), warnings)
+    wins = known(override_entries(shared, "--set"), warnings)
     given = static("kvorum dev")
     nodes: dict[str, dict[str, Entry]] = {}
     for number in range(1, count + 1):
@@ -279,6 +279,6 @@ def named(path: str, written: Sequence[Mapping[str, Entry]]) -> dict[str, dict[s
         if not NAME.fullmatch(name.text):
             raise ConfigError("name", name.text, name.source.where, "letters, digits, dots, dashes only")
         if name.text in found:
-            raise ConfigError("name", name.text, name.source.where, f"there is a {name.text} already in {path}")
+            raise ConfigError("name", name.text, name.source.where, f"duplicate node name {name.text}")
         found[name.text] = own
     return found

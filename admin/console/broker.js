@@ -116,7 +116,7 @@ function features({ data }, { view, page }) {
       content: [
         field(`Level, ${feature.min_supported} to ${feature.max_supported}`, h("input", { name: "level", type: "number", required: true, min: feature.min_supported, max: feature.max_supported, value: feature.level })),
         check("lower it even if metadata are lost by it", { name: "unsafe" }),
-        check("only try", { name: "dry", checked: true }),
+        check("Validate only", { name: "dry", checked: true }),
       ],
       action: "Go",
       fields: { levels: "level", kind: "level" },

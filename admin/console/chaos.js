@@ -79,7 +79,7 @@ function drawn({ state, runs }, done, view) {
       figure("Clients connect to", h("span", { class: "mono" }, state.bootstrap.replaceAll(",", ", ")), "small")),
     card("In force", inForce(state.faults, view)),
     card("Nodes", nodes(state, view)),
-    card("What has happened", happened(done)),
+    card("Recent events", happened(done)),
     runs.length > 0 && card("Scenarios", scenarios(runs)),
     state.links.length > 0 && card(null, h("details", { "data-key": "links" }, h("summary", {}, plural(state.links.length, "link")),
       table("Links", [

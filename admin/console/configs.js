@@ -19,7 +19,7 @@ export function configTools(query, view) {
         setQuery(query, "page", "");
         view().redraw();
       } })),
-    check("defaults, too", { checked: query.has("all"), onchange: (event) => {
+    check("Show defaults", { checked: query.has("all"), onchange: (event) => {
       setQuery(query, "all", event.target.checked ? "true" : "");
       setQuery(query, "page", "");
       view().look();

@@ -3,6 +3,8 @@
 import { hear as hearStream } from "./streams.js";
 
 const KEPT = 5000;
+/** Offsets of the metadata log that are read back when the console opens: some forty minutes of a quiet cluster. */
+const BACK = 5000;
 
 const hearers = new Set();
 /** What happened, the newest first. */
@@ -28,12 +30,12 @@ export function follow(shown) {
       broken = state !== "on";
     } else heard(kind, data);
   };
-  hearStream("/v1/events", { signal: new AbortController().signal, told, whileHidden: true });
+  hearStream(`/v1/events?back=${BACK}`, { signal: new AbortController().signal, told, whileHidden: true });
 }
 
 function heard(kind, data) {
-  const event = { kind, data, at: Date.now() };
-  if (keep(event)) for (const hearer of hearers) hearer(event);
+  const event = { kind, data, at: data.past ? data.timestamp_ms : Date.now() };
+  if (keep(event) && !data.past) for (const hearer of hearers) hearer(event);
 }
 
 /** Keep an event; false if it is known already. */

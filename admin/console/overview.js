@@ -25,7 +25,8 @@ export function open(values, query) {
       return { cluster, health, brokers, quorum };
     },
     draw: ({ cluster, health, brokers, quorum }) => [
-      h("p", { class: "steps" }, health.healthy && quorum !== null ? badge("healthy", "good") : badge("needs looking at", "bad")),
+      banner(health, quorum),
+      h("p", { class: "steps" }, health.healthy && quorum !== null ? badge("healthy", "good") : badge("needs attention", "bad")),
       figures(
         figure("Brokers", `${count(cluster.brokers - cluster.brokers_fenced)} of ${count(cluster.brokers)}`, cluster.brokers_fenced ? "warn" : ""),
         figure("Topics", link("#/topics", count(cluster.topics), { key: "topics", class: "plain" })),
@@ -36,9 +37,9 @@ export function open(values, query) {
         ill("Without a leader", health.offline_partitions, "#/leaders", "bad"),
         controller(quorum)),
       chips("topic"), chips("group"),
-      (!health.healthy || quorum === null || health.at_min_isr_partitions > 0) && card("What needs looking at", ailing(health, quorum)),
+      (!health.healthy || quorum === null || health.at_min_isr_partitions > 0) && card("Problems", ailing(health, quorum)),
       card("Brokers", brokerTable(view, query, brokers)),
-      card("What has happened", happened()),
+      card("Recent events", happened()),
     ],
   };
   return view;
@@ -54,6 +55,19 @@ function controller(quorum) {
   if (quorum === null) return figure("Active controller", link("#/quorum", "none that answers", { key: "quorum", class: "plain" }), "bad");
   const none = quorum.leader_id < 0;
   return figure("Active controller", link("#/quorum", none ? "none" : quorum.leader_id, { key: "quorum", class: "plain" }), none ? "bad" : "");
+}
+
+/** What stops writes or needs action at once, across the page; false where nothing does. */
+function banner(health, quorum) {
+  const fenced = health.brokers_fenced;
+  const found = [
+    (quorum === null || health.controller_id < 0) && "No active controller.",
+    fenced.length > 0 && `${fenced.length === 1 ? "Broker" : "Brokers"} ${fenced.join(", ")} ${fenced.length === 1 ? "is" : "are"} fenced.`,
+    health.offline_partitions > 0 && `${plural(health.offline_partitions, "partition")} without a leader.`,
+    health.under_min_isr_partitions > 0 && `${plural(health.under_min_isr_partitions, "partition")} below min.insync.replicas.`,
+    fenced.length > 0 && health.under_replicated_partitions > 0 && `${plural(health.under_replicated_partitions, "partition")} under-replicated.`,
+  ].filter(Boolean);
+  return found.length > 0 && h("div", { class: "banner alarm", role: "status" }, h("p", {}, found.join(" ")));
 }
 
 function ailing(health, quorum) {
@@ -73,6 +87,6 @@ function ailing(health, quorum) {
 
 function happened() {
   const found = lines(recent).slice(0, SHOWN);
-  if (!found.length) return nothing("Nothing since this page was opened: elections, changes of in-sync replicas and fenced brokers appear here.");
+  if (!found.length) return nothing("No recent events. Elections, changes of in-sync replicas and fenced brokers appear here.");
   return h("ol", { class: "log", reversed: true }, found.map(({ at, text }) => h("li", {}, h("time", {}, clock(at)), h("span", {}, text))));
 }

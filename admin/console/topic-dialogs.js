@@ -31,7 +31,7 @@ export function clone(name, topic) {
       field("Partitions", h("input", { name: "partitions", type: "number", min: 1, placeholder: topic.partitions })),
       field("Replicas", h("input", { name: "replication_factor", type: "number", min: 1, placeholder: topic.replication_factor })),
       field("Other configs", h("textarea", { name: "configs", placeholder: "retention.ms=86400000" }), "besides, or instead of, those of the topic; one a line, name=value, or name= for the default"),
-      check("only try", { name: "dry" }),
+      check("Validate only", { name: "dry" }),
     ],
     action: "Clone",
     async submit(data) {

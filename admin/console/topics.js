@@ -8,6 +8,7 @@ import { turner } from "./grid.js";
 import { setQuery, unhurried } from "./view.js";
 
 const PAGE = 100;
+const ORDERS = [["", "name"], ["size", "size"], ["partitions", "partitions"], ["under_replicated", "under-replicated"]];
 
 export function open(values, query) {
   const soon = unhurried(() => view.look());
@@ -21,19 +22,24 @@ export function open(values, query) {
           setQuery(query, "after", "");
           soon();
         } })),
-      check("internal ones, too", { checked: query.has("internal"), onchange: (event) => {
+      field("Sort by", h("select", { onchange: (event) => {
+        setQuery(query, "order", event.target.value);
+        setQuery(query, "after", "");
+        view.look();
+      } }, ORDERS.map(([value, text]) => h("option", { value, selected: (query.get("order") ?? "") === value }, text)))),
+      check("Show internal topics", { checked: query.has("internal"), onchange: (event) => {
         setQuery(query, "internal", event.target.checked ? "true" : "");
         setQuery(query, "after", "");
         view.look();
       } }),
-      check("only those under-replicated", { checked: query.has("under_replicated"), onchange: (event) => {
+      check("only under-replicated", { checked: query.has("under_replicated"), onchange: (event) => {
         setQuery(query, "under_replicated", event.target.checked ? "true" : "");
         setQuery(query, "after", "");
         view.look();
       } })),
     load: (signal) => get(url(["v1", "topics"], {
       filter: pattern(query.get("filter")), after: query.get("after"), internal: query.has("internal") && "true",
-      under_replicated: query.has("under_replicated") && "true", limit: PAGE,
+      under_replicated: query.has("under_replicated") && "true", order: query.get("order"), limit: PAGE,
     }), { signal }),
     draw: (page) => [
       chips("topic"),
@@ -56,9 +62,9 @@ export function to(name) {
 }
 
 function none(query) {
-  if (query.has("under_replicated")) return "No topic is so: every replica is in sync.";
-  if (query.get("filter")) return "No topic has such a name.";
-  return query.get("after") ? "There are no topics behind that." : "There is no topic yet. Create the first one above.";
+  if (query.has("under_replicated")) return "No topic is under-replicated.";
+  if (query.get("filter")) return "No topic matches the filter.";
+  return query.get("after") ? "No more topics." : "No topics yet. Create the first one above.";
 }
 
 /** What is typed is a part of a name, unless it has a wildcard. */
@@ -73,8 +79,8 @@ function create() {
       field("Name", h("input", { name: "name", required: true, maxlength: 249, pattern: "[a-zA-Z0-9._\\-]+", autocomplete: "off" }), "letters, digits, dot, _ and -"),
       field("Partitions", h("input", { name: "partitions", type: "number", min: 1, placeholder: "the cluster’s default" })),
       field("Replicas", h("input", { name: "replication_factor", type: "number", min: 1, placeholder: "the cluster’s default" })),
-      field("Configs", h("textarea", { name: "configs", placeholder: "cleanup.policy=compact\nretention.ms=86400000" }), "one a line, name=value"),
-      check("only try", { name: "dry" }),
+      field("Configs", h("textarea", { name: "configs", placeholder: "cleanup.policy=compact\nretention.ms=86400000" }), "one per line, name=value"),
+      check("Validate only", { name: "dry" }),
     ],
     action: "Create",
     async submit(data) {

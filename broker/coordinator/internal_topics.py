@@ -130,7 +130,7 @@ class InternalTopics:
         except (KafkaError, TimeoutError) as error:
             log.warning("internal topic not created", topic=name, reason=error)
         else:
-            log.info("internal topic is there", topic=name, replication_factor=topic.replication_factor)
+            log.info("internal topic created", topic=name, replication_factor=topic.replication_factor)
         finally:
             del self._arrivals[name]
 

@@ -115,7 +115,7 @@ class DynamicConfig:
         try:
             return LogConfig.from_overrides(overrides, self.settings)
         except KafkaError as error:
-            log.error("topic configs are left out", topic=topic, reason=error)
+            log.error("topic configs ignored", topic=topic, reason=error)
             return LogConfig.from_overrides(readable(overrides), self.settings)
 
 

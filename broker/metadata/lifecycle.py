@@ -317,7 +317,7 @@ class BrokerLifecycleManager:
                 waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) is over"
                 raise RegistrationRefused(f"broker {who.broker_id} was not registered, {waited}: {reason}")
             if reason != logged:
-                log.info("registration not taken yet", broker_id=who.broker_id, reason=reason)
+                log.info("registration not accepted yet", broker_id=who.broker_id, reason=reason)
                 logged = reason
             await asyncio.sleep(backoff_ms / 1000)
             backoff_ms = min(RETRY_BACKOFF_MS_MAX, backoff_ms * 2)

@@ -87,7 +87,7 @@ class PeerWatch:
         if self._hold_ms == 0 or not self._suspicions.closed(broker_id, epoch):
             return
         assert epoch is not None, "only who is alive is suspected"
-        log.info("broker's connection is lost, metadata that names it waits", broker_id=broker_id)
+        log.info("connection to broker lost, metadata naming it is delayed", broker_id=broker_id)
         self._begin(f"peer-probe-{broker_id}", self._ask_after(broker_id, epoch))
 
     def image_changed(self, delta: MetadataDelta) -> None:
@@ -184,7 +184,7 @@ class PeerWatch:
 
     def _give_up(self, broker_id: int, broker_epoch: int) -> None:
         if self._suspicions.give_up(broker_id, broker_epoch):
-            log.info("metadata names broker again, it is not fenced yet", broker_id=broker_id)
+            log.info("metadata names the broker again, it is not fenced", broker_id=broker_id)
             self._let_go()
 
     def _let_go(self) -> None:

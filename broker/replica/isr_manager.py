@@ -123,13 +123,13 @@ class IsrManager:
             request = request_of(self._broker_id, self._broker_epoch(), proposals)
             response = await self._controller.alter_partition(request)
         except KafkaError as error:
-            log.warning("AlterPartition is tried again", error=error)
+            log.warning("AlterPartition retried", error=error)
             for key, (_, proposal) in batch.items():
                 self._unanswered[key] = (proposal, self._now_ms())
             self._again(batch)
             return False
         if response.error_code != ErrorCode.NONE:
-            log.warning("AlterPartition is tried again", error=ErrorCode(response.error_code).name)
+            log.warning("AlterPartition retried", error=ErrorCode(response.error_code).name)
             self._again(batch)
             return False
         return self._take(batch, response)

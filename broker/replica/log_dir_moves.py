@@ -197,7 +197,7 @@ class LogDirMoves:
                 if not all(each.is_online for each in self._log_manager.dirs):
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} may have a copy in an offline directory")
                 await self._futures.create(key, partition.topic_id, directory)
-                log.info("replica is to move", partition=key, target=path)
+                log.info("replica move requested", partition=key, target=path)
             self.resume(key)
 
     def _checked_directory(self, key: TopicPartition, path: str) -> LogDir:
@@ -227,7 +227,7 @@ class LogDirMoves:
         """Give a move up: the copy goes, and the metadata are to name the log's directory again."""
         self.forget([key])
         await self._futures.remove(key)
-        log.info("move of a replica given up", partition=key)
+        log.info("replica move cancelled", partition=key)
         self.tell(key)
 
     # --- what becomes of the partitions ----------------------------------------------------------------------------

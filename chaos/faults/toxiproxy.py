@@ -70,7 +70,8 @@ def require_library() -> None:
     try:
         import_module("toxiproxy.api")
     except ImportError as error:
-        raise ToxiproxyError(f"{error}: faults on links need `pip install 'kvorum[chaos]'`") from error
+        hint = "pip install '.[chaos]' in the checkout, or 'WHEEL[chaos]'"
+        raise ToxiproxyError(f"{error}: faults on links need the extra `chaos`: {hint}") from error
 
 
 @dataclass(frozen=True, slots=True)

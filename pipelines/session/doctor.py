@@ -90,7 +90,8 @@ def python_findings() -> Iterator[Finding]:
             continue
         series = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
         if name == "pyspark" and series != SERIES:
-            hint = f"tried with {'.'.join(map(str, SERIES))}: pip install 'kvorum[pipelines]'"
+            tested = ".".join(map(str, SERIES))
+            hint = f"tested with {tested}: pip install '.[pipelines]' in the checkout, or 'WHEEL[pipelines]'"
             yield Finding(what=name, state="missing", found=found, hint=hint)
         else:
             yield Finding(what=name, state="ok", found=found)

@@ -232,7 +232,8 @@ def test_dev_in_a_folder_with_a_long_path_ends_with_ctrl_c(kvorum: Kvorum) -> No
     dev, told = kvorum.start("dev", "--port", "0", "--dir", folder, until="Press Ctrl-C to stop")
     assert len(value_of(told, "folder  ")) > 150
     assert "is already running" in kvorum("nodes", "start", "node-1", "--dir", folder).stdout
-    assert ends(dev) == (0, "")
+    code, rest = ends(dev)
+    assert (code, rest) == (0, f"Cluster stopped; its data is kept in {kvorum.folder / folder}.\n")
 
 
 def test_ctrl_c_while_dev_starts_ends_it_soon(kvorum: Kvorum) -> None:
@@ -312,8 +313,8 @@ def test_quickstart_sends_a_large_file_and_says_what_it_could_not_send(kvorum: K
     words = ["quickstart", "--config", str(config), "--from", str(lines), "--dir", "data"]
     quickstart, told = kvorum.start(*words, until=f"kvorum: 1 records were not delivered, {count - 1} were")
     assert any("a record was not delivered" in line and "MSG_SIZE_TOO_LARGE" in line for line in told)
-    if "Ctrl-C stops everything.\n" not in told:
-        told += kvorum.read(quickstart, "Ctrl-C stops everything.")
+    if "Press Ctrl-C to stop everything.\n" not in told:
+        told += kvorum.read(quickstart, "Press Ctrl-C to stop everything.")
     assert sum(" offset " in line for line in told) == 10
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
     described = kvorum.json("topics", "describe", "lines")
@@ -321,6 +322,6 @@ def test_quickstart_sends_a_large_file_and_says_what_it_could_not_send(kvorum: K
     assert ends(quickstart)[0] == 0
 
     lines.write_text("")
-    quickstart, told = kvorum.start(*words, until="Ctrl-C stops everything.")
+    quickstart, told = kvorum.start(*words, until="Press Ctrl-C to stop everything.")
     assert any("nothing came to be sent" in line for line in told)
     assert ends(quickstart)[0] == 0

@@ -136,7 +136,7 @@ def test_a_broker_dies_and_the_election_is_seen_and_its_leadership_moved_back(co
     expect(happened).to_contain_text(re.compile(r"broker \d+ is fenced"))
     expect(happened).to_contain_text(re.compile(r"led-\d is led by \d, before by \d"))  # of six it led two
     expect(happened).to_contain_text(re.compile(r"led: the in-sync replicas of \d partitions are others"))
-    expect(page.get_by_text("needs looking at", exact=True)).to_be_visible()
+    expect(page.get_by_text("needs attention", exact=True)).to_be_visible()
     assert set(console.cluster.start(victim.name).values()) == {"ready"}
     expect(page.get_by_text("healthy")).to_be_visible()
     page.goto(f"{console.url}/#/leaders")
@@ -152,7 +152,7 @@ def test_keys_go_to_pages_and_to_the_filter(console: Console) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
     page.keyboard.press("/")
     page.keyboard.type("nothing-has-this")
-    expect(page.get_by_text("No topic has such a name.")).to_be_visible()
+    expect(page.get_by_text("No topic matches the filter.")).to_be_visible()
     assert "filter=nothing-has-this" in page.url
 
 

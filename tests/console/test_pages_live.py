@@ -28,7 +28,7 @@ def test_the_overview_is_shown_while_there_is_no_controller(scene: Scene) -> Non
     expect(page.get_by_text("No controller answers (REQUEST_TIMED_OUT)")).to_be_visible()
     expect(page.locator(".figure", has_text="Brokers").first).to_contain_text("3 of 3")
     expect(page.locator(".figure", has_text="Active controller")).to_contain_text("none that answers")
-    expect(page.get_by_text("needs looking at", exact=True)).to_be_visible()
+    expect(page.get_by_text("needs attention", exact=True)).to_be_visible()
 
 
 def test_a_look_that_failed_leaves_what_was_shown_and_is_made_again_by_itself(scene: Scene) -> None:

@@ -239,10 +239,42 @@ def test_the_overview_leads_to_what_is_under_its_min_isr(scene: Scene) -> None:
 
     scene.stage.says("/v1/topics", ill)
     under.get_by_role("link", name="1").click()
-    expect(page.get_by_label("only those under-replicated")).to_be_checked()
+    expect(page.get_by_label("only under-replicated")).to_be_checked()
     expect(page.get_by_role("link", name="orders", exact=True)).to_have_attribute(
         "href", "#/topics/orders?which=unsynced"
     )
     scene.stage.says("/v1/health", {**HEALTH, "under_min_isr_partitions": None, "at_min_isr_partitions": None})
     page.goto(f"{scene.stage.url}/#/")
     expect(under).to_contain_text("not told")
+
+
+def test_a_dead_broker_is_a_banner_across_the_overview(scene: Scene) -> None:
+    health = {**HEALTH, "healthy": False, "under_replicated_partitions": 69, "brokers_fenced": [3]}
+    scene.stage.says("/v1/health", health)
+    banner = scene.page().locator(".banner.alarm")
+    expect(banner).to_have_text("Broker 3 is fenced. 69 partitions under-replicated.")
+    scene.stage.says("/v1/health", HEALTH)
+    scene.stage.happens("broker_unfenced", broker=3)
+    expect(banner).to_have_count(0)
+
+
+def test_the_overview_shows_events_of_before_the_page_was_opened(scene: Scene) -> None:
+    page = scene.page()
+    expect(page.get_by_text("No recent events.")).to_be_visible()
+    scene.stage.happens("broker_fenced", broker=3, past=True)
+    scene.stage.happens("topic_created", topic="new")
+    times = page.locator(".log li", has_text="broker 3 is fenced").locator("time")
+    expect(times).to_have_count(1)
+    assert times.evaluate("each => each.getClientRects().length") == 1, "the time is on one line"
+
+
+def test_topics_are_sorted_as_chosen(scene: Scene) -> None:
+    def listed(asked: Asked) -> Any:
+        names = ["large", "small"] if asked.query.get("order") == "size" else ["a", "b"]
+        return {"topics": [topic(name) for name in names], "next": None}
+
+    scene.stage.says("/v1/topics", listed)
+    page = scene.page("topics")
+    expect(page.get_by_role("link", name="a", exact=True)).to_be_visible()
+    page.get_by_label("Sort by").select_option("size")
+    expect(page.get_by_role("link", name="large", exact=True)).to_be_visible()

@@ -135,7 +135,7 @@ class LogEnds:
             except (ChannelError, KafkaError) as error:
                 if broker_id not in self._silent:
                     self._silent.add(broker_id)
-                    log.info("a leader does not tell where its partitions end", broker=broker_id, reason=error)
+                    log.info("log end offsets not available from leader", broker=broker_id, reason=error)
                 return
             self._silent.discard(broker_id)
             self._take(response)

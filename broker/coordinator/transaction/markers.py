@@ -150,7 +150,7 @@ class MarkerPlan:
             for key in sorted(keys):
                 leader = leader_of(key)
                 if leader is None:
-                    log.info("no marker for a partition that is gone", partition=key, ending=ending.key)
+                    log.info("transaction marker skipped, partition deleted", partition=key, ending=ending.key)
                     ending.unfinished.discard(key)
                 elif leader == NO_LEADER:
                     self._refused.setdefault(ending, set()).add(key)

@@ -502,23 +502,25 @@ def test_health_names_what_is_wrong() -> None:
         cluster.set_topic("thin", 2, 3, isr=2)
         cluster.configs["thin"] = {"min.insync.replicas": "2"}
         cluster.topics["ok"].partitions[0].leader_id = -1
+        cluster.set_topic("a-internal", 1, 2, isr=1)
+        cluster.topics["a-internal"].is_internal = True
         health = (await call(client, "GET", "/v1/health"))[1]
         assert health == {
             "healthy": False,
-            "under_replicated_partitions": 2,
+            "under_replicated_partitions": 3,
             "under_min_isr_partitions": 1,
-            "at_min_isr_partitions": 2,
+            "at_min_isr_partitions": 3,
             "offline_partitions": 1,
             "brokers_fenced": [3],
-            "partitions": ["ok-0", "thin-0", "thin-1"],
+            "partitions": ["ok-0", "thin-0", "thin-1", "a-internal-0"],
             "configs_left_out": [],
             "controller_id": 2,
             "controller_error": None,
         }
         brokers = (await call(client, "GET", "/v1/brokers"))[1]
         assert [(b["id"], b["fenced"], b["leaders"], b["replicas"]) for b in brokers] == [
-            (1, False, 2, 3),
-            (2, False, 0, 3),
+            (1, False, 3, 4),
+            (2, False, 0, 4),
             (3, True, 0, 2),
         ]
 

@@ -207,3 +207,32 @@ def test_an_id_that_is_none_is_refused(said: str) -> None:
         assert (status, problem["field"]) == (400, "after")
 
     with_fake(test)
+
+
+def test_events_of_before_are_shown_and_marked_as_past() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        orders(cluster)
+        moved = write(cluster, led(2))
+        async with client.get("/v1/events?back=2&limit=2") as answer:
+            assert answer.status == 200
+            found = await blocks(answer.content, 2)
+            assert [(each.event, each.data["offset"], each.data["past"]) for each in found if each.event] == [
+                ("leader_elected", moved, True)
+            ]
+            later = write(cluster, led(1))
+            seen = await blocks(answer.content, 1)
+            while not seen[-1].event:
+                seen += await blocks(answer.content, 1)
+            assert (seen[-1].data["offset"], seen[-1].data["past"]) == (later, False)
+
+    with_fake(test)
+
+
+def test_more_offsets_than_the_log_has_begin_at_its_beginning() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        orders(cluster)
+        async with client.get("/v1/events?back=100000&limit=1") as answer:
+            found = await blocks(answer.content, 2)
+        assert [each.event for each in found if each.event] == ["topic_created", "end"]
+
+    with_fake(test)

@@ -252,7 +252,7 @@ def test_a_broker_is_shut_down_by_an_admin_and_the_trail_says_so(written: list[d
         assert node.asked == [], "refused here already"
         assert await call(client, "POST", path, headers=as_("admin")) == (202, {"stopping": True})
         assert node.asked[-1] == ("POST", "/v1/node/controlled-shutdown", {})
-        (line,) = [each for each in written if each["message"] == "a change was asked for"]
+        (line,) = [each for each in written if each["message"] == "admin request accepted"]
         assert (line["who"], line["method"], line["path"], line["status"]) == ("admin", "POST", path, 202)
 
     with_node(test, FakeNode(access=guarded()), guarded())

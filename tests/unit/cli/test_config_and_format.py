@@ -103,7 +103,7 @@ def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tm
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("nodes:\n  - {id: 1}\n  - {id: 1}\n", ":3: name=node-1: there is a node-1 already"),
+        ("nodes:\n  - {id: 1}\n  - {id: 1}\n", ":3: name=node-1: duplicate node name node-1"),
         ("nodes:\n  - {id: 1\n", ":3: is not YAML"),
         ("nods: []\nnodes:\n  - {id: 1}\n", ":1: 'nods' is none of cluster, defaults, nodes"),
         ("nodes:\n  - id: 1\n    log.retention.hours: soon\n", ":3: log.retention.hours=soon"),

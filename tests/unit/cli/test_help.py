@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.main import COMMANDS, main
+from kvorum.cli.main import COMMANDS, SECTIONS, main
 from kvorum.cli.output import Exit
 
 HEAVY = {"aiohttp", "asyncio", "confluent_kafka", "cramjam", "kio", "pydantic", "pysyncobj", "uvloop", "yaml"}
@@ -89,7 +89,9 @@ def test_the_list_of_commands_says_what_each_does() -> None:
 
 
 def test_no_command_at_all_shows_the_help() -> None:
-    assert "Commands:" in run()[1]
+    printed = run()[1]
+    assert [heading for heading in SECTIONS if f"{heading}:" not in printed] == []
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
 
 
 def test_the_version_is_the_packages() -> None:

@@ -121,7 +121,7 @@ def test_a_long_halt_is_told_and_those_that_follow_soon_are_counted(capfd: pytes
         loop._now += seconds
         computed[0] += computing
         await asyncio.sleep(1)
-        return [line.partition("stood still ")[2] for line in capfd.readouterr().err.splitlines()]
+        return [line.partition("event loop blocked ")[2] for line in capfd.readouterr().err.splitlines()]
 
     async def go() -> None:
         watch.start()

@@ -90,7 +90,7 @@ REFUSED = [
     ("cluster:\n  name: a b\nnodes: [{id: 1}]\n", r":2: cluster\.name=a b: letters"),
     ("cluster: []\nnodes: [{id: 1}]\n", "must be a map"),
     ("nodes:\n  - id: 1\n  - id: x\n", r":3: node\.id=x: Not a number"),
-    ("nodes:\n  - id: 1\n  - id: 1\n", "there is a node-1 already"),
+    ("nodes:\n  - id: 1\n  - id: 1\n", "duplicate node name node-1"),
     ("nodes:\n  - id: 1\n  - {id: 1, name: other}\n", "other has node id 1 in common with node-1"),
     ("nodes:\n  - {id: 1, name: ../etc}\n", r":2: name=\.\./etc: letters"),
     ("nodes:\n  - {id: 1, roles: broker}\n", "at least one controller and one broker"),
@@ -157,3 +157,18 @@ def test_a_dev_cluster_on_free_ports_clashes_with_nothing() -> None:
     assert [node.settings.list("listeners")[0] for node in dev_cluster(3, 0, "/dir").nodes] == [
         "PLAINTEXT://127.0.0.1:0"
     ] * 3
+
+
+def test_a_warning_names_the_option_that_was_typed() -> None:
+    warnings = dev_cluster(1, 0, "/dir", ["nosuch.key=1"]).warnings
+    assert any("--set" in each for each in warnings) and not any("--override" in each for each in warnings)
+
+
+def test_the_console_of_dev_is_on_the_first_node_only() -> None:
+    nodes = dev_cluster(3, 0, "/dir", admin_port=18_086).nodes
+    assert [node.settings.list("admin.listeners") for node in nodes] == [["http://127.0.0.1:18086"], [], []]
+
+
+def test_two_nodes_with_one_admin_port_are_refused() -> None:
+    with pytest.raises(ConfigError, match="port 18086 in common"):
+        dev_cluster(2, 0, "/dir", ["admin.listeners=http://127.0.0.1:18086"])
