@@ -63,9 +63,9 @@ class Missed(BaseModel):
 async def follow_events(call: Call[NoBody]) -> Stream:
     """Stream events of the metadata log as server-sent events, each named by its type; `end` comes last.
 
-    The stream starts at the end of the metadata log, `back` offsets before it, or after Last-Event-ID (or `after`), and runs until a limit or
-    until the client disconnects. Trimmed parts of the log are reported as `missed`. An id without an event marks the
-    progress.
+    The stream starts at the end of the metadata log, `back` offsets before it, or after Last-Event-ID (or `after`). It
+    runs until a limit or until the client disconnects. Trimmed parts of the log are reported as `missed`. An id without
+    an event marks the progress.
     """
     limit = STREAM_COUNT.of(call)
     seconds = STREAM_SECONDS.of(call)
