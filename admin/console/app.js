@@ -144,7 +144,7 @@ function changeToken() {
     content: [
       h("p", {}, currentRole() ? `Its role is ${currentRole()}.` : "Its role is not known.", " It is kept in this tab alone, until it is closed."),
       field("Another token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
-      button("Forget it", () => {
+      button("Remove token", () => {
         forget();
         location.reload();
       }),

@@ -73,9 +73,9 @@ function drawn({ state, runs }, done, view) {
   const all = state.nodes.length;
   return [
     figures(
-      figure("Nodes that run", `${running} of ${all}`, running < all ? "bad" : ""),
+      figure("Running nodes", `${running} of ${all}`, running < all ? "bad" : ""),
       figure("Faults in force", count(state.faults.length), state.faults.length ? "warn" : ""),
-      figure("Links with a proxy", count(state.links.length)),
+      figure("Proxied links", count(state.links.length)),
       figure("Clients connect to", h("span", { class: "mono" }, state.bootstrap.replaceAll(",", ", ")), "small")),
     card("In force", inForce(state.faults, view)),
     card("Nodes", nodes(state, view)),

@@ -4,8 +4,8 @@ import { post, url } from "./api.js";
 import { ask, field, h, note, select, table } from "./dom.js";
 import { plural, zone } from "./format.js";
 
-const WAYS = [["earliest", "the oldest records"], ["latest", "the end"], ["at", "a moment"], ["by_duration", "so long ago"], ["shift_by", "so many records on or back"],
-  ["offset", "an offset"], ["offsets", "an offset for each partition"], ["current", "where it is"]];
+const WAYS = [["earliest", "the oldest records"], ["latest", "the end"], ["at", "a moment"], ["by_duration", "by duration"], ["shift_by", "shift by offsets"],
+  ["offset", "an offset"], ["offsets", "an offset for each partition"], ["current", "current offset"]];
 const PLAIN = ["earliest", "latest", "current"];
 /** So many partitions have a field each, which says what is there now. */
 const FIELDS_MAX = 200;
@@ -30,7 +30,7 @@ export function reset(id, group, view) {
       group && !["Empty", "Dead"].includes(group.state) && h("p", { class: "wrong" }, `The group is ${group.state}: offsets can only be set while it has no members.`),
       field("To", way), which, hint, topics, h("div", { hidden: true }, each, cut), plan,
     ],
-    action: "Show what would be set",
+    action: "Preview",
     fields: { at: "at", by_duration: "at", shift_by: "at", offset: "at", timestamp_ms: "at", offsets: "at" },
     async submit(data) {
       const body = requestOf(data, places);
@@ -46,7 +46,7 @@ export function reset(id, group, view) {
       }
       tried = text;
       plan.replaceChildren(...shown(made.partitions).filter(Boolean));
-      go.textContent = "Set them";
+      go.textContent = "Apply";
       throw new Error("");
     },
   });
@@ -64,7 +64,7 @@ export function reset(id, group, view) {
     if (tried === null) return;
     tried = null;
     plan.replaceChildren();
-    go.textContent = "Show what would be set";
+    go.textContent = "Preview";
   });
   way.addEventListener("change", () => {
     at.value = "";

@@ -35,7 +35,7 @@ export function open(values, query) {
   const view = {
     title: "Groups",
     tools: h("div", { class: "tools" },
-      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("prefix") ?? "", placeholder: "how the name begins", oninput: (event) => {
+      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("prefix") ?? "", placeholder: "name prefix", oninput: (event) => {
         setQuery(query, "prefix", event.target.value);
         soon();
       } })),

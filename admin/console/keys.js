@@ -38,7 +38,7 @@ export function listKeys(pages) {
         h("div", {}, h("dt", {}, names.map((name) => [h("kbd", {}, name), " "])), h("dd", {}, text)))),
       check("these keys are on", { name: "on", checked: !recall("keys.off") }),
     ],
-    action: "Good",
+    action: "Close",
     submit: async (data) => keep("keys.off", data.has("on") ? null : true),
   });
 }

@@ -15,7 +15,7 @@ export function exportRecords(topic, query) {
     content: [
       h("p", {}, "What the search above is narrowed to, ", isTail(query) ? "from the oldest record on" : "from where it begins", ", up to where the logs end now. The last line of the file says what ended it."),
       field("As", select("format", [["ndjson", "lines of JSON (NDJSON)"], ["csv", "CSV"]], "ndjson")),
-      field("At most", h("input", { name: "limit", type: "number", min: 1, max: 10_000_000, value: LIMIT, required: true }), "records"),
+      field("Limit", h("input", { name: "limit", type: "number", min: 1, max: 10_000_000, value: LIMIT, required: true }), "records"),
       progress,
     ],
     action: "Export",

@@ -77,7 +77,7 @@ export function searchForm(topic, query, search) {
   const form = h("form", { class: "tools", role: "search" },
     field("From", h("span", { class: "tools tight" }, from, at), hint),
     field("Partitions", h("input", { name: "partitions", value: query.get("partitions") ?? "", placeholder: "all", size: 6, pattern: "[0-9, ]*" })),
-    field("At most", select("limit", ["20", "50", "100", "500"].map((each) => [each, each]), query.get("limit") ?? LIMIT)),
+    field("Limit", select("limit", ["20", "50", "100", "500"].map((each) => [each, each]), query.get("limit") ?? LIMIT)),
     field("Filter", h("input", { name: "filter", "data-filter": true, class: "mono wide", value: query.get("filter") ?? "", placeholder: 'value.amount > 100 && key ~ "^a"' })),
     field("Keys", select("key", FORMS, formOf(query.get("key")))),
     field("Values", select("value", FORMS, formOf(query.get("value")))),

@@ -48,7 +48,7 @@ function tree(query, look) {
             { title: "Value", cell: (entry) => (entry.value === null ? h("span", { class: "quiet" }, `${count(entry.entries)} inside`) : h("code", {}, entry.value === "" ? "“”" : entry.value)) },
           ], node.entries, "", { key: (entry) => entry.name })) : nothing("It is empty."),
           node.next !== null && h("p", {}, link(to("tree", { path, at, after: node.next }), "More", { key: "more" }))),
-        h("p", { class: "quiet" }, `As it was behind the record at offset ${node.at}. Known from ${node.first} to ${node.last}. `,
+        h("p", { class: "quiet" }, `As of offset ${node.at}. Known from ${node.first} to ${node.last}. `,
           link(to("diff", { since: node.at, path }), "What has changed since", { key: "since" })),
       ];
     },
@@ -75,7 +75,7 @@ function diff(query, look) {
       h("p", { class: "quiet" }, `Between the records at ${found.since} and ${found.at}.`, found.more && ` Only the first ${count(found.changes.length)} changes.`),
       table("Changes", [
         { title: "What", cell: (change) => h("span", { class: "mono path" }, change.path.split("/").flatMap((part, at) => (at ? ["/", h("wbr"), part] : [part]))) },
-        { title: "Before", cell: (change) => (change.before === null ? badge("was not there", "good") : h("code", {}, change.before)) },
+        { title: "Before", cell: (change) => (change.before === null ? badge("absent", "good") : h("code", {}, change.before)) },
         { title: "After", cell: (change) => (change.after === null ? badge("is gone", "bad") : h("code", {}, change.after)) },
       ], found.changes, "Nothing has changed.", { key: (change) => change.path })),
   };

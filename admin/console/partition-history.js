@@ -27,7 +27,7 @@ export function open({ topic, partition }, query) {
       return { history, epochs };
     },
     draw: ({ history, epochs }) => [
-      card("What became of it", history.value ? happened(history.value) : failed(history.reason)),
+      card("History", history.value ? happened(history.value) : failed(history.reason)),
       card("Leader epochs of the log", epochs.value ? leaders(epochs.value) : failed(epochs.reason)),
     ],
     cares: (event) => event.kind === "reconnected" || (event.data.topic === topic && (event.data.partition ?? Number(partition)) === Number(partition)),
@@ -46,7 +46,7 @@ export function open({ topic, partition }, query) {
   function happened(history) {
     const rows = [...history.events].reverse();
     return [
-      table("What became of it", [
+      table("History", [
         { title: "When", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
         { title: "What", cell: said },
         { title: "Record", number: true, cell: (each) => link(`#/metadata/records?offset=${each.offset}`, each.offset, { key: `record-${each.offset}-${each.type}`, label: `Record ${each.offset} of the metadata log` }) },

@@ -29,7 +29,7 @@ export function open(values, query) {
           setQuery(query, "page", "");
           view.redraw();
         } })),
-      field("Whose", select("type", [["", "anybody’s"], ...WHOSE], query.get("type") ?? ""))),
+      field("Entity", select("type", [["", "any entity"], ...WHOSE], query.get("type") ?? ""))),
     load: (signal) => get(url(PATH, { any: query.get("type") }), { signal }),
     draw(rows) {
       const part = (query.get("name") ?? "").toLowerCase();
@@ -40,7 +40,7 @@ export function open(values, query) {
         { title: "", cell: (row) => h("div", { class: "actions" },
           button("Change", (event) => act(event.currentTarget, () => change(row.entity)), { needs: "admin", key: `change-${said(row.entity)}`, label: `Change the quotas of ${said(row.entity)}` }),
           button("Remove", () => drop(row.entity), { needs: "admin", key: `drop-${said(row.entity)}`, label: `Remove the quotas of ${said(row.entity)}` })) },
-      ], found, rows.length ? "Nobody of that name has a quota." : query.get("type") ? "Nobody of that kind has a quota." : "Nobody has a quota: clients write and read as fast as they can.", { key: (row) => said(row.entity) }));
+      ], found, rows.length ? "No quota for that name." : query.get("type") ? "No quota of that kind." : "No quotas: clients are not throttled.", { key: (row) => said(row.entity) }));
     },
     cares: (event) => event.kind === "quota_changed" || event.kind === "reconnected",
   };
@@ -63,7 +63,7 @@ export function open(values, query) {
     const dialog = ask({
       title: "Whose quota?",
       content: [field("Of", whose), ...names],
-      action: "Go on",
+      action: "Next",
       async submit(data) {
         const entity = data.get("whose").split(",").map((type) => ({ type, name: data.get(type).trim() || null }));
         const known = await quotasOf(entity);

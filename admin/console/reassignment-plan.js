@@ -146,7 +146,7 @@ export function planner(query, begins) {
     });
   }
 
-  const shown = h("div", {}, card("Propose a plan", h("p", { class: "quiet" }, "Nothing moves before you have seen what would, and begun it."), form, proposed));
+  const shown = h("div", {}, card("Propose a plan", h("p", { class: "quiet" }, "Nothing moves until you start the previewed plan."), form, proposed));
   return { shown, offer };
 }
 

@@ -7,7 +7,7 @@ import { indented } from "./jsontext.js";
 const LINE_CHARS_MAX = 200;
 const START_CHARS = 160;
 /** How bytes may be shown. As it looks: text, with JSON put in lines; what is no text in base64. */
-export const FORMS = [["text", "as it looks"], ["string", "text"], ["hex", "hexadecimal"], ["base64", "base64"]];
+export const FORMS = [["text", "automatic"], ["string", "text"], ["hex", "hexadecimal"], ["base64", "base64"]];
 
 /** Say what to ask the API for: what an older address may still have is shown as it looks. */
 export function formOf(said) {

@@ -76,7 +76,7 @@ function sizes(found) {
   return table("Sizes", [
     { title: "Of", cell: ([what]) => what },
     { title: "How many", number: true, cell: ([, each]) => count(each.count) },
-    ...[["Least", "min"], ["Half below", "p50"], ["95 % below", "p95"], ["99 % below", "p99"], ["Most", "max"], ["Mean", "mean"], ["All", "total_bytes"]]
+    ...[["min", "min"], ["p50", "p50"], ["p95", "p95"], ["p99", "p99"], ["max", "max"], ["Mean", "mean"], ["total", "total_bytes"]]
       .map(([title, name]) => ({ title, number: true, cell: ([, each]) => (each.count ? bytes(each[name]) : "–") })),
   ], [["keys", found.keys], ["values", found.values]], "");
 }

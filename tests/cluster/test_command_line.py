@@ -325,3 +325,16 @@ def test_quickstart_sends_a_large_file_and_says_what_it_could_not_send(kvorum: K
     quickstart, told = kvorum.start(*words, until="Press Ctrl-C to stop everything.")
     assert any("nothing came to be sent" in line for line in told)
     assert ends(quickstart)[0] == 0
+
+
+def test_up_with_a_port_in_use_is_one_line_and_leaves_nothing_running(kvorum: Kvorum) -> None:
+    file = with_free_ports(kvorum.folder, "single.yaml")
+    words = ("up", str(file), "--dir", "data", "--detach")
+    kvorum(*words)
+    (row,) = kvorum.json("status", "--dir", "data")
+    port = int(row["listeners"].split(",")[0].rpartition(":")[2])
+    kvorum("down", "--dir", "data")
+    with socket.create_server(("127.0.0.1", port)):
+        refused = kvorum(*words, code=exits.Exit.BUSY).stderr.splitlines()
+    assert [f"port {port} (listener PLAINTEXT of node-1) is in use" in line for line in refused] == [True]
+    assert [node["state"] for node in kvorum.json("status", "--dir", "data", code=Exit.FAILED)] == ["down"]

@@ -93,12 +93,12 @@ def test_a_group_is_set_back(console: Console) -> None:
     page.get_by_role("button", name="Set offsets").click()
     page.get_by_label("To", exact=True).select_option("shift_by")
     page.get_by_label("Which").fill("-5")
-    page.get_by_role("button", name="Show what would be set").click()
+    page.get_by_role("button", name="Preview").click()
     row = page.locator("dialog tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("15")
     expect(lag).to_have_text("0")
-    page.get_by_role("button", name="Set them").click()
+    page.get_by_role("button", name="Apply").click()
     expect(lag).to_have_text("5")
 
 

@@ -31,11 +31,11 @@ def test_a_leader_is_moved_from_the_topics_page(console: Console) -> None:
 
 def test_a_quota_is_set_changed_and_removed(console: Console) -> None:
     page = console.page("quotas")
-    expect(page.get_by_text("Nobody has a quota")).to_be_visible()
+    expect(page.get_by_text("No quotas: clients are not throttled.")).to_be_visible()
     page.get_by_role("button", name="Set a quota").click()
     page.get_by_label("Of", exact=True).select_option("user,client_id")
     page.get_by_label("Name of the client").fill("<b>app</b>")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Next", exact=True).click()
     page.get_by_label("Written, bytes a second").fill("-5")
     page.get_by_label("Read, bytes a second").fill("1048576.5")
     page.get_by_role("button", name="Set", exact=True).click()
@@ -56,7 +56,7 @@ def test_a_quota_is_set_changed_and_removed(console: Console) -> None:
     expect(row).not_to_contain_text("written")
     row.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("Nobody has a quota")).to_be_visible()
+    expect(page.get_by_text("No quotas: clients are not throttled.")).to_be_visible()
 
 
 def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
@@ -218,4 +218,4 @@ def test_a_failed_directory_is_told_first_and_a_fenced_broker_is_shown_all_the_s
     expect(page.get_by_role("alert")).to_contain_text("nobody answers (CLUSTER_UNREACHABLE)")
     page.unroute("**/v1/quotas")
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_text("Nobody has a quota")).to_be_visible()
+    expect(page.get_by_text("No quotas: clients are not throttled.")).to_be_visible()

@@ -59,7 +59,7 @@ def test_metadata_are_walked_through_at_any_offset(console: Console) -> None:
     topic = page.get_by_role("row", name=re.compile("Topic .*walked"))
     topic.get_by_role("link").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Metadata · what changed")
-    added = page.locator("tbody tr", has_text="/image/topics/byName/walked/id").filter(has_text="was not there")
+    added = page.locator("tbody tr", has_text="/image/topics/byName/walked/id").filter(has_text="absent")
     expect(added).to_have_count(1)
 
 

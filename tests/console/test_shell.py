@@ -45,13 +45,13 @@ def test_keys_wait_no_longer_than_they_should_and_can_be_switched_off(scene: Sce
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     page.keyboard.press("?")
     page.get_by_label("these keys are on").uncheck()
-    page.get_by_role("button", name="Good").click()
+    page.get_by_role("button", name="Close", exact=True).click()
     for key in "gt":
         page.keyboard.press(key)
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     page.get_by_role("button", name="Keyboard shortcuts").click()
     page.get_by_label("these keys are on").check()
-    page.get_by_role("button", name="Good").click()
+    page.get_by_role("button", name="Close", exact=True).click()
     for key in "gt":
         page.keyboard.press(key)
     expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
@@ -131,7 +131,7 @@ def test_a_token_is_kept_once_the_server_knows_it_and_can_be_changed_and_forgott
     page.get_by_role("button", name="Use the other one").click()
     expect(page.locator("#role")).to_have_text("role: admin")
     page.locator("#role").click()
-    page.get_by_role("button", name="Forget it").click()
+    page.get_by_role("button", name="Remove token").click()
     expect(page.locator("#role")).to_be_hidden()
     assert page.evaluate("sessionStorage.getItem('kvorum.token')") is None
 

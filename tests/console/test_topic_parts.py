@@ -190,7 +190,7 @@ def test_segments_are_shown_where_this_server_sees_them(scene: Scene) -> None:
 def test_what_became_of_a_partition_is_told_though_its_leader_is_silent(scene: Scene) -> None:
     furnish_parts(scene.stage)
     page = scene.page("topics/orders/partitions/0/history")
-    rows = page.get_by_role("table", name="What became of it").locator("tbody tr")
+    rows = page.get_by_role("table", name="History").locator("tbody tr")
     expect(rows.first).to_contain_text("orders-0: in sync 1, 2, 3, before 2, 3")
     expect(rows.last).to_contain_text("it is made, with replicas on 1, 2, 3")
     expect(page.get_by_role("row", name=re.compile("^1 0: the records from there 6 7"))).to_be_visible()
