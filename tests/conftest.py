@@ -41,7 +41,7 @@ def node_logs(tmp_path_factory: pytest.TempPathFactory) -> NodeLogs:
 
 @pytest.fixture(scope="session")
 def toxiproxy_program() -> str:
-    """Return the path of Toxiproxy's server; where there is none, tests of faults on links are skipped with the reason."""
+    """Return the path of Toxiproxy's server; without one, tests of faults on links are skipped with the reason."""
     from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
 
     try:
