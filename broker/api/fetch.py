@@ -21,7 +21,7 @@ from kvorum.broker.api.metadata import may_describe
 from kvorum.broker.fetch_session import TOPIC_ID_VERSION_MIN, FetchContext
 from kvorum.broker.fetch_session_state import CachedPartition
 from kvorum.broker.metadata.cache import METADATA_TOPIC, Node
-from kvorum.broker.replica.fetches import FetchRows, error_row
+from kvorum.broker.replica.fetches import FetchRows, ParkedFetch, error_row
 from kvorum.broker.replica.types import CONSUMER_REPLICA_ID, FetchParams, IsolationLevel
 from kvorum.broker.services import Broker, BrokerApi, Result
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -67,27 +67,57 @@ def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result
         context.wake_all()
         refused, targets = sort_out(ctx, params, broker, context.targets)
         return from_metadata_log(ctx, params, broker, context, refused, targets)
-    at_once: list[FetchRows] = []
-    answer: asyncio.Future[FetchResponse] | None = None
-
-    def on_done(rows: FetchRows) -> None:
-        if answer is None:
-            at_once.append(rows)
-        elif not answer.done():
-            answer.set_result(respond(ctx, broker, context, refused + rows if refused else rows, params))
-
     if refused:
         # An error is told at once, with whatever else there is.
         params = replace(params, max_wait_ms=0)
-    parked = broker.replica_manager.fetch_records(params, targets, on_done, context.has_resting)
-    if at_once:
-        return respond(ctx, broker, context, refused + at_once[0] if refused else at_once[0], params)
-    answer = asyncio.get_running_loop().create_future()
+    answer = PendingAnswer(ctx, broker, context, refused, params)
+    parked = broker.replica_manager.fetch_records(params, targets, answer.complete, context.has_resting)
+    if answer.rows is not None:
+        return answer.response(answer.rows)
+    answer.future = future = asyncio.get_running_loop().create_future()
     if parked is not None:
-        waiting = parked
-        context.waits(waiting)
-        answer.add_done_callback(lambda future: waiting.cancel() if future.cancelled() else None)
-    return answer
+        context.waits(parked)
+        future.add_done_callback(partial(cancel_parked, parked))
+    return future
+
+
+class PendingAnswer:
+    """The answer to a fetch that may be parked. No nested function: see produce.PendingAnswer."""
+
+    __slots__ = ("_broker", "_context", "_ctx", "_params", "_refused", "future", "rows")
+
+    def __init__(
+        self, ctx: RequestContext, broker: Broker, context: FetchContext, refused: FetchRows, params: FetchParams
+    ) -> None:
+        """Start without rows; `refused` are those of partitions that are not read."""
+        self._ctx = ctx
+        self._broker = broker
+        self._context = context
+        self._refused = refused
+        self._params = params
+        self.rows: FetchRows | None = None
+        """Of a fetch that was answered at once."""
+        self.future: asyncio.Future[FetchResponse] | None = None
+        """Set once the fetch turned out to be parked."""
+
+    def complete(self, rows: FetchRows) -> None:
+        """Take the rows of the fetch."""
+        future = self.future
+        if future is None:
+            self.rows = rows
+        elif not future.done():
+            future.set_result(self.response(rows))
+
+    def response(self, rows: FetchRows) -> FetchResponse:
+        """Return the answer with these rows."""
+        rows = self._refused + rows if self._refused else rows
+        return respond(self._ctx, self._broker, self._context, rows, self._params)
+
+
+def cancel_parked(parked: ParkedFetch, future: "asyncio.Future[FetchResponse]") -> None:
+    """Unpark a fetch whose answer was cancelled."""
+    if future.cancelled():
+        parked.cancel()
 
 
 def params_of(ctx: RequestContext, request: FetchRequest, broker: Broker) -> FetchParams:

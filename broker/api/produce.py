@@ -91,30 +91,56 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
         and len({(header.producer_id, header.producer_epoch) for header in transactional.values()}) > 1
     ):
         return refuse_all(ctx, request, broker, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    at_once: list[Rows] = []
-    answer: asyncio.Future[ProduceResponse | None] | None = None
+    answer = PendingAnswer(ctx, request, broker, names, refused)
+    if transactional:
+        append_transactional(ctx, request, broker, entries, transactional, answer.complete)
+    else:
+        broker.replica_manager.append_records(request.timeout, request.acks, entries, answer.complete)
+    if answer.rows is not None:
+        return answer.response(answer.rows)
+    answer.future = future = asyncio.get_running_loop().create_future()
+    return future
 
-    def on_done(rows: Rows) -> None:
-        # What is done at once is answered below: nobody has been woken by the append yet.
-        if answer is None:
-            at_once.append(rows)
-        elif not answer.done():
+
+class PendingAnswer:
+    """The answer to a request whose records are being appended.
+
+    No nested function: compiled by mypyc it would be in a reference cycle with the request, whose records would then
+    stay in memory until the next cyclic garbage collection.
+    """
+
+    __slots__ = ("_broker", "_ctx", "_names", "_refused", "_request", "future", "rows")
+
+    def __init__(
+        self, ctx: RequestContext, request: ProduceRequest, broker: Broker, names: list[str], refused: Rows
+    ) -> None:
+        """Start without rows; `refused` are those of partitions that are not appended to."""
+        self._ctx = ctx
+        self._request = request
+        self._broker = broker
+        self._names = names
+        self._refused = refused
+        self.rows: Rows | None = None
+        """Of an append that was done at once."""
+        self.future: asyncio.Future[ProduceResponse | None] | None = None
+        """Set once the append turned out not to be done at once."""
+
+    def complete(self, rows: Rows) -> None:
+        """Take the rows of the append."""
+        future = self.future
+        if future is None:
+            self.rows = rows  # `handle` answers: nobody has been woken by the append yet
+        elif not future.done():
             try:
-                told = rows | refused if refused else rows
-                answer.set_result(respond(ctx, request, broker, names, told, ctx.request_bytes))
+                future.set_result(self.response(rows))
             except KafkaError as error:
                 # Of acks=0, which waits for nothing but the verification of a transaction.
-                answer.set_exception(error)
+                future.set_exception(error)
 
-    if transactional:
-        append_transactional(ctx, request, broker, entries, transactional, on_done)
-    else:
-        broker.replica_manager.append_records(request.timeout, request.acks, entries, on_done)
-    if at_once:
-        told = at_once[0] | refused if refused else at_once[0]
-        return respond(ctx, request, broker, names, told, ctx.request_bytes)
-    answer = asyncio.get_running_loop().create_future()
-    return answer
+    def response(self, rows: Rows) -> ProduceResponse | None:
+        """Return the answer with these rows. Raises KafkaError to close."""
+        rows = rows | self._refused if self._refused else rows
+        return respond(self._ctx, self._request, self._broker, self._names, rows, self._ctx.request_bytes)
 
 
 def resolve(ctx: RequestContext, topic: TopicProduceData, broker: Broker) -> tuple[str, ErrorCode]:

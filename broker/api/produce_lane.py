@@ -306,18 +306,20 @@ class ProduceLane:
         """Append one partition's records the ordinary way, which says what is wrong with them."""
         taken, place, records = piece
         head = taken.head
-
-        def on_done(rows: Rows) -> None:
-            self._done(taken, place, rows[key])
-
         try:
             data = PartitionProduceData(index=key.partition, records=records)
             checked(head.ctx, self._broker, key, data, is_closed=False)
         except KafkaError as error:
             self._done(taken, place, refused_row(key, error))
             return
-        self._replicas.append_records(head.timeout_ms, head.acks, {key: records}, on_done)
+        self._replicas.append_records(
+            head.timeout_ms, head.acks, {key: records}, partial(self._appended_alone, taken, place, key)
+        )
         taken.waits_s = self._loop.time()
+
+    def _appended_alone(self, taken: Taken, place: int, key: TopicPartition, rows: Rows) -> None:
+        """Note what was appended the ordinary way."""
+        self._done(taken, place, rows[key])
 
     def _appended(self, run: list[Piece], done: RunInfo, row: PartitionProduceResponse) -> None:
         """Note what was appended: the first of the run, as many as there are base offsets."""

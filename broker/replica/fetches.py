@@ -7,6 +7,7 @@ readFromLog.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from kvorum.broker.replica.delayed_fetch import DelayedFetch
@@ -61,16 +62,17 @@ class Fetches:
             self._count(params, rows)
             on_done(rows)
             return None
-
-        def answer() -> None:
-            rows, _, _ = self._read_all(params, wanted, self._now_ms(), first_time=False)
-            self._count(params, rows)
-            on_done(rows)
-
+        answer = partial(self._answer, params, wanted, on_done)
         held_back = self._holds_back if params.is_from_follower and self._quota.throttled else None
         waiting = DelayedFetch(self._hosted, params, wanted, answer, held_back)
         parked = self._outbox.fetches.park(waiting, waiting.keys, now_ms + params.max_wait_ms)
         return None if parked is None else ParkedFetch(parked, waiting, wanted)
+
+    def _answer(self, params: FetchParams, wanted: Sequence[FetchTarget], on_done: FetchDone) -> None:
+        """Read again and answer a fetch that was parked."""
+        rows, _, _ = self._read_all(params, wanted, self._now_ms(), first_time=False)
+        self._count(params, rows)
+        on_done(rows)
 
     def rest(self, params: FetchParams, target: RestingTarget) -> Rest | None:
         """Return the rest of a session's target that has been answered; None if it is to be read next time, too.

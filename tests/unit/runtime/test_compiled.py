@@ -49,6 +49,20 @@ def test_no_name_stands_for_errors_of_two_kinds_in_a_function_that_is_compiled()
     assert [each for each in functions if any(len(kinds) > 1 for kinds in each[2].values())] == []
 
 
+def test_no_nested_function_keeps_a_request_in_memory_when_it_is_compiled() -> None:
+    # mypyc puts it and the variables it uses into a reference cycle, which only the garbage collector frees.
+    once_per_process = {("figures.py", "_follow_producers")}
+    functions = [
+        (file.name, node.name)
+        for file in hot_modules()
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if inner is not node and isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert set(functions) == once_per_process
+
+
 def test_a_module_is_compiled_by_its_suffix(monkeypatch: pytest.MonkeyPatch) -> None:
     before = compiled_count()
     module = ModuleType("kvorum.compiled_for_this_test")
