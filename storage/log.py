@@ -312,9 +312,11 @@ class Log:
         """Drop all records and begin anew at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self.cleaning.before_cut(offset)
         with self._health.change():
+            # Before the rest: syncing the emptied folder makes the removal of the snapshots durable, too. One that came
+            # back with a power loss would be taken for the state at `offset`.
+            self.producers.begin_anew(offset)
             self._local.truncate_fully_and_start_at(offset, self._clock.wall_ms())
             self.epoch_cache.clear()
-            self.producers.begin_anew(offset)
         self.log_start_offset = self._high_watermark = offset
 
     def roll(self) -> None:

@@ -143,7 +143,7 @@ def test_the_page_has_the_figures_that_were_kept() -> None:
     text = (ROOT / "docs" / "benchmark.md").read_text()
     between = text.partition(BEGIN)[2].partition(END)[0].strip()
     assert between.startswith(kept + "\n\n"), "python -m bench.table docs/benchmark.json --page docs/benchmark.md"
-    counts = re.search(r"(\d+) rows, of which (\d+) reach the aim and (\d+) not the must", between)
+    counts = re.search(r"(\d+)\s+rows, of which (\d+) reach the aim and (\d+) not the must", between)
     assert counts is not None
     verdicts = [line.split("|")[-2].strip() for line in kept.splitlines()[2:]]
     assert list(map(int, counts.groups())) == [len(verdicts), verdicts.count("aim"), verdicts.count("**no**")]
