@@ -381,7 +381,8 @@ def counted_by(admin: AdminClient) -> tuple[int, int, list[str], int]:
             at += row.leader >= 0 and len(row.isrs) == enough < len(row.replicas)
             if too_few or len(row.isrs) < len(row.replicas):
                 amiss.append((name, row.id))
-    named = [f"{name}-{partition}" for name, partition in sorted(amiss)[:100]]
+    amiss.sort(key=lambda row: (row[0].startswith("__"), row))  # internal topics last
+    named = [f"{name}-{partition}" for name, partition in amiss[:100]]
     return under, at, named, at_of_brokers
 
 

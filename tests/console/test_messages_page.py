@@ -189,7 +189,7 @@ def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> Non
     path = f"{MESSAGES}/export"
     scene.stage.says(path, Answer(raw="partition,offset\r\n"))
     page = scene.page("topics/orders/messages?filter=value.a==1&partitions=0")
-    download = exported(page, At_most="7")
+    download = exported(page, Limit="7")
     assert download.suggested_filename == "orders.csv"
     assert download.path().read_bytes() == b"partition,offset\r\n"
     asked = scene.stage.last(path).query
