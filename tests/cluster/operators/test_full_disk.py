@@ -179,6 +179,7 @@ def may_mount() -> bool:
     )
 
 
+@pytest.mark.long
 def test_a_node_works_again_once_its_full_disk_has_room(tmp_path: Path) -> None:
     if not may_mount():
         pytest.skip("mounting a tmpfs in a namespace of its own is not permitted here")
