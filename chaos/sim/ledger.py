@@ -225,6 +225,9 @@ class Ledger:
         if kept < len(self.entries):
             lowest = self.entries[kept].base_offset
             self.lost_from = lowest if self.lost_from is None else min(self.lost_from, lowest)
+        # Below the highest log start, too, the new leader's log counts from now on: its own start may be lower.
+        pairs = enumerate(zip(self.entries[:kept], shadow.entries, strict=False))
+        kept = next((at for at, (old, new) in pairs if old != new and new.next_offset > shadow.deleted_below), kept)
         for entry in self.entries[kept:]:
             del self.index_of[entry.base_offset]
         del self.entries[kept:]
