@@ -107,6 +107,9 @@ class ExactlyOnce:
         manifest = ledger.manifest(batch_id)
         if manifest is not None and manifest.staged is None:
             manifest = self.same_layout(frame, manifest, ledger, places)
+        elif manifest is not None:
+            # An earlier attempt staged the rows. Spark commits the state stores of a batch only if its frame runs.
+            frame.write.format("noop").mode("overwrite").save()
         if manifest is None:
             manifest = self.planned(frame, batch_id, ledger)
             self.prepare(manifest, ledger, places)
