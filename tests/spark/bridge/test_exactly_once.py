@@ -115,6 +115,29 @@ def test_replays_of_a_plan_with_a_shuffle(
     assert len(list((checkpoint / "kvorum-sink" / "rows").iterdir())) == 1, "staged rows of done micro-batches go"
 
 
+def test_a_replay_of_a_stateful_plan_keeps_its_state(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    source, target, checkpoint = make_topic(partitions=2), make_topic(partitions=2), tmp_path / "c"
+    produce(bootstrap, source, [{"key": key, "value": b"v"} for key in (b"a", b"b", b"a")])
+    counts = stream(spark, bootstrap, source).groupBy("key").count().selectExpr("key", "CAST(count AS STRING) AS value")
+
+    def count() -> None:
+        given = {"kafka.bootstrap.servers": bootstrap, "topic": target}
+        writer = stream_writer(
+            counts, given, delivery=Delivery.EXACTLY_ONCE, query=f"q-{target}", checkpoint=str(checkpoint)
+        )
+        assert writer.outputMode("update").trigger(availableNow=True).start().awaitTermination(END_SECONDS)
+
+    count()
+    last = forget_last_commit(checkpoint)
+    assert manifests(checkpoint)[last]["staged"] is not None
+    count()
+    produce(bootstrap, source, [{"key": b"a", "value": b"v"}])
+    count()
+    assert values(read_all(bootstrap, target)) == [b"1", b"2", b"3"], "b, a, and a again"
+
+
 @pytest.mark.parametrize("end", ["fails", "dies"])
 def test_rows_that_end_in_the_middle_are_not_all(
     end: str,
