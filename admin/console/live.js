@@ -19,15 +19,13 @@ export function hear(hearer) {
 
 /** Follow the server's events for as long as the page is open. `shown(state, why)`: "on", "off" or "again". */
 export function follow(shown) {
-  let broken = false;
-  const told = ({ state, why, again, before, kind, data }) => {
+  const told = ({ state, why, before, kind, data }) => {
     if (before) {
       for (const each of before) keep({ ...each, at: each.data?.timestamp_ms ?? Date.now() });
     } else if (state) {
       shown(state, why);
-      // What was missed may not be told again: whoever shows something looks anew.
-      if (state === "on" && (again || broken)) heard("reconnected", {});
-      broken = state !== "on";
+      // What happened since a page looked may not be told again: it looks anew, also at the first connection.
+      if (state === "on") heard("reconnected", {});
     } else heard(kind, data);
   };
   hearStream(`/v1/events?back=${BACK}`, { signal: new AbortController().signal, told, whileHidden: true });

@@ -150,7 +150,6 @@ class Invariants:
         each = Watched(key, Shadow(process.disk, folder), folder, partition)
         assert partition.log is not None
         ledger, shadow = self._ledger(key, name), each.shadow
-        shadow.begin_at(shadow.start, ledger.entries)
         shadow.follow(partition.log.log_end_offset)
         each.end = shadow.end
         remembered = self.lives.remembered.get(broker_id, {}).pop(name, None)
@@ -178,7 +177,7 @@ class Invariants:
         ledger = self.ledgers[each.key]
         if partition.log.log_start_offset > shadow.end:
             # Its leader has deleted what it did not have yet: it begins anew at the leader's log start.
-            shadow.begin_at(partition.log.log_start_offset, ledger.entries)
+            shadow.begin_at(partition.log.log_start_offset)
         shadow.follow(end)
         each.end = shadow.end
         if cut:
@@ -246,7 +245,7 @@ class Invariants:
         self._check_tolerance(each.key, ledger, lacks)
         ledger.lose(each.shadow, reason)
         for other in self.lives.replicas(each.key):
-            other.shadow.verified = min(other.shadow.verified, len(ledger.entries))
+            other.shadow.verified_below = min(other.shadow.verified_below, ledger.end)
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
         """A loss without an unclean election must be explained by who fell."""
@@ -278,8 +277,6 @@ class Invariants:
             before, each.high_watermark = each.high_watermark, mark
             # Where logs parted legally an old leader's word does not count, nor a mark that fell: more may be cut off.
             if not ledger.losses or (mark > before and each.epoch >= max(ledger.leaders, default=0)):
-                if ledger.losses and ledger.may_lack_below(each.shadow.start):
-                    each.shadow.begin_at(each.shadow.start, ledger.entries)
                 ledger.verify(each.shadow, min(mark, ledger.end), who)
                 if mark > ledger.end and not ledger.losses:  # it may have to cut its log off once more
                     above = f"high watermark {mark} of {ledger.name} is above {ledger.end}"

@@ -8,7 +8,9 @@ ISR and ELR lost what it had not synced, or its log. Then the ledger begins anew
 says so.
 """
 
+from bisect import bisect_left
 from collections.abc import Set
+from operator import attrgetter
 from typing import NamedTuple
 
 from kvorum.chaos.sim.disk import SimDisk
@@ -38,52 +40,62 @@ class Entry(NamedTuple):
     size: int = 0
 
 
-NO_EPOCH = -1
-"""Of a gap that stands for batches nobody knows any more."""
+def place_of(entries: list[Entry], offset: int) -> int:
+    """Return the place of the first entry that begins at an offset or above."""
+    return bisect_left(entries, offset, key=attrgetter("base_offset"))
 
 
 class Shadow:
     """One replica's log, read from its disk as it grows; never asks the code under test."""
 
-    __slots__ = ("_disk", "_folder", "_path", "_place", "_places", "deleted_below", "entries", "start", "verified")
+    __slots__ = (
+        "_disk",
+        "_folder",
+        "_path",
+        "_place",
+        "_places",
+        "deleted_below",
+        "entries",
+        "start",
+        "verified_below",
+    )
 
     def __init__(self, disk: SimDisk, folder: str) -> None:
         """Read what is there."""
         self._disk = disk
         self._folder = folder
         self.entries: list[Entry] = []
-        self.verified = 0
-        """So many entries were found equal to the ledger's."""
-        self.deleted_below = 0
-        """The log start offset: what lies below is still on the disk, and nobody sees it any more."""
         names = [name for name in disk.names_in(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
         self.start = min((offset_of(name) or 0 for name in names), default=0)
+        self.deleted_below = self.start
+        """The log start offset: what lies below may still be on the disk, and nobody sees it any more."""
+        self.verified_below = self.start
+        """All entries below were found equal to the ledger's."""
         self._path = segment_file(folder, self.start, LOG_SUFFIX)
         self._place = 0
         self._places: list[tuple[str, int]] = []
         """Where each entry ends: file and position."""
 
-    def begin_at(self, start: int, committed: list[Entry]) -> None:
-        """Take what the log lacks below its start from what is committed: it was deleted, legally or not.
-
-        So places in a shadow are places in the ledger.
-        """
-        kept = [entry for entry in self.entries if entry.base_offset >= start]
-        below = [entry for entry in committed if entry.next_offset <= start]
-        reach = below[-1].next_offset if below else 0
-        if reach < start:
-            below.append(Entry(reach, start, NO_EPOCH, 0))
-        self._places = [("", 0)] * len(below) + self._places[len(self._places) - len(kept) :]
-        self.entries = below + kept
-        self.verified = 0
-        self.start = start
-        if not kept:
-            self._path, self._place = segment_file(self._folder, start, LOG_SUFFIX), 0
+    def begin_at(self, start: int) -> None:
+        """Begin anew, empty, at the leader's log start."""
+        self.entries, self._places = [], []
+        self.start = self.deleted_below = self.verified_below = start
+        self._path, self._place = segment_file(self._folder, start, LOG_SUFFIX), 0
 
     @property
     def end(self) -> int:
         """One past the last record."""
         return self.entries[-1].next_offset if self.entries else self.start
+
+    def has(self, entry: Entry) -> bool:
+        """Tell whether it holds this very batch."""
+        place = place_of(self.entries, entry.base_offset)
+        return self.entries[place : place + 1] == [entry]
+
+    def told_at(self, offset: int) -> str:
+        """Say in words which batch begins at an offset."""
+        place = place_of(self.entries, offset)
+        return told(self.entries[place]) if place < len(self.entries) else "nothing"
 
     def follow(self, log_end_offset: int) -> None:
         """Take in what was appended or cut off since, up to the log's end."""
@@ -127,7 +139,7 @@ class Shadow:
             self._path, self._place = self._places[-1]
         else:
             self._path, self._place = segment_file(self._folder, end, LOG_SUFFIX), 0
-        self.verified = min(self.verified, len(self.entries))
+        self.verified_below = min(self.verified_below, end)
 
 
 class Ledger:
@@ -173,64 +185,64 @@ class Ledger:
         """A leader moved its high watermark: what is below is committed. Return whether anything new is."""
         self.verify(shadow, high_watermark, who)
         grown = False
-        for entry in shadow.entries[shadow.verified :]:
+        for entry in shadow.entries[place_of(shadow.entries, self.end) :]:
             if entry.next_offset > high_watermark:
                 break
-            assert len(self.entries) == shadow.verified, "the ledger grows at its end"
             self.index_of[entry.base_offset] = len(self.entries)
             self.entries.append(entry)
-            shadow.verified += 1
+            shadow.verified_below = entry.next_offset
             grown = True
         return grown
 
     def verify(self, shadow: Shadow, bound: int, who: str) -> None:
         """Hold a replica's batches below `bound` against what is committed."""
-        first = shadow.verified
-        for mine, theirs in zip(self.entries[first:], shadow.entries[first:], strict=False):
-            if theirs.base_offset >= bound:
+        for theirs in shadow.entries[place_of(shadow.entries, shadow.verified_below) :]:
+            if theirs.base_offset >= min(bound, self.end):
                 return
-            if mine != theirs and theirs.next_offset > shadow.deleted_below:
+            mine = self._entry_at(theirs.base_offset)
+            # Nothing is known of what a log that began above the committed records leaves out.
+            if mine is not None and mine != theirs and theirs.next_offset > shadow.deleted_below:
                 raise Violation(
                     "LogMatching",
                     f"{who} has {told(theirs)} in {self.name} below its high watermark {bound}, "
                     f"committed is {told(mine)}",
                 )
-            shadow.verified += 1
+            shadow.verified_below = theirs.next_offset
 
-    def may_lack_below(self, start: int) -> bool:
-        """Tell whether all committed batches below `start` are older than the last election that may lose something.
-
-        They were once deleted, and came back with a leader whose log start was lost. A replica may still begin there.
-        """
-        last = max(self.legal_losses, default=0)
-        return all(entry.epoch < last for entry in self.entries if entry.base_offset < start)
+    def _entry_at(self, offset: int) -> Entry | None:
+        """Return the batch that holds an offset, None where none does."""
+        place = place_of(self.entries, offset + 1) - 1
+        return self.entries[place] if place >= 0 and self.entries[place].next_offset > offset else None
 
     def missing(self, shadow: Shadow) -> str | None:
         """Say what a replica lacks of the committed batches, None if nothing."""
-        for place in range(shadow.verified, len(self.entries)):
-            if place >= len(shadow.entries):
+        # Below the highest legal start it may keep what parts from its leader's, which has nothing there any more.
+        deleted_below = max(shadow.deleted_below, self.starts.highest)
+        for mine in self.entries[place_of(self.entries, shadow.verified_below) :]:
+            if mine.base_offset >= shadow.end:
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"
-            theirs = shadow.entries[place]
-            # Below the highest legal start it may keep what parts from its leader's, which has nothing there any more.
-            deleted_below = max(shadow.deleted_below, self.starts.highest)
-            if theirs != self.entries[place] and theirs.next_offset > deleted_below:
-                return f"it has {told(theirs)}, committed is {told(self.entries[place])}"
-            shadow.verified += 1
+            if mine.next_offset > deleted_below and not shadow.has(mine):
+                return f"it has {shadow.told_at(mine.base_offset)}, committed is {told(mine)}"
+            shadow.verified_below = mine.next_offset
         return None
 
     def lose(self, shadow: Shadow, reason: str) -> None:
         """Begin anew where a new leader's log parts from what was committed: legal, and told."""
-        kept = shadow.verified
-        self.losses.append(f"{self.name}: {self.end - shadow_end(shadow, kept)} committed records lost: {reason}")
-        if kept < len(self.entries):
-            lowest = self.entries[kept].base_offset
-            self.lost_from = lowest if self.lost_from is None else min(self.lost_from, lowest)
         # Below the highest log start, too, the new leader's log counts from now on: its own start may be lower.
-        pairs = enumerate(zip(self.entries[:kept], shadow.entries, strict=False))
-        kept = next((at for at, (old, new) in pairs if old != new and new.next_offset > shadow.deleted_below), kept)
+        parts = (
+            place
+            for place, mine in enumerate(self.entries)
+            if mine.next_offset > shadow.deleted_below and not shadow.has(mine)
+        )
+        kept = next(parts, len(self.entries))
+        end = self.end
         for entry in self.entries[kept:]:
             del self.index_of[entry.base_offset]
         del self.entries[kept:]
+        if self.end < end:
+            self.lost_from = self.end if self.lost_from is None else min(self.lost_from, self.end)
+        self.losses.append(f"{self.name}: {end - self.end} committed records lost: {reason}")
+        shadow.verified_below = min(shadow.verified_below, self.end)
         self.starts.highest = min(self.starts.highest, self.end)
 
     def acknowledged(self, offset: int, crc: int) -> str | None:
@@ -239,11 +251,6 @@ class Ledger:
         if place is None:
             return f"nothing committed begins at {offset}; everything below {self.end} is committed"
         return None if self.entries[place].crc == crc else f"committed there is {told(self.entries[place])}"
-
-
-def shadow_end(shadow: Shadow, count: int) -> int:
-    """Return where the first so many entries end."""
-    return shadow.entries[count - 1].next_offset if count else shadow.start
 
 
 def told(entry: Entry) -> str:

@@ -317,14 +317,15 @@ def test_a_run_of_a_scenario_is_read_where_one_is_in_it_and_not_asked_for_again_
     path, events = "/v1/chaos/scenarios/7", "/v1/chaos/events"
     scene.stage.says(path, run)
     page = scene.page("chaos/runs/7")
-    scene.stage.until(lambda: scene.stage.readers(events) == 1, "a reader of the lab")
+    # A page that was loaded before the stream of events was connected is loaded once more.
+    scene.stage.until(lambda: scene.stage.readers(events) == 1 and scene.stage.count(path) == 2, "a reader of the lab")
     output = page.locator("pre.output")
     output.evaluate("element => { element.scrollTop = 300; }")
     for number in range(201, 206):
         scene.stage.tells(events, "output", {"id": 7, "number": number, "line": f"new {number}"})
     expect(output).to_contain_text("new 205")
     assert output.evaluate("element => element.scrollTop") == 300
-    assert scene.stage.count(path) == 1
+    assert scene.stage.count(path) == 2
     output.evaluate("element => { element.scrollTop = element.scrollHeight; }")
     scene.stage.tells(events, "output", {"id": 7, "number": 206, "line": "the last"})
     expect(output).to_contain_text("the last")

@@ -231,36 +231,45 @@ def disk_with(first: int, end: int) -> SimDisk:
     return disk
 
 
-def shadow_of(first: int, end: int, ledger: Ledger) -> Shadow:
+def shadow_of(first: int, end: int) -> Shadow:
     shadow = Shadow(disk_with(first, end), "/d")
-    shadow.begin_at(shadow.start, ledger.entries)
     shadow.follow(end)
     return shadow
 
 
 def test_a_replica_whose_log_begins_later_lacks_nothing_below() -> None:
     ledger = Ledger("orders-0")
-    ledger.commit(shadow_of(0, 6, ledger), 6, "leader")
-    assert ledger.missing(shadow_of(4, 6, ledger)) is None
-    assert "ends at 5" in str(ledger.missing(shadow_of(4, 5, ledger)))
+    ledger.commit(shadow_of(0, 6), 6, "leader")
+    assert ledger.missing(shadow_of(4, 6)) is None
+    assert "ends at 5" in str(ledger.missing(shadow_of(4, 5)))
 
 
-def test_a_log_that_begins_above_all_that_is_committed_has_a_gap() -> None:
+def test_batches_that_a_later_start_leaves_out_may_become_known() -> None:
+    """After an unclean loss a log began at 4, above all committed records; then a leader committed more below."""
     ledger = Ledger("orders-0")
-    ledger.commit(shadow_of(0, 2, ledger), 2, "leader")
-    above = shadow_of(4, 6, ledger)
-    assert above.end == 6
-    longer = Ledger("orders-0")
-    longer.commit(shadow_of(0, 6, longer), 6, "leader")
-    assert longer.missing(above) is not None
+    ledger.commit(shadow_of(0, 2), 2, "leader")
+    above = shadow_of(4, 6)
+    assert ledger.missing(above) is None
+    ledger.commit(shadow_of(0, 6), 6, "leader")
+    assert ledger.missing(above) is None
+    ledger.verify(above, 6, "follower")
+    assert above.verified_below == 6
+
+
+def test_nothing_is_known_of_batches_that_a_leaders_log_leaves_out() -> None:
+    ledger = Ledger("orders-0")
+    ledger.commit(shadow_of(0, 2), 2, "leader")
+    assert ledger.commit(shadow_of(4, 6), 6, "unclean leader") and ledger.end == 6
+    whole = shadow_of(0, 6)
+    ledger.verify(whole, 6, "follower")
+    assert ledger.missing(whole) is None
 
 
 def test_a_shadow_begins_anew_where_its_leaders_log_begins() -> None:
     ledger = Ledger("orders-0")
-    ledger.commit(shadow_of(0, 6, ledger), 6, "leader")
-    behind = shadow_of(0, 2, ledger)
-    fresh = shadow_of(4, 6, ledger)
-    behind.begin_at(4, ledger.entries)
-    assert behind.end == 4 and behind.entries == fresh.entries[:4]
+    ledger.commit(shadow_of(0, 6), 6, "leader")
+    behind = shadow_of(0, 2)
+    behind.begin_at(4)
+    assert behind.end == 4 and behind.entries == []
     behind.follow(3)
     assert behind.end == 3

@@ -130,7 +130,7 @@ def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> No
     assert ledger.missing(shadow) is not None
     shadow.deleted_below = 2
     ledger.verify(shadow, 3, "follower")
-    assert ledger.missing(shadow) is None and shadow.verified == 3
+    assert ledger.missing(shadow) is None and shadow.verified_below == 3
 
 
 def test_the_lowest_offset_that_was_lost_legally_is_known() -> None:
