@@ -117,6 +117,8 @@ class StreamNetwork:
         self._transports[near] = self._transports[far] = None
 
         def accept() -> None:
+            if far.lost:
+                return  # reset on its way here
             if self.listening(server.address) is not server:
                 self.break_connection(near, ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
                 return

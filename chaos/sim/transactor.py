@@ -170,7 +170,11 @@ class Transactor:
         if answer.finalized_features_epoch >= self._level_epoch:
             self._level_epoch = answer.finalized_features_epoch
             levels = {each.name: each.max_version_level for each in answer.finalized_features}
-            self._second = levels.get(TRANSACTION_VERSION, 0) >= SECOND_VERSION
+            second = levels.get(TRANSACTION_VERSION, 0) >= SECOND_VERSION
+            if second and not self._second:
+                # A partition of the last transaction, whose marker is still to come, would count as added to the next.
+                self._producer = None  # as Kafka's TransactionManager does: a new epoch
+            self._second = second
 
     async def run(self, draft: Draft, *, commit: bool, pause_s: float = 0.0) -> bool:
         """Do one transaction; returns whether it is committed for certain. `ready` must have said yes.

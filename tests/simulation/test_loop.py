@@ -264,6 +264,35 @@ def test_a_machine_without_power_is_silent_and_breaks_its_connections_when_it_is
     assert ends == ["TimeoutError", "ConnectionResetError", "ConnectionRefusedError"]
 
 
+def test_a_connection_that_was_reset_before_it_was_accepted_reaches_no_server() -> None:
+    """A listener that counted it would wait for its end for ever."""
+    loop, network = made()
+    made_at_server: list[asyncio.BaseTransport] = []
+    ends: list[str] = []
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made_at_server.append(transport)
+
+    async def listen() -> None:
+        await loop.create_server(Server, None, 9092)
+
+    async def connect() -> None:
+        await loop.create_connection(lambda: Told(ends), "server", 9092)
+
+    on(loop, Host("server"), listen)
+    loop.run_for(1.0)
+    network.slow("client", "server", 1.0)
+    on(loop, Host("client"), connect)
+    loop.run_until_complete(asyncio.sleep(0))
+    while not network.freeze("client", "server"):
+        loop.run_for(0.01)
+    network.reset("client", "server")
+    network.thaw([*network._frozen])
+    loop.run_for(5.0)
+    assert ends == ["ConnectionResetError"] and made_at_server == []
+
+
 def test_a_slow_link_takes_longer_one_way_only() -> None:
     loop, network = made()
     on(loop, Host("server"), serve)
