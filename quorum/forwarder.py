@@ -38,7 +38,7 @@ class Forwarder:
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        allowed_ms = self._settings.int("request.timeout.ms")
+        allowed_ms = sending_ms(request, self._settings.int("request.timeout.ms"))
         envelope = wrap(ctx, request)
         response = await self._channel.request(envelope, timeout_ms=allowed_ms, old_leader_ms=OLD_LEADER_ANSWER_MS)
         assert isinstance(response, EnvelopeResponse)
@@ -47,6 +47,15 @@ class Forwarder:
         wait_ms = published_wait_ms(request, wait_ms, int((loop.time() - began_s) * 1000))
         await self._loader.wait_for_offset(response.metadata_offset, wait_ms)
         return answer
+
+
+def sending_ms(request: Message, sending_ms_max: int) -> int:
+    """Return how long a request may be sent to controllers: no longer than its client waits for the answer.
+
+    A CreateTopics that is sent again later could bring back a topic that the client has deleted meanwhile.
+    """
+    timeout_ms = getattr(request, "timeout", 0)
+    return min(timeout_ms, sending_ms_max) if timeout_ms > 0 else sending_ms_max
 
 
 def published_wait_ms(request: Message, wait_ms_max: int, elapsed_ms: int) -> int:

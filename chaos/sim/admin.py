@@ -20,6 +20,7 @@ from kvorum.protocol.messages.create_partitions import (
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from kvorum.protocol.schema import Message
+from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.image import MetadataImage
 
 M = TypeVar("M", bound=Message)
@@ -130,7 +131,14 @@ class Admin:
             return
         self._done(process, op, ["delete", name], response.responses[0].error_code)
         if response.responses[0].error_code == ErrorCode.NONE:
-            check_published(image, lambda image: image.topics.topic(name) is None, f"deletion of {name}")
+            topic_id = response.responses[0].topic_id
+
+            def is_gone(image: MetadataImage) -> bool:
+                topic = image.topics.topic(name)
+                # A creation of before that was not answered may be carried out behind the deletion.
+                return topic is None or (topic_id != ZERO_UUID and topic.topic_id != topic_id)
+
+            check_published(image, is_gone, f"deletion of {name}")
             # Certainly gone, once: nothing that is still on its way can delete the next one of this name.
             self._names.append(name)
 

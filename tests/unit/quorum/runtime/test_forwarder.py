@@ -27,7 +27,7 @@ from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from kvorum.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kvorum.protocol.schema import Message
 from kvorum.protocol.uuids import METADATA_TOPIC_ID, Uuid
-from kvorum.quorum.forwarder import Forwarder, published_wait_ms
+from kvorum.quorum.forwarder import Forwarder, published_wait_ms, sending_ms
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.quorum.publisher import LoaderManifest
@@ -229,6 +229,10 @@ def test_the_wait_is_limited_by_the_time_that_the_client_has_left() -> None:
     assert published_wait_ms(new_topic(timeout=500), 1_000, 700) == 0
     assert published_wait_ms(quota_change(), 1_000, 700) == 1_000, "it has no timeout of its own"
     assert published_wait_ms(new_topic(), 0, 0) == 0
+    assert sending_ms(new_topic(timeout=5_000), 30_000) == 5_000
+    assert sending_ms(new_topic(timeout=60_000), 30_000) == 30_000
+    assert sending_ms(new_topic(timeout=0), 30_000) == 30_000, "the client waits for no completion, but for an answer"
+    assert sending_ms(quota_change(), 30_000) == 30_000
 
 
 def test_requests_behind_a_creation_that_waits_for_another_broker_are_answered(tmp_path: Path) -> None:

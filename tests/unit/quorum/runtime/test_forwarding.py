@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -303,6 +304,21 @@ def test_a_request_that_no_controller_takes_times_out(tmp_path: Path) -> None:
             channel = net.channel()
             with pytest.raises(KafkaError) as caught:
                 await forward(channel, client(7), topics("a"), request_timeout_ms=200)
+            assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+            await channel.close()
+
+    within_limit(go())
+
+
+def test_a_request_is_sent_no_longer_than_its_client_waits(tmp_path: Path) -> None:
+    """Else a CreateTopics that its client gave up could bring back a topic that was deleted meanwhile."""
+
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            channel = net.channel()
+            request = replace(topics("a"), timeout=200)
+            with pytest.raises(KafkaError) as caught:
+                await forward(channel, client(7), request, request_timeout_ms=600_000)
             assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
             await channel.close()
 
