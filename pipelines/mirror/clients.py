@@ -1,7 +1,7 @@
 """The mirror's own conversations with the two clusters: reading a small topic, writing control records, asking."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import confluent_kafka
@@ -74,33 +74,33 @@ def consumer(settings: client.Settings, group: str) -> Consumer:
     return Consumer(client.for_consumer({**settings, "isolation.level": "read_committed"}, group))
 
 
-def read_range(reader: Consumer, topic: str, partition: int, start: int, end: int) -> Iterator[Message]:
-    """Yield the visible records from one offset up to another, as far as they are there.
+def read_range(reader: Consumer, topic: str, partition: int, start: int, end: int) -> Generator[Message, None, int]:
+    """Yield the visible records from one offset up to another, as far as they exist.
 
-    Raises: KafkaException, among others where the log's start has moved beyond `start`; TimeoutError.
+    Returns the offset up to which the range was read: `end`, or less where an open transaction or the log's end stops
+    the read. Raises: KafkaException, among others where the log's start has moved beyond `start`; TimeoutError.
     """
     if start >= end:
-        return
+        return end
     reader.assign([confluent_kafka.TopicPartition(topic, partition, start)])
     quiet_since = time.monotonic()
     try:
         while True:
             messages = reader.consume(MESSAGES_MAX, POLL_SECONDS)
             for message in messages:
-                error = message.error()
+                error, offset = message.error(), message.offset()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
-                        return
+                        return start if offset is None else min(offset, end)
                     if client.is_passing(error):
                         continue
                     raise KafkaException(error)
-                offset = message.offset()
                 if offset is None or offset >= end:
-                    return
+                    return end
                 quiet_since = time.monotonic()
                 yield message
             if time.monotonic() - quiet_since > SILENCE_SECONDS:
-                raise TimeoutError(f"{topic}-{partition} says nothing at offsets {start} to {end}")
+                raise TimeoutError(f"{topic}-{partition} returned no record of offsets {start} to {end}")
     finally:
         reader.unassign()
 

@@ -1,12 +1,13 @@
 """Consumer groups: where they stand on the source, translated, into the checkpoints topic and into the target's groups.
 
-A group of the target is given an offset only while nobody uses it there, and never one behind what it has: who has
-moved over goes on by itself. Without a member the coordinator takes the commit; with one it refuses, whatever was seen
-before. `Translator` places offsets by the map, and between two marks by walking both logs (refine).
+A group of the target gets an offset only while it has no member there, and never one behind its own: a group that has
+moved continues by itself. Without a member the coordinator accepts the commit; with one it refuses, whatever the state
+was before. `Translator` places offsets by the map, and between two marks by reading both logs (refine); where records
+carry their source, it stops a group at the first record of the target that the group has not read (unread).
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,16 +19,20 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.mirror import policy
 from kvorum.pipelines.mirror.clients import REQUEST_SECONDS, consumer, read_range
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place
+from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_mark
 from kvorum.pipelines.mirror.policy import PROVENANCE
 from kvorum.pipelines.mirror.refine import Record, refine
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.unread import UnreadRecords
 from kvorum.pipelines.mirror.wire import Checkpoint
 
 logger = logging.getLogger(__name__)
 
 REFINED_MAX: Final = 64
 """Places inside batches that are remembered for each partition."""
+
+SCAN_MIN: Final = 10_000
+"""Records of the target that are searched in a round for those of other sources, also with sync.refine_max=0."""
 
 UNUSED: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 
@@ -43,6 +48,8 @@ class GroupsSeen:
     """Partitions that were committed on the target, by group."""
     active: Sequence[str] = ()
     """Groups that are used on the target, and so were left alone."""
+    held: Sequence[str] = ()
+    """Groups that stop before a record of the target that they have not read."""
 
 
 class Translator:
@@ -55,6 +62,70 @@ class Translator:
         self._map = known
         self._refined: dict[Place, dict[int, int]] = {}
         self._readers: tuple[Consumer, Consumer] | None = None
+        self._emptied: set[Place] = set()
+        self._reported: set[Place] = set()
+        self._opposite: dict[str, OffsetMap] = {}
+        self._opposite_end = 0
+        self._unread = UnreadRecords(self.opposite_maps, self.first_foreign)
+
+    def limit(self, place: Place, position: int, start: int, target: int) -> int:
+        """Return how far a group may move towards `target` without passing a record that it has not read.
+
+        `position` is the group's on the source, `start` its own on the target. Only records that carry their source
+        can be told apart; without them the translated offset stays.
+        """
+        if not self._spec.marks_records:
+            return target
+        there = Place(self._naming.to_target(place.topic), place.partition)
+        return self._unread.limit(there, position, start, target)
+
+    def opposite_maps(self) -> Iterable[OffsetMap]:
+        """Return the marks of mirrors from the target to the source, as they are on the source."""
+        return self._opposite.values()
+
+    def read_opposite_maps(self) -> None:
+        """Take the marks that were written since the last call. Raises KafkaException, TimeoutError."""
+        topic = self._naming.opposite_map_topic
+        reader, _ = self._both()
+        if not self._spec.marks_records or topic not in reader.list_topics(timeout=REQUEST_SECONDS).topics:
+            return
+        where = confluent_kafka.TopicPartition(topic, 0)
+        low, high = retried(lambda: reader.get_watermark_offsets(where, timeout=REQUEST_SECONDS))
+        for message in read_range(reader, topic, 0, max(low, self._opposite_end), high):
+            key, value = message.key(), message.value()
+            if key is not None and value is not None:
+                name, mark = read_mark(key, value)
+                self._opposite.setdefault(name, OffsetMap()).take(mark)
+            self._opposite_end = (message.offset() or 0) + 1
+
+    def first_foreign(self, place: Place, low: int, high: int) -> tuple[int, bool]:
+        """Return the offset of the target's first record in a range that never was on the source, and True.
+
+        Without one: the offset up to which the range was read, and False. `place` is by the target's name.
+        """
+        _, reader = self._both()
+        start = max(low, self._low(reader, place.topic, place.partition))
+        if start >= high:
+            return high, False
+        hop = (PROVENANCE, self._naming.source.encode())
+        limit = max(SCAN_MIN, self._spec.sync.refine_max)
+        count, messages = 0, read_range(reader, place.topic, place.partition, start, high)
+        try:
+            while True:
+                message = next(messages)
+                offset = int(message.offset() or 0)
+                if hop not in list(message.headers() or ()):
+                    return offset, True
+                count += 1
+                if count >= limit:
+                    return offset + 1, False
+        except StopIteration as ended:
+            return int(ended.value), False
+        except (KafkaException, TimeoutError) as error:
+            logger.warning("records of %s-%d were not read: %s", place.topic, place.partition, error)
+            return low, False
+        finally:
+            messages.close()
 
     def translate(self, place: Place, offsets: Sequence[int]) -> dict[int, int]:
         """Return the target's offset of each of these; without those of a partition that is not mirrored.
@@ -71,6 +142,8 @@ class Translator:
             mark, following = around
             if offset < mark.source and self._spec.starting_offsets == "latest":
                 continue  # what lies between is not mirrored, and may be on the target by itself: nothing is known
+            if self._may_pass_unmarked(place):
+                continue
             found[offset] = mark.target
             if offset > mark.source and following is not None:
                 between.setdefault(mark, []).append(offset)
@@ -78,6 +151,27 @@ class Translator:
         for mark, inside in between.items():
             found |= self._inside(place, mark, followers[mark], inside)
         return found
+
+    def _may_pass_unmarked(self, place: Place) -> bool:
+        """Whether the target had records of the same name before the mirror began, and nothing tells whose they are."""
+        first = self._map.marks(place)[0]
+        if self._spec.policy != "identity" or self._spec.marks_records or self._spec.starting_offsets == "latest":
+            return False
+        if first.number != 0 or first.target == 0 or place in self._emptied:
+            return False
+        _, reader = self._both()
+        if self._low(reader, place.topic, place.partition) >= first.target:
+            self._emptied.add(place)
+            return False
+        if place not in self._reported:
+            self._reported.add(place)
+            logger.warning(
+                "groups of %s-%d are not translated: the target had records before the mirror began, and without "
+                "provenance the mirror cannot tell which of them a group has read",
+                place.topic,
+                place.partition,
+            )
+        return True
 
     def _inside(self, place: Place, mark: Mark, following: Mark, offsets: list[int]) -> dict[int, int]:
         """Return what is known of offsets between two marks, after a walk if there must be one."""
@@ -154,6 +248,7 @@ class GroupSync:
         self._translator = translator
         self._pattern = policy.group_pattern(spec.groups, spec.groups_exclude)
         self._told: dict[tuple[str, Place], tuple[int, int]] = {}
+        self._held: dict[tuple[str, Place], int] = {}
 
     @property
     def count(self) -> int:
@@ -166,7 +261,7 @@ class GroupSync:
         Returns the checkpoints that are not as they were the last time: they are for the caller to write.
         """
         positions = {group: self._positions(group, topics) for group in self._groups()}
-        translated = self._translate(positions)
+        translated, held = self._translate(positions)
         checkpoints = []
         for group, places in translated.items():
             for place, target in places.items():
@@ -175,23 +270,53 @@ class GroupSync:
                     self._told[group, place] = pair
                     checkpoints.append(self._checkpoint(group, place, pair))
         if not self._spec.sync.commit:
-            return GroupsSeen(checkpoints=checkpoints)
+            return GroupsSeen(checkpoints=checkpoints, held=held)
         states = self._states(sorted(group for group, places in translated.items() if places))
         unused = [group for group, state in states.items() if state in UNUSED]
         committed = {group: count for group in unused if (count := self._commit(group, translated[group]))}
-        return GroupsSeen(checkpoints=checkpoints, committed=committed, active=sorted(states.keys() - set(unused)))
+        active = sorted(states.keys() - set(unused))
+        return GroupsSeen(checkpoints=checkpoints, committed=committed, active=active, held=held)
 
-    def _translate(self, positions: Mapping[str, Positions]) -> dict[str, Positions]:
-        """Return where each group stands on the target; a partition's offsets are placed together."""
+    def _translate(self, positions: Mapping[str, Positions]) -> tuple[dict[str, Positions], list[str]]:
+        """Return each group's offsets on the target, and the groups that stop before a record they have not read.
+
+        The offsets of a partition are translated together.
+        """
         offsets: dict[Place, set[int]] = {}
         for places in positions.values():
             for place, offset in places.items():
                 offsets.setdefault(place, set()).add(offset)
         known = {place: self._translator.translate(place, sorted(wanted)) for place, wanted in offsets.items()}
-        return {
+        translated = {
             group: {place: known[place][offset] for place, offset in places.items() if offset in known[place]}
             for group, places in positions.items()
         }
+        if not self._spec.marks_records:
+            return translated, []
+        self._translator.read_opposite_maps()
+        held = [group for group, places in translated.items() if self._limit(group, positions[group], places)]
+        return translated, held
+
+    def _limit(self, group: str, positions: Positions, translated: Positions) -> bool:
+        """Lower the offsets that pass records which the group has not read; return whether any does."""
+        there = _committed(self._target, group) if translated else {}
+        is_held = False
+        for place, target in translated.items():
+            start = there.get(Place(self._naming.to_target(place.topic), place.partition), 0)
+            limit = self._translator.limit(place, positions[place], start, target) if start < target else target
+            if limit < target:
+                is_held = True
+                if self._held.get((group, place)) != limit:
+                    self._held[group, place] = limit
+                    logger.info(
+                        "group %s: %s-%d is translated to %d instead of %d, as the group has not read the records of "
+                        "the target between them",
+                        *(group, place.topic, place.partition, limit, target),
+                    )
+            else:
+                self._held.pop((group, place), None)
+            translated[place] = limit
+        return is_held
 
     def _checkpoint(self, group: str, place: Place, pair: tuple[int, int]) -> Checkpoint:
         return Checkpoint(

@@ -28,6 +28,8 @@ class Figures:
     """Groups with a checkpoint so far."""
     groups_active: int = 0
     """Groups in use on the target."""
+    groups_held: int = 0
+    """Groups whose translated offset is before a record of the target that they have not read."""
     configs_changed: int = 0
     errors: int = 0
     """Rounds of following that failed, and were tried again later."""
@@ -71,6 +73,7 @@ def text(spec: MirrorSpec, figures: Figures) -> str:
     tell("last_batch_timestamp_seconds", "gauge", "When the last batch ended.", {(): figures.last_batch})
     tell("groups", "gauge", "Groups with a checkpoint.", {(): float(figures.groups)})
     tell("groups_active", "gauge", "Groups that are used on the target.", {(): float(figures.groups_active)})
+    tell("groups_held", "gauge", "Groups held before unread records of the target.", {(): float(figures.groups_held)})
     tell("configs_changed_total", "counter", "Topics whose configs were changed.", {(): float(figures.configs_changed)})
     tell("errors_total", "counter", "Rounds of following that failed.", {(): float(figures.errors)})
     return "\n".join(lines) + "\n"

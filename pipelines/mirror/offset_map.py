@@ -117,6 +117,15 @@ class OffsetMap:
             self._sorted[place] = known
         return known[1]
 
+    def behind(self, place: Place, target: int) -> tuple[Mark, Mark] | None:
+        """Return the first mark and the last one at or below a target offset; None if no mark is.
+
+        All mirrored records between the two source offsets are below the target offset.
+        """
+        marks = self.marks(place)
+        at = bisect_right(marks, target, key=lambda mark: mark.target) - 1
+        return (marks[0], marks[at]) if at >= 0 else None
+
     def around(self, place: Place, offset: int) -> tuple[Mark, Mark | None] | None:
         """Return the last mark at or below a source offset and the one after it; None for an unknown partition.
 

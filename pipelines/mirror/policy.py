@@ -50,6 +50,11 @@ class Policy:
         return f"kvorum-offset-map.{self.source}.internal"
 
     @property
+    def opposite_map_topic(self) -> str:
+        """Return the topic (on the source) where mirrors from the target to the source keep theirs."""
+        return f"kvorum-offset-map.{self.target}.internal"
+
+    @property
     def checkpoints_topic(self) -> str:
         """Return the topic (on the target) of translated group offsets, MirrorMaker's name for it."""
         return f"{self.source}.checkpoints.internal"

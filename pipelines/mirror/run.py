@@ -143,6 +143,7 @@ class Mirror:
         self._ledger.write([Control(topic, each.key(), each.value()) for each in seen.checkpoints])
         self.figures.groups = self._groups.count
         self.figures.groups_active = len(seen.active)
+        self.figures.groups_held = len(seen.held)
 
     def _beat(self) -> None:
         if self.spec.sync.heartbeats:

@@ -155,20 +155,26 @@ def test_both_ways_under_the_same_name_without_a_loop(
 ) -> None:
     """Policy identity: each cluster gets the other's records once, and none of its own back."""
     topic = make_topic(1, "both", retention_ms="-1")
+    group = f"both-{topic}"
     ways = [
         {
             "name": f"{one}-{two}-{topic}",
             "source": {"alias": one, "bootstrap": from_},
             "target": {"alias": two, "bootstrap": to},
             "topics": [topic],
-            "groups": ["nobody"],
+            "groups": [group],
             "policy": "identity",
             "checkpoint": str(tmp_path / one),
         }
         for one, from_, two, to in (("a", bootstrap, "b", other), ("b", other, "a", bootstrap))
     ]
     produce(bootstrap, topic, 1, 40)
+    commit(bootstrap, group, {(topic, 0): 10})
     mirrored(spark, **ways[0])
+    assert committed(other, group) == {(topic, 0): 10}
+    figures = mirrored(spark, **ways[1])
+    assert committed(bootstrap, group) == {(topic, 0): 10}, "30 records that the group has not read are not passed"
+    assert figures.groups_held == 1
     produce(other, topic, 1, 30, start=1000, seed=2)
     for _ in range(2):
         for way in (ways[1], ways[0]):
