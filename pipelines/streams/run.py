@@ -6,7 +6,9 @@ CREATED --start()--> RUNNING --close()--> NOT_RUNNING
 """
 
 import logging
+import threading
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
@@ -20,6 +22,7 @@ from kvorum.pipelines.session.build import ROCKSDB, build
 from kvorum.pipelines.streams.compiler.compile import Compiler, OnBadRecord, Topics
 from kvorum.pipelines.streams.config import StreamsConfig
 from kvorum.pipelines.streams.plan import Query
+from kvorum.pipelines.streams.purge import INTERVAL_SECONDS, readers
 from kvorum.pipelines.streams.topics import ClusterTopics
 from kvorum.pipelines.streams.topology import Topology
 
@@ -55,7 +58,11 @@ class RunnableTopics(Topics, Protocol):
         ...
 
     def create_internal(self, queries: tuple[Query, ...]) -> None:
-        """Make sure that the topics of the application's own are there."""
+        """Create the internal topics."""
+        ...
+
+    def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
+        """Delete the records of internal topics that all queries have processed."""
         ...
 
 
@@ -63,16 +70,20 @@ def run_available(topology: Topology, topics: RunnableTopics, on_bad_record: OnB
     """Process all records there are, one query after the other, each after those that write what it reads."""
     topics.create_internal(topology.queries)
     compiler = Compiler(topics=topics, on_bad_record=on_bad_record)
+    ended = []
     for query in topology.queries:
         frame = compiler.compile(query)
         for attempt in range(1, WORKER_ATTEMPTS_MAX + 1):
             try:
-                topics.write(frame, query, AVAILABLE_NOW).awaitTermination()
+                running = topics.write(frame, query, AVAILABLE_NOW)
+                running.awaitTermination()
+                ended.append(running)
                 break
             except StreamingQueryException as error:
                 if WORKER_LATE not in str(error) or attempt == WORKER_ATTEMPTS_MAX:
                     raise
                 logger.warning("%s: no Python worker came up in ten seconds, trying again", query.name)
+    topics.purge(topology.queries, ended)
 
 
 class Streams:
@@ -84,7 +95,8 @@ class Streams:
         self.config = config
         self.queries: tuple[StreamingQuery, ...] = ()
         self._spark = spark
-        self._is_closed = False
+        self._closed = threading.Event()
+        self._purging: threading.Thread | None = None
 
     def start(self) -> None:
         """Start all queries. What fails to start stops those before it, and raises."""
@@ -100,6 +112,9 @@ class Streams:
         except BaseException:
             self.close()
             raise
+        if readers(self.topology.queries, self.config):
+            self._purging = threading.Thread(target=self._purge, args=(topics,), name="streams-purge", daemon=True)
+            self._purging.start()
 
     def process_available(self) -> None:
         """Process all records there are, instead of start(): a job for a timer, or for a test."""
@@ -109,7 +124,7 @@ class Streams:
         """Return how it is."""
         if any(query.exception() is not None for query in self.queries):
             return State.ERROR
-        if self._is_closed or (self.queries and not any(query.isActive for query in self.queries)):
+        if self._closed.is_set() or (self.queries and not any(query.isActive for query in self.queries)):
             return State.NOT_RUNNING
         return State.RUNNING if self.queries else State.CREATED
 
@@ -127,9 +142,19 @@ class Streams:
 
     def close(self) -> None:
         """Stop all queries; what they did not finish is done again at the next start."""
-        self._is_closed = True
+        self._closed.set()
         for query in self.queries:
             query.stop()
+        if self._purging is not None:
+            self._purging.join()
+
+    def _purge(self, topics: RunnableTopics) -> None:
+        """Delete processed records of internal topics from time to time, until `close`."""
+        while not self._closed.wait(INTERVAL_SECONDS):
+            try:
+                topics.purge(self.topology.queries, self.queries)
+            except Exception:
+                logger.exception("processed records of internal topics were not deleted; the next attempt follows")
 
     def _topics(self) -> ClusterTopics:
         spark = self._spark

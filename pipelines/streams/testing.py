@@ -10,7 +10,7 @@ restart. What is compiled is what runs on a cluster, with these folders in the t
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,6 +116,9 @@ class FolderTopics:
 
     def create_internal(self, queries: tuple[Query, ...]) -> None:
         """Nothing to do: a folder is made when it is first asked for."""
+
+    def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
+        """Nothing to do: the folder ends with the test."""
 
     def records(self, topic: str) -> Iterator[tuple[str, TestRecord]]:
         """Yield a topic's records and the files they are in, batch by batch."""
