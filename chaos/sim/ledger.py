@@ -97,6 +97,19 @@ class Shadow:
         place = place_of(self.entries, offset)
         return told(self.entries[place]) if place < len(self.entries) else "nothing"
 
+    def still_on_disk(self) -> list[Entry]:
+        """Return the entries without the last ones that are gone: an event cut off midway may have truncated the log."""
+        count = len(self.entries)
+        while count and not self._is_on_disk(self.entries[count - 1], *self._places[count - 1]):
+            count -= 1
+        return self.entries[:count]
+
+    def _is_on_disk(self, entry: Entry, path: str, end: int) -> bool:
+        data = self._disk.peek(path, end - entry.size)
+        if data is None or len(data) < entry.size:
+            return False
+        return any(header.crc == entry.crc for _, header in batches(memoryview(data)[: entry.size]))
+
     def follow(self, log_end_offset: int) -> None:
         """Take in what was appended or cut off since, up to the log's end."""
         if log_end_offset < self.end:

@@ -61,7 +61,7 @@ class Lives:
         # What lies in a directory that has been broken all this life was not seen in it.
         unseen = {name: held for name, held in self.remembered.get(broker_id, {}).items() if name not in watched}
         self.remembered[broker_id] = unseen | {
-            name: Held(each.key, list(each.shadow.entries), each.folder)
+            name: Held(each.key, each.shadow.still_on_disk(), each.folder)
             for name, each in watched.items()
             if self._is_assigned(broker_id, each.key)
         }

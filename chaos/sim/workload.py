@@ -193,15 +193,15 @@ class Producer:
         loop, rng = asyncio.get_running_loop(), self._client.rng
         pause_at = loop.time() + burst_s * 2 * rng.random()
         while not until():
-            await self.round()
+            await self.round(until)
             await asyncio.sleep(every_s * (0.5 + rng.random()))
             if burst_s and loop.time() >= pause_at:
                 await asyncio.sleep(burst_s * 2 * rng.random())
                 pause_at = loop.time() + burst_s * 2 * rng.random()
 
-    async def round(self) -> None:
+    async def round(self, until: Callable[[], bool] = lambda: False) -> None:
         """Send a few records to one partition and wait for their outcomes."""
-        if self._idempotent and self._producer is None and not await self._init():
+        if self._idempotent and self._producer is None and (not await self._init() or until()):
             return
         if not self._processes:
             name, recorder = self._name, self._recorder
