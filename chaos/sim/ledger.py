@@ -98,7 +98,7 @@ class Shadow:
         return told(self.entries[place]) if place < len(self.entries) else "nothing"
 
     def still_on_disk(self) -> list[Entry]:
-        """Return the entries without the last ones that are gone: an event cut off midway may have truncated the log."""
+        """Return the entries without the last ones that are gone: an event cut off may have truncated the log."""
         count = len(self.entries)
         while count and not self._is_on_disk(self.entries[count - 1], *self._places[count - 1]):
             count -= 1
