@@ -68,7 +68,7 @@ def folder_problem(error: OSError, folder: str) -> str:
             f"{path} cannot be written by user id {os.geteuid()} ({reason}): choose another folder or change this one"
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
-        return f"{path} cannot be used as a folder ({reason}): choose another"
+        return f"{path} cannot be created ({reason}): choose another"
     return f"{path}: {reason}"
 
 
