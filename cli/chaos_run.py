@@ -105,12 +105,9 @@ def run(
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}
     if commands and bootstrap is None:
         raise click.UsageError("hooks need --bootstrap: they act on a cluster that Kvorum did not start")
-    if bootstrap is not None:
-        check_reachable(bootstrap)
+    check_reachable(bootstrap)
     elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
-    make_folder(out)
-    check_file(junit, "--junit")
-    check_file(html, "--html")
+    check_outputs(out, junit, html)
     given = {"--duration": duration, "--bootstrap": bootstrap}
     given |= {f"--{name}-hook": command for name, command in commands.items()}
     outcomes = []
@@ -146,23 +143,25 @@ def conclude(outcomes: "list[Outcome]", junit: Path | None) -> None:
         write_junit(junit, results)
 
 
-def check_reachable(bootstrap: str) -> None:
+def check_reachable(bootstrap: str | None) -> None:
     """End the command before the run if no address can be a broker's."""
     try:
-        problem = no_address_works(bootstrap)
+        problem = None if bootstrap is None else no_address_works(bootstrap)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from error
     if problem is not None:
         fail(problem, Exit.UNREACHABLE)
 
 
-def make_folder(path: Path | None) -> None:
-    """Make the folder of --out; end the command if that is not possible."""
+def check_outputs(out: Path | None, junit: Path | None, html: Path | None) -> None:
+    """Make the folder of --out; end the command before the run if its results could not be written after it."""
     try:
-        if path is not None:
-            path.mkdir(parents=True, exist_ok=True)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        end_command(error, str(path))
+        end_command(error, str(out))
+    check_file(junit, "--junit")
+    check_file(html, "--html")
 
 
 def check_file(path: Path | None, option: str) -> None:
