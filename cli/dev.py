@@ -23,7 +23,7 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 
 @click.command()
-@click.option("-n", "--nodes", default=1, show_default=True, help="Number of brokers.")
+@click.option("-n", "--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "-p",
     "--port",

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kvorum.cli.folders import require_linux
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.folders import end_command, require_linux
 
 if TYPE_CHECKING:
     from kvorum.cluster.formatting import Formatted, InitialController
@@ -40,10 +39,9 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 
 def folder_of(config: str, override: tuple[str, ...]) -> str:
     """Return the node's own folder in its metadata log directory."""
-    from kvorum.cluster import exits
     from kvorum.cluster.formatting import node_folder
 
-    return os.path.abspath(node_folder(settings_of(config, override, exits.Exit.CONFIG)))
+    return os.path.abspath(node_folder(settings_of(config, override)))
 
 
 @click.command("format")
@@ -111,7 +109,7 @@ def format_(
         click.echo(f"{key}={value}")
 
 
-def settings_of(config: str, override: tuple[str, ...] = (), code: int = Exit.USAGE) -> "Settings":
+def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
     """Read a node's configuration; what is wrong with it ends the command."""
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
@@ -119,7 +117,7 @@ def settings_of(config: str, override: tuple[str, ...] = (), code: int = Exit.US
     try:
         return load_node(config, overrides=override).settings
     except ConfigError as error:
-        fail(str(error), code)
+        end_command(error, config)
 
 
 class FirstVoters(NamedTuple):
@@ -135,7 +133,7 @@ def format_folders(
     settings: "Settings", cluster_id: str, folder: str | None, first: FirstVoters, *, ignore_formatted: bool
 ) -> "tuple[list[Formatted], dict[str, str]]":
     """Format a node's directories and choose its ports; return both, and end the command where it is not possible."""
-    from kvorum.cluster.formatting import FormatError, format_node, node_folder
+    from kvorum.cluster.formatting import FormatError, format_node, log_directories, node_folder
     from kvorum.cluster.paths import NodePaths
     from kvorum.cluster.ports import read_ports, resolve_ports, still_open, write_ports
     from kvorum.runtime.config import ConfigError
@@ -151,10 +149,8 @@ def format_folders(
         formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=voters)
         if ports:
             write_ports(OsDisk(), paths, ports)
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
-    except (FormatError, CheckpointError, OSError) as error:
-        fail(str(error))
+    except (ConfigError, FormatError, CheckpointError, OSError) as error:
+        end_command(error, folder or ", ".join(log_directories(settings)))
     return formatted, ports
 
 

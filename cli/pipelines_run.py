@@ -99,11 +99,11 @@ def run_here(folder: "Folder", pipeline: "Pipeline", wanted: "Launch", verbose: 
     if verbose:
         logging.basicConfig(level=logging.INFO, format=WHOLE, stream=sys.stderr)
         return worker.run(folder, pipeline, wanted)
-    click.echo(f"pipeline {pipeline.name}; what Spark says is in {folder.log}", err=True)
+    click.echo(f"pipeline {pipeline.name}: state and Spark's log are in {folder.path}; press Ctrl-C to stop", err=True)
     with beside_the_log(folder):
         code = worker.run(folder, pipeline, wanted)
     if code:
-        click.echo(f"all of it: {folder.log} (kvorum pipelines logs {pipeline.name})", err=True)
+        click.echo(f"complete log: {folder.log} (kvorum pipelines logs {pipeline.name})", err=True)
     return code
 
 

@@ -19,7 +19,7 @@ def differences(made: ClusterPlan, asked: ClusterSpec) -> list[str]:
     there = {node.name: node.properties for node in made.nodes}
     names = [node.name for node in asked.nodes]
     if names != list(there):
-        found.append(f"nodes {', '.join(names)} are ignored; the cluster has {', '.join(there)}")
+        found.append(f"the cluster keeps its nodes {', '.join(there)}; requested: {', '.join(names)}")
     changes: dict[str, list[str]] = {}
     for node in asked.nodes:
         if node.name in there:

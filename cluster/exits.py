@@ -1,6 +1,8 @@
 """What a process of ours means by its exit code: whether starting it again could help."""
 
+import errno
 import mmap
+import os
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -54,6 +56,20 @@ def leave_full_note(error: BaseException) -> None:
     """Note for the supervisor whether this process ends for a full disk."""
     if FullNote.own is not None:
         FullNote.own.leave(any(failure.errno in FULL_ERRNOS for failure in _disk_errors(error)))
+
+
+def folder_problem(error: OSError, folder: str) -> str:
+    """Return in one line why a process cannot start with its folder, and what to do."""
+    path, reason = error.filename or folder, error.strerror or str(error)
+    if error.errno in FULL_ERRNOS:
+        return f"the disk of {path} is full ({reason}): free space there"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return (
+            f"{path} cannot be written by user id {os.geteuid()} ({reason}): choose another folder or change this one"
+        )
+    if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
+        return f"{path} cannot be created ({reason}): choose another"
+    return f"{path}: {reason}"
 
 
 def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:

@@ -10,7 +10,8 @@ controllers tell that it no longer holds what it once acknowledged: it neither v
 (quorum/raft/voters.py), by itself where a majority lives, else by `kvorum quorum readmit`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -30,7 +31,7 @@ from kvorum.runtime.listeners import (
     split_address,
     voters,
 )
-from kvorum.storage.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from kvorum.storage.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 
 CONTROLLER_FOLDERS = ("raft", METADATA_FOLDER)
 """What a controller's directory may hold: it is formatted only where there is none of it."""
@@ -146,9 +147,26 @@ def format_node(
         if own and initial is not None and node_id in initial:
             directory_id = initial[node_id].directory_id
         identity = MetaProperties(cluster_id, node_id, directory_id)
-        _format_directory(disk, settings, folder, identity, known, initial if own else None)
+        try:
+            _format_directory(disk, settings, folder, identity, known, initial if own else None)
+        except OSError:
+            undo_format(disk, settings, done)
+            raise
         done.append(Formatted(folder, directory_id))
     return done
+
+
+def undo_format(disk: Disk, settings: Settings, formatted: Sequence[Formatted]) -> None:
+    """Remove what the same command wrote into directories before it failed (disk full), so that it can be repeated.
+
+    Only for directories that were not formatted before, and that no process has used since.
+    """
+    for each in formatted:
+        with suppress(OSError):
+            if disk.exists(f"{each.folder}/{META_PROPERTIES}"):
+                disk.remove(f"{each.folder}/{META_PROPERTIES}")
+            if each.folder == controller_directory(settings) and disk.exists(raft_directory(settings)):
+                disk.remove_tree(raft_directory(settings))
 
 
 def _voters_at_first(
@@ -233,19 +251,27 @@ def _format_directory(
     initial: Mapping[int, InitialController] | None,
 ) -> None:
     _make_folder(disk, folder)
-    if "controller" in settings.list("process.roles") and folder == controller_directory(settings):
+    is_controllers = "controller" in settings.list("process.roles") and folder == controller_directory(settings)
+    if is_controllers:
         remains = [name for name in CONTROLLER_FOLDERS if disk.exists(f"{folder}/{name}")]
         if remains:
             raise FormatError(
                 f"{folder} holds {' and '.join(remains)}, but no meta.properties says whose: move {folder} away first"
             )
-        format_raft(
-            disk,
-            raft_directory(settings),
-            cluster_id=identity.cluster_id,
-            node_id=identity.node_id,
-            directory_id=identity.directory_id,
-            **_voters_at_first(settings, voter_directories, initial),
-        )
-    # Last: a directory has its identity only when all that belongs to it is there.
-    write_meta_properties(disk, folder, identity)
+    try:
+        if is_controllers:
+            format_raft(
+                disk,
+                raft_directory(settings),
+                cluster_id=identity.cluster_id,
+                node_id=identity.node_id,
+                directory_id=identity.directory_id,
+                **_voters_at_first(settings, voter_directories, initial),
+            )
+        # Last: a directory has its identity only when all that belongs to it is there.
+        write_meta_properties(disk, folder, identity)
+    except FileExistsError:  # not written by this command
+        raise
+    except OSError:
+        undo_format(disk, settings, [Formatted(folder, identity.directory_id)])
+        raise

@@ -11,11 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from kvorum.cluster import readiness
-from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, unmounted_hint
+from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, undo_format, unmounted_hint
 from kvorum.cluster.paths import PROCESSES, ClusterPaths, NodePaths
 from kvorum.cluster.plan import BrokenPlan, ClusterPlan, PortUnusable, read_plan, write_node_configs, write_plan
 from kvorum.cluster.plan import ClusterError as ClusterError
@@ -86,12 +86,15 @@ class LocalCluster:
             every = [load_node(paths.node(node.name).config, environment={}).settings for node in plan.nodes]
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
             directories = {node_id: new_directory_id() for node_id in controllers}
-            for settings in every:
-                # Voters elsewhere have directory ids that are not known here: the voters agree on them at first start.
-                all_known = voters(settings).keys() <= directories.keys()
-                format_node(disk, settings, plan.cluster_id, directories if all_known else None)
-            disk.write_atomic(paths.unstarted, b"")
-            write_plan(disk, paths, plan)
+            with ExitStack() as undo:
+                for settings in every:
+                    # Directory ids of voters elsewhere are unknown: the voters agree on them at first start.
+                    all_known = voters(settings).keys() <= directories.keys()
+                    formatted = format_node(disk, settings, plan.cluster_id, directories if all_known else None)
+                    undo.callback(undo_format, disk, settings, formatted)
+                disk.write_atomic(paths.unstarted, b"")
+                write_plan(disk, paths, plan)
+                undo.pop_all()
         return cls(paths, found or plan, detached)
 
     @classmethod

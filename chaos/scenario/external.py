@@ -71,7 +71,7 @@ class ExternalCluster:
         try:
             metadata = admin_client(bootstrap).list_topics(timeout=ASK_SECONDS)
         except KafkaException as error:
-            raise LabError(f"no broker answers at {bootstrap}: {error.args[0].str()}") from error
+            raise LabError(f"no broker responds at {bootstrap}: {error.args[0].str()}") from error
         addresses = {each.id: (str(each.host), each.port) for each in metadata.brokers.values()}
         ids = {f"node-{each}": each for each in sorted(addresses)}
         # Brokers hand DescribeQuorum on to the active controller, so they stand for the controllers here.

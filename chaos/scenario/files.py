@@ -69,7 +69,9 @@ def load(path: Path) -> list[Scenario]:
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path} is no text in UTF-8: {error}") from error
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{path} is no YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+        raise ScenarioError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(content, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping with name, title, topics, workload, ...")
     cells = content.get("matrix")

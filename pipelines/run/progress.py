@@ -73,6 +73,14 @@ class Progress:
         for each in data["sources"]:
             self.offsets[each["description"].partition("[")[0]] = parsed(each.get("endOffset"))
 
+    def line(self) -> str:
+        """Return it for people; unknown figures are left out."""
+        out = None if self.records_out is None else f"{self.records_out} records out"
+        lag = None if self.lag is None else f"lag {self.lag}"
+        last = None if self.batch_ms is None else f"last micro-batch {self.batch_ms} ms"
+        read = f"{self.batches} micro-batches, {self.records_in} records in ({self.rate_in:.1f}/s)"
+        return ", ".join(each for each in (read, out, lag, last) if each is not None)
+
     def data(self) -> dict[str, Any]:
         """Return it for the status."""
         return {

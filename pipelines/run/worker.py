@@ -147,7 +147,7 @@ class Worker:
             self.write()
         if now - self.logged_at >= LOG_SECONDS:
             self.logged_at = now
-            logger.info("pipeline %s: %s", self.pipeline.name, self.progress.data())
+            logger.info("pipeline %s: %s", self.pipeline.name, self.progress.line())
 
     def wait(self, seconds: float) -> None:
         """Answer commands for so long, at least one look. Raises Told."""

@@ -121,7 +121,7 @@ def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
     assert quorum["leader_id"] in (1, 2, 3)
 
     for words in (["dev", "--nodes", "3", "--port", "0"], ["up", str(ROOT / "configs" / "single.yaml"), "--detach"]):
-        assert "runs already" in kvorum(*words, "--dir", "data", code=Exit.FAILED).stderr
+        assert "already running" in kvorum(*words, "--dir", "data", code=exits.Exit.BUSY).stderr
     assert [node["state"] for node in kvorum.json("status", "--dir", "data")] == ["up"] * 3
 
     killed_and_started_again(kvorum)
@@ -210,7 +210,7 @@ def test_up_detached_until_down(kvorum: Kvorum) -> None:
     assert "kvorum down --dir" in kvorum(*up, "--detach").stdout
     try:
         for words in ([*up, "--detach"], up):
-            assert "already" in kvorum(*words, code=Exit.FAILED).stderr
+            assert "already" in kvorum(*words, code=exits.Exit.BUSY).stderr
         assert [node["state"] for node in kvorum.json("status", "--dir", "data")] == ["up"]
         kvorum("nodes", "stop", "node-1", "--dir", "data")
         again = kvorum(*up, "--detach", "--set", "num.partitions=7")
@@ -269,7 +269,7 @@ def test_a_node_by_itself_with_chosen_ports_ends_in_order_with_ctrl_c(kvorum: Kv
     kvorum.bootstrap = listeners[1]
     assert kvorum.json("topics", "list") == []
     second = kvorum("node", str(file), code=exits.Exit.BUSY)
-    assert "runs already" in second.stderr
+    assert "already running" in second.stderr
     groups = {name: os.getpgid(pid_in(own / f"{name}.pid")) for name in ("node", "broker", "controller")}
     assert len(set(groups.values())) == 3, "Ctrl-C in a terminal goes to the whole group of the node process"
     os.killpg(groups["node"], signal.SIGINT)
@@ -323,7 +323,7 @@ def test_quickstart_sends_a_large_file_and_says_what_it_could_not_send(kvorum: K
 
     lines.write_text("")
     quickstart, told = kvorum.start(*words, until="Press Ctrl-C to stop everything.")
-    assert any("nothing came to be sent" in line for line in told)
+    assert any("no record was sent" in line for line in told)
     assert ends(quickstart)[0] == 0
 
 
@@ -333,8 +333,11 @@ def test_up_with_a_port_in_use_is_one_line_and_leaves_nothing_running(kvorum: Kv
     kvorum(*words)
     (row,) = kvorum.json("status", "--dir", "data")
     port = int(row["listeners"].split(",")[0].rpartition(":")[2])
-    kvorum("down", "--dir", "data")
+    assert kvorum("down", "--dir", "data").stdout.startswith("stopped node-1; the data is kept in ")
+    reason = f"port {port} (listener PLAINTEXT of node-1) is in use; choose another in "
     with socket.create_server(("127.0.0.1", port)):
-        refused = kvorum(*words, code=exits.Exit.BUSY).stderr.splitlines()
-    assert [f"port {port} (listener PLAINTEXT of node-1) is in use" in line for line in refused] == [True]
+        for refused in (words, ("nodes", "start", "node-1", "--dir", "data")):
+            lines = kvorum(*refused, code=exits.Exit.BUSY).stderr.splitlines()
+            assert [reason in line for line in lines] == [True], lines
+    assert kvorum("down", "--dir", "data").stdout.startswith("no node was running; ")
     assert [node["state"] for node in kvorum.json("status", "--dir", "data", code=Exit.FAILED)] == ["down"]
