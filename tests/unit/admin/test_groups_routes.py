@@ -76,6 +76,20 @@ def test_a_consumer_group_is_described_with_members_places_and_lag() -> None:
     with_fake(test)
 
 
+def test_a_page_of_groups_with_lag_has_members_and_topics_by_one_request_per_protocol() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        page = (await call(client, "GET", "/v1/groups?lag=true"))[1]
+        rows = {row["group_id"]: (row["members"], row["topics"], row["lag"]) for row in page["groups"]}
+        assert rows == {"c": (1, ["t"], 3), "e": (0, ["t"], 8), "k": (1, ["t"], 0)}
+        batches = [each.group_ids for each in cluster.asked if isinstance(each, cgd.ConsumerGroupDescribeRequest)]
+        assert batches == [["c", "e"]]
+        plain = (await call(client, "GET", "/v1/groups"))[1]["groups"][0]
+        assert (plain["members"], plain["topics"]) == (None, None)
+
+    with_fake(test)
+
+
 def test_a_classic_group_is_described_the_same_way() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
