@@ -1,6 +1,7 @@
 """Groups over HTTP."""
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
@@ -38,9 +39,11 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of all protocols by id, in pages."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
+    pattern = call.query.get("filter", "*")
     states, types = states_of(call), call.words("type", GROUP_TYPES)
     rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
-    found = [row for row in rows if row.group_id > after and row.group_id.startswith(prefix)]
+    matching = [row for row in rows if row.group_id.startswith(prefix) and fnmatchcase(row.group_id, pattern)]
+    found = [row for row in matching if row.group_id > after]
     page = found[:limit]
     lags: Mapping[str, GroupLag] = {}
     members: Mapping[str, Membership] = {}
@@ -219,9 +222,10 @@ def removed_of(removed: Removed) -> RemovedMember:
 
 LISTING = {
     "prefix": "only ids with this prefix",
+    "filter": "only ids that match, with * and ?",
     "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
     "type": "only these, comma-separated: classic, consumer",
-    "lag": "true: include the lag of each group",
+    "lag": "true: include the lag, members and topics of each group",
     "after": "start after this id",
     **PAGE.told,
 }

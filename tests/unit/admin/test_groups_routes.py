@@ -50,7 +50,14 @@ def test_groups_come_in_pages_and_by_filters() -> None:
         assert page["next"] == "e" and page["groups"][0]["coordinator"] == 1
         page = (await call(client, "GET", "/v1/groups?limit=2&after=e"))[1]
         assert ([g["group_id"] for g in page["groups"]], page["next"]) == (["k"], None)
-        for query, ids in (("state=Empty", ["e"]), ("type=classic", ["k"]), ("prefix=k", ["k"]), ("prefix=x", [])):
+        wanted = {
+            "state=Empty": ["e"],
+            "type=classic": ["k"],
+            "prefix=k": ["k"],
+            "prefix=x": [],
+            "filter=*[ck]": ["c", "k"],
+        }
+        for query, ids in wanted.items():
             page = (await call(client, "GET", f"/v1/groups?{query}"))[1]
             assert [g["group_id"] for g in page["groups"]] == ids, query
 
