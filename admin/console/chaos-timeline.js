@@ -175,5 +175,5 @@ function asTable(view, query, name, run) {
     { title: "Details", cell: (row) => row.text },
     { title: "Faults at that time", cell: (row) => (row.broken ? inForce(run.faults, row.t).map((fault) => `${fault.fault} of ${fault.targets.join(", ")}`).join("; ") || "none" : "–") },
     run.pace && { title: "Acknowledged per second", number: true, cell: (row) => count(ended(row.t, "ok")) },
-  ].filter(Boolean), rows, "No faults and no violations.", { name: `${name}-` });
+  ].filter(Boolean), rows, "No events.", { name: `${name}-` });
 }

@@ -30,7 +30,7 @@ def test_a_topic_is_created_written_and_looked_through(console: Console) -> None
 
     page.get_by_role("link", name="Messages").click()
     page.get_by_role("button", name="Produce a record").click()
-    page.get_by_label("Key", exact=True).fill("a-key")
+    page.get_by_role("textbox", name="Key").fill("a-key")
     page.get_by_role("textbox", name="Value").fill('{"amount": 5, "text": "<b>not markup</b>"}')
     page.get_by_role("button", name="Produce", exact=True).click()
     expect(page.locator(".record")).to_have_count(1)
@@ -45,7 +45,7 @@ def test_a_topic_is_created_written_and_looked_through(console: Console) -> None
     expect(again.locator(".record")).to_have_count(2)
     again.get_by_label("Filter").fill("value.amount >")
     again.get_by_role("button", name="Search").click()
-    expect(again.locator(".trouble")).to_be_visible()
+    expect(again.get_by_role("alert")).to_contain_text("character 15")
 
 
 def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: Console) -> None:
@@ -58,7 +58,7 @@ def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: 
         producer.produce("many", value=value, partition=number % 3, timestamp=began_ms + number)
     assert producer.flush(30) == 0
     page = console.page("topics/many/messages")
-    records = page.locator(".record pre")
+    records = page.locator(".record summary")
     expect(records).to_have_count(50)
     expect(records.first).to_have_text('{"number": 2999, "id": 1234567890123456789}')
     expect(records.last).to_contain_text('"number": 2950')
@@ -78,7 +78,7 @@ def test_new_records_are_shown_as_they_come(console: Console) -> None:
     with page.expect_response(lambda answer: "/messages/stream" in answer.url):
         page.get_by_role("button", name="Follow new records").click()
     fill(console.cluster, "watched", 3)
-    expect(page.locator(".tools + .records .record, ol.records .record")).to_have_count(3)
+    expect(page.locator(".card", has_text="New records").locator(".record")).to_have_count(3)
     page.get_by_role("button", name="Stop following").click()
 
 
@@ -133,9 +133,7 @@ def test_a_broker_dies_and_the_election_is_seen_and_its_leadership_moved_back(co
     victim = console.cluster.plan.nodes[2]
     console.cluster.kill(victim.name)
     happened = page.locator(".log")
-    expect(happened).to_contain_text(re.compile(r"broker \d+ is fenced"))
-    expect(happened).to_contain_text(re.compile(r"led-\d is led by \d, before by \d"))  # of six it led two
-    expect(happened).to_contain_text(re.compile(r"led: the in-sync replicas of \d partitions are others"))
+    expect(happened).to_contain_text(re.compile(r"broker \d+ fenced: new leaders for \d+ partitions, \d+ ISRs shrunk"))
     expect(page.get_by_text("needs attention", exact=True)).to_be_visible()
     assert set(console.cluster.start(victim.name).values()) == {"ready"}
     expect(page.get_by_text("healthy")).to_be_visible()

@@ -49,7 +49,6 @@ def test_how_far_a_group_is_behind_is_seen_as_it_grows_and_its_offsets_are_forgo
     page.get_by_role("button", name="Preview").click()
     page.get_by_role("button", name="Apply").click()
     expect(lag).to_have_text("9")
-    page.get_by_text("1 topic", exact=True).click()
     page.get_by_role("button", name="Delete the offsets of grows").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_text("No committed offsets.")).to_be_visible()
