@@ -162,14 +162,14 @@ class Access:
             return Role.ADMIN
         token = token_of(authorization or "", basic)
         if token is None:
-            raise Refused(401, "UNAUTHENTICATED", "say a token: Authorization: Bearer TOKEN")
+            raise Refused(401, "UNAUTHENTICATED", "token required: send the header Authorization: Bearer TOKEN")
         said = hash_of(token)
         role = None
         for known, its_role in self.tokens.items():  # all of them, whichever it is: the time tells nothing
             if hmac.compare_digest(known, said):
                 role = its_role
         if role is None:
-            raise Refused(401, "UNAUTHENTICATED", "nobody has this token")
+            raise Refused(401, "UNAUTHENTICATED", "unknown token")
         if role < needs:
             raise Refused(
                 403, "FORBIDDEN_ROLE", f"this needs {needs.name.lower()}; the token's role is {role.name.lower()}"

@@ -93,20 +93,20 @@ class BrokerDuty:
         """Say in a sentence what the state means, and what may be done now."""
         match self.state:
             case State.ACTIVE:
-                return "It serves as any broker."
+                return "It operates normally."
             case State.DRAINING:
-                return f"{self.left} leadership(s) are still to move to other replicas in sync."
+                return f"{self.left} partition leader(s) still to move to other in-sync replicas."
             case State.MAINTENANCE if self.kept:
                 named = ", ".join(map(str, self.kept[:5])) + (", ..." if len(self.kept) > 5 else "")
-                return f"It leads only what nobody else in sync can lead: {named}."
+                return f"It leads only partitions without another in-sync replica: {named}."
             case State.MAINTENANCE:
-                return "It leads nothing: it may be stopped."
+                return "It leads no partition. It can be stopped."
             case State.RETURNING:
-                return f"{self.left} leadership(s) are still to come back; a partition's does when it is in sync there."
+                return f"{self.left} partition leader(s) still to return, each when its replica is in sync."
             case State.MOVING:
-                return f"{self.left} replica(s) are left, {self.moving} of them on their way to other brokers."
+                return f"{self.left} replica(s) left, {self.moving} of them moving to other brokers."
             case State.DECOMMISSIONED:
-                return "It has no replica any more: stop it, and unregister it."
+                return "It has no replicas. Stop it, then unregister it."
 
 
 @dataclass(slots=True)

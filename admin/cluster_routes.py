@@ -24,13 +24,14 @@ from kvorum.admin.models import (
     Voter,
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY, check_named
+from kvorum.admin.parameters import LISTED_CONFIGS, VALIDATE_ONLY, check_named
 from kvorum.admin.places import Place
 from kvorum.admin.problems import status_of
 from kvorum.admin.replication import is_under_replicated, moving_of
-from kvorum.admin.topic_configs import changes_of, configs_state, entries
+from kvorum.admin.topic_configs import changes_of, configs_state, entries, listed_entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
+from kvorum.runtime import config_defs
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("admin")
@@ -125,8 +126,7 @@ def broker_id(call: Call[B]) -> int:
 
 async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a broker's configs with their sources."""
-    found = await call.cluster.describe_configs(ResourceType.BROKER, str(broker_id(call)))
-    return entries(found, call.flag("all"))
+    return await listed_entries(call, ResourceType.BROKER, str(broker_id(call)), config_defs.BROKER)
 
 
 async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
@@ -262,7 +262,7 @@ GET_CONFIGS = Operation.get(
     get_broker_configs,
     ConfigEntry,
     many=True,
-    query=ALL_CONFIGS,
+    query=LISTED_CONFIGS,
     state=configs_state,
 )
 GET_CLUSTER_CONFIGS = Operation.get(

@@ -38,6 +38,11 @@ TOKEN: Final = re.compile(
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 WORDS: Final = {"and": "&&", "or": "||", "not": "!"}
+HINTS: Final = {
+    "=": "'=' is not an operator; use == to compare",
+    "&": "'&' is not an operator; use && (or the word and)",
+    "|": "'|' is not an operator; use || (or the word or)",
+}
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "~", "contains", "in")
 CONSTANTS: Final[Mapping[str, object]] = {"true": True, "false": False, "null": None}
 
@@ -99,7 +104,7 @@ def tokens(source: str) -> list[Token]:
         match = TOKEN.match(source, place)
         if match is None:
             at = place + len(source[place:]) - len(source[place:].lstrip())
-            raise BadExpression(f"character {at + 1}: {source[at]!r} means nothing here")
+            raise BadExpression(f"character {at + 1}: {HINTS.get(source[at], 'unexpected ' + repr(source[at]))}")
         kind = match.lastgroup or ""
         text = match.group(kind)
         if kind == "name" and text in WORDS:

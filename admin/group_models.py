@@ -31,6 +31,8 @@ class GroupLine(GroupSummary):
     lag: int | None = Field(None, description="Of all partitions it has a place in")
     lag_partitions: int | None = Field(None, description="Of so many")
     lag_unknown: int | None = Field(None, description="Partitions whose leader told no end: not in the sum")
+    members: int | None = Field(None, description="With lag=true: number of members")
+    topics: list[str] | None = Field(None, description="With lag=true: topics with committed offsets or subscriptions")
 
 
 class GroupPage(BaseModel):

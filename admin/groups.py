@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kvorum.admin.client import ClusterClient, code_of, refuse
 from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
-from kvorum.admin.group_members import Described, classic_group, consumer_group
+from kvorum.admin.group_members import CONSUMER, Described, classic_group, consumer_group
 from kvorum.admin.places import Place, by_topic
 from kvorum.admin.reached import Reached, of_all
 from kvorum.network.addresses import Address
@@ -165,6 +165,23 @@ class Groups:
             return None
         refuse(row.error_code, row.error_message or f"group {group_id!r}")
         return consumer_group(row, asked.coordinator_id, asked.address)
+
+    async def described_at(self, coordinator_id: int, kind: str, ids: Sequence[str]) -> list[Described]:
+        """Return groups of one protocol (`Listed.type`) from their coordinator; groups with an error are left out."""
+        address = await self.cluster.broker_address(coordinator_id)
+        wanted, timeout_ms = list(ids), self.cluster.part_ms
+        if kind == CONSUMER:
+            answer = await self.cluster.ask(
+                consumer.ConsumerGroupDescribeRequest(group_ids=wanted),
+                consumer.ConsumerGroupDescribeResponse,
+                address,
+                timeout_ms=timeout_ms,
+            )
+            return [consumer_group(row, coordinator_id, address) for row in answer.groups if not row.error_code]
+        older = await self.cluster.ask(
+            classic.DescribeGroupsRequest(groups=wanted), classic.DescribeGroupsResponse, address, timeout_ms=timeout_ms
+        )
+        return [classic_group(row, coordinator_id, address) for row in older.groups if not row.error_code]
 
     async def state(self, group_id: str) -> str:
         """Return a group's state; Dead of one that is not there, which takes offsets, too."""

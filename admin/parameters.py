@@ -8,6 +8,10 @@ from kvorum.admin.operations import BadInput, Call
 
 VALIDATE_ONLY: Mapping[str, str] = {"validate_only": "true: validate only"}
 ALL_CONFIGS: Mapping[str, str] = {"all": "true: include defaults"}
+LISTED_CONFIGS: Mapping[str, str] = {
+    **ALL_CONFIGS,
+    "documentation": "true: include the type, description and allowed values",
+}
 
 
 def check_named(named: object, everything: bool) -> None:

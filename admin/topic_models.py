@@ -21,6 +21,9 @@ class TopicLine(TopicSummary):
         None, description="Of the leaders' logs; null: not asked for (sizes=true), or one of them did not tell"
     )
     replicas_bytes: int | None = Field(None, description="Of all replicas' logs, as far as their brokers told")
+    configs: Configs | None = Field(
+        None, description="With configs=true: cleanup.policy, retention.ms and retention.bytes in force"
+    )
 
 
 class TopicPage(BaseModel):

@@ -18,12 +18,12 @@ from kvorum.admin.models import (
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY
+from kvorum.admin.parameters import LISTED_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import FOLLOWERS, LEADERS
 from kvorum.admin.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
-from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
+from kvorum.admin.topic_configs import changes_of, configs_state, listed_entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -216,7 +216,7 @@ async def add_partitions(call: Call[PartitionCount]) -> None:
 
 async def get_topic_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a topic's configs with their sources."""
-    return entries(await call.cluster.describe_configs(ResourceType.TOPIC, call.path["topic"]), call.flag("all"))
+    return await listed_entries(call, ResourceType.TOPIC, call.path["topic"], config_defs.TOPIC)
 
 
 async def alter_topic_configs(call: Call[ConfigAlter]) -> None:
@@ -251,7 +251,13 @@ TOPIC = "/v1/topics/{topic}"
 CONFIGS = f"{TOPIC}/configs"
 GET_TOPIC = Operation.get(TOPIC, "Describe a topic", get_topic, Topic, state=topic_state)
 GET_CONFIGS = Operation.get(
-    CONFIGS, "List a topic's configs", get_topic_configs, ConfigEntry, many=True, query=ALL_CONFIGS, state=configs_state
+    CONFIGS,
+    "List a topic's configs",
+    get_topic_configs,
+    ConfigEntry,
+    many=True,
+    query=LISTED_CONFIGS,
+    state=configs_state,
 )
 OPERATIONS = [
     Operation(

@@ -68,7 +68,7 @@ def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> Non
     expect(card).to_contain_text("41")
     expect(card).to_contain_text("iiiiiiiiiiiiiiiiiiiiiQ")
     expect(card.locator("li").nth(0)).to_have_text(f"{'d' * 22} online")
-    expect(card.locator("li").nth(1)).to_have_text(f"{'e' * 22} offline gets no new replicas")
+    expect(card.locator("li").nth(1)).to_have_text(f"{'e' * 22} offline cordoned: no new replicas")
     expect(card).to_contain_text("Uptime3 days")
     page.goto(f"{scene.stage.url}/#/brokers/2")
     expect(card).to_contain_text("NO_METRICS_LISTENER")
@@ -78,7 +78,7 @@ def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> Non
 def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers/1/connections")
-    expect(page.get_by_text("1,234 connections; the 2 that were active last are shown.")).to_be_visible()
+    expect(page.get_by_text("1,234 connections; the 2 most recently active are shown.")).to_be_visible()
     row = page.locator("tbody tr").first
     for label, text in {"Client": "app-1", "Software": "librdkafka 2.6.0", "Address": "127.0.0.1:40001"}.items():
         expect(row.locator(f"[data-label={label}]")).to_have_text(text)
@@ -88,12 +88,12 @@ def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
     page.get_by_role("button", name="Requests").click()
     page.get_by_role("button", name="Requests").click()
     expect(row.locator("[data-label=Requests]")).to_have_text("2")
-    page.get_by_label("Connections at most").select_option("1000")
+    page.get_by_label("Limit").select_option("1000")
     connections = "/v1/brokers/1/connections"
     scene.stage.until(lambda: scene.stage.last(connections).query == {"limit": "1000"}, "more connections")
     scene.stage.says(connections, {"total": 0, "connections": []})
     page.get_by_role("button", name="Refresh").click()
-    expect(page.get_by_text("Nobody is connected.")).to_be_visible()
+    expect(page.get_by_text("No connections.")).to_be_visible()
 
 
 @pytest.mark.parametrize("part", ["connections", "log"])
@@ -118,15 +118,15 @@ def test_a_log_is_read_newest_first_from_a_level_on(scene: Scene) -> None:
     expect(lines).to_have_text([re.compile("ERROR broker it failed"), re.compile("WARNING"), re.compile("INFO")])
     expect(lines.nth(1)).to_contain_text("it is slow topic=orders took_ms=700")
     expect(lines.nth(0).locator("pre")).to_contain_text("File here")
-    expect(page.get_by_text("7 older lines went")).to_be_visible()
+    expect(page.get_by_text("7 older lines dropped")).to_be_visible()
     page.get_by_label("Level").select_option("error")
-    page.get_by_label("Lines at most").select_option("1000")
+    page.get_by_label("Lines").select_option("1000")
     wanted = {"level": "error", "lines": "1000"}
     scene.stage.until(lambda: scene.stage.last("/v1/brokers/1/log").query == wanted, "errors alone")
     assert "level=error" in page.url
     scene.stage.says("/v1/brokers/1/log", {"lines": [], "dropped": 0})
     page.get_by_role("button", name="Refresh").click()
-    expect(page.get_by_text("No line is of that level.")).to_be_visible()
+    expect(page.get_by_text("No lines at this level.")).to_be_visible()
 
 
 def test_a_broker_is_shut_down_after_a_yes(scene: Scene) -> None:
@@ -140,7 +140,7 @@ def test_a_broker_is_shut_down_after_a_yes(scene: Scene) -> None:
     expect(page.get_by_role("alert")).to_contain_text(UNSET)
     scene.stage.says(shutdown, Answer({"stopping": True}, 202), "POST")
     page.get_by_role("button", name="Shut down", exact=True).click()
-    expect(page.locator(".note")).to_contain_text("Broker 1 shuts down")
+    expect(page.locator(".note")).to_contain_text("Broker 1 is shutting down")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
@@ -156,7 +156,7 @@ def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(
     expect(page.locator("main ol.log li")).to_contain_text("epoch 5 begins")
     scene.stage.says("/v1/metadata/snapshot", SNAPSHOT | {"controller": 1, "written": False}, "POST")
     page.get_by_role("button", name="Write snapshot now").click()
-    expect(page.locator(".note").last).to_contain_text("Nothing has come since controller 1\u2019s last snapshot")
+    expect(page.locator(".note").last).to_contain_text("Controller 1 has no records since its last snapshot")
     assert scene.stage.last("/v1/metadata/snapshot", "POST").query == {"controller": "1"}
     scene.stage.refuses("/v1/metadata/snapshot", 409, "SNAPSHOT_UNDER_WAY", "one is being written", "POST")
     page.get_by_role("button", name="Write snapshot now").click()
@@ -167,7 +167,7 @@ def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(
 def test_a_debug_bundle_is_downloaded_with_a_token_or_without(scene: Scene, token: str | None) -> None:
     def answer(asked: Asked) -> Answer:
         if token and asked.headers.get("Authorization") != f"Bearer {token}":
-            return refusal(401, "UNAUTHORIZED", "no token")
+            return refusal(401, "UNAUTHORIZED", "Not a valid token")
         named = {"Content-Disposition": 'attachment; filename="kvorum-debug-1.zip"'}
         return Answer(raw="PK and so on", headers=named)
 

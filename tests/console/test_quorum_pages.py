@@ -58,7 +58,7 @@ def test_metadata_are_walked_through_at_any_offset(console: Console) -> None:
     page.get_by_role("link", name="Records").click()
     topic = page.get_by_role("row", name=re.compile("Topic .*walked"))
     topic.get_by_role("link").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Metadata · what changed")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Metadata · changes")
     added = page.locator("tbody tr", has_text="/image/topics/byName/walked/id").filter(has_text="absent")
     expect(added).to_have_count(1)
 

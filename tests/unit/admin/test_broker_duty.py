@@ -30,12 +30,12 @@ def refused(cluster: DutyCluster, handle: Any, body: BaseModel | None = None, br
 @pytest.mark.parametrize(
     ("asked", "rows", "removing", "state", "left", "words"),
     [
-        ({}, [(1, [1, 2], [1, 2])], {}, State.ACTIVE, 0, "serves"),
-        (MAINTENANCE, [(1, [1, 2], [1, 2]), (1, [1], [1])], {}, State.DRAINING, 1, "1 leadership"),
-        (MAINTENANCE, [(2, [1, 2], [1, 2])], {}, State.MAINTENANCE, 0, "may be stopped"),
+        ({}, [(1, [1, 2], [1, 2])], {}, State.ACTIVE, 0, "operates"),
+        (MAINTENANCE, [(1, [1, 2], [1, 2]), (1, [1], [1])], {}, State.DRAINING, 1, "1 partition leader"),
+        (MAINTENANCE, [(2, [1, 2], [1, 2])], {}, State.MAINTENANCE, 0, "can be stopped"),
         (MAINTENANCE, [(2, [1, 2], [1, 2]), (1, [1], [1])], {}, State.MAINTENANCE, 0, "a-1"),
-        (BACK, [(2, [1, 2], [1, 2]), (2, [2, 1], [1, 2])], {}, State.RETURNING, 1, "still to come back"),
-        (LEAVING, [(2, [1, 2], [2]), (2, [2, 1], [2, 1])], {1: [1]}, State.MOVING, 2, "1 of them on their way"),
+        (BACK, [(2, [1, 2], [1, 2]), (2, [2, 1], [1, 2])], {}, State.RETURNING, 1, "still to return"),
+        (LEAVING, [(2, [1, 2], [2]), (2, [2, 1], [2, 1])], {1: [1]}, State.MOVING, 2, "1 of them moving"),
         (LEAVING, [(2, [3, 2], [2, 3])], {}, State.DECOMMISSIONED, 0, "unregister"),
     ],
 )

@@ -55,7 +55,7 @@ def test_maintenance_is_watched_until_it_leads_nothing(cluster: DutyCluster) -> 
     cluster.on_look = relieve
     done = run("maintenance", "1", "--timeout", "60")
     assert done.exit_code == Exit.DONE, done.output
-    assert "broker 1 is maintenance. It leads nothing: it may be stopped." in done.output
+    assert "broker 1 is maintenance. It leads no partition. It can be stopped." in done.output
 
 
 def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: DutyCluster) -> None:
@@ -77,7 +77,7 @@ def test_what_is_not_done_in_time_is_said_and_goes_on(cluster: DutyCluster) -> N
     assert late.exit_code == Exit.FAILED and "it goes on" in late.output
     assert cluster.asked[1] == {BROKER_STATE: "decommissioned", DECOMMISSION_THROTTLE: "5000"}
     asked = run("decommission", "1", "--no-wait")
-    assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) are left" in asked.output
+    assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) left" in asked.output
 
 
 def test_a_dry_run_asks_and_changes_nothing(cluster: DutyCluster) -> None:
