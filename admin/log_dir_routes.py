@@ -65,7 +65,7 @@ async def moving(cluster: ClusterClient) -> list[LogDirMove]:
         try:
             return moves_in(broker, await log_dirs_at(cluster, address, timeout_ms=cluster.part_ms))
         except (KafkaError, Unreachable) as error:
-            log.info("a broker did not tell what moves between its directories", broker=broker, error=error)
+            log.info("replica moves between log directories not available from broker", broker=broker, error=error)
             return []
 
     brokers = (await cluster.metadata([])).brokers

@@ -306,7 +306,7 @@ class Reassignments:
             except (KafkaError, Unreachable) as error:
                 if broker_id in alive:
                     raise
-                log.warning("configs of a broker that is down were not changed", broker=broker_id, error=error)
+                log.warning("configs of an offline broker not changed", broker=broker_id, error=error)
             else:
                 done.append(broker_id)
         return done

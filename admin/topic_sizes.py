@@ -50,7 +50,7 @@ async def _of_broker(
     try:
         directories = await log_dirs_at(cluster, address, asked, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
-        log.info("a broker did not tell the sizes of its replicas", broker=broker, error=error)
+        log.info("replica sizes not available from broker", broker=broker, error=error)
         return {}
     return {
         (broker, Place(topic.name, row.partition_index)): row.partition_size

@@ -151,7 +151,7 @@ class Scenarios:
                 run.verdicts[path.parent.name] = await self._verdict(path)
         except Exception as error:
             # Also of our own: nobody waits for this task, and the run would be "running" for ever.
-            log.error("a scenario's run could not be followed", run=run.id, error="".join(format_exception(error)))
+            log.error("scenario run lost", run=run.id, error="".join(format_exception(error)))
             run.lines.append(f"it could not be followed to its end: {type(error).__name__}: {error}")
             await ended(process)
         if run.stopped:

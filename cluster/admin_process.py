@@ -78,7 +78,7 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
                     if access.tokens is None and not is_local(endpoint.host):
                         raise Refusal(Exit.CONFIG, f"admin.listeners: {endpoint.url} is not loopback, and needs tokens")
                     await web.TCPSite(runner, endpoint.host, endpoint.port).start()
-                    log.info("admin HTTP API is up", url=endpoint.url)
+                    log.info("admin HTTP API started", url=endpoint.url)
                 readiness.announce()
                 return await ending.wait()
         finally:

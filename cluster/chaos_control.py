@@ -144,7 +144,7 @@ class ChaosControl:
         """Listen; return the port. Raises OSError."""
         endpoint = self._endpoint
         port = await self._server.start(endpoint.host, endpoint.port)
-        log.warning("faults may be injected into this process", host=endpoint.host, port=port)
+        log.warning("fault injection enabled", host=endpoint.host, port=port)
         return port
 
     async def close(self) -> None:
@@ -222,7 +222,7 @@ class ChaosControl:
             raise CannotDo(str(error)) from error
         self._slow = text
         if text:
-            log.warning("the disk is slow", arm=text)
+            log.warning("disk delay injected", arm=text)
 
     def _state(self) -> Answer:
         injection = self._injection

@@ -161,7 +161,7 @@ class Injection:
         ids.remove(rule_id)
         if not ids:
             del self._by_api[rule.api_key]
-        log.warning("injected fault is over", id=rule_id, hits=rule.hits)
+        log.warning("injected fault ended", id=rule_id, hits=rule.hits)
         return True
 
     def clear(self) -> None:

@@ -157,7 +157,7 @@ class NodePages:
     async def _shut_down(self, request: Request) -> Answer:
         parameters(request)
         assert self._own.shut_down is not None, "else there is no such page"
-        log.warning("asked over HTTP to end", role=self._role, who=self._who(request))
+        log.warning("stop requested over HTTP", role=self._role, who=self._who(request))
         # The answer is on its way before the loop comes to the end: the pages are the last that closes.
         self._own.shut_down()
         return as_json(202, {"stopping": True})
@@ -174,7 +174,7 @@ class NodePages:
             raise Refused(503, "NOT_READY", str(error)) from error
         took_ms, named = self._own.clock.monotonic_ms() - began, taken.snapshot_id
         log.info(
-            "snapshot asked for over HTTP",
+            "metadata snapshot requested over HTTP",
             who=self._who(request),
             end_offset=named.end_offset,
             epoch=named.epoch,

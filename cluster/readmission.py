@@ -66,7 +66,7 @@ def readmit(disk: Disk, settings: Settings, node_id: int, directory_id: Uuid) ->
         opened.voters.force(node_id, bytes(directory_id))
         opened.journal.set_state(encode_state(opened.voters.state))
         opened.journal.sync()
-        log.warning("readmitted by an operator's word", voter=node_id, directory_id=str(directory_id))
+        log.warning("controller readmitted by operator", voter=node_id, directory_id=str(directory_id))
         return _survivor(settings, opened)
 
 

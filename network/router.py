@@ -233,7 +233,7 @@ class Router:
             self._log_fault(call, error)
         response = None if call.request is None else error_response(call.request, call.ctx.api_version, code, message)
         if response is None:
-            log.error("no answer can carry the error", api=call.route.name, error=error)
+            log.error("error cannot be returned in a response", api=call.route.name, error=error)
             raise AnswerImpossible(call.route.name) from error
         if self._quotas.enabled:
             self._hold_back(call, code, response)

@@ -143,7 +143,7 @@ class BrokerDuties:
             if each.waiting is not None:
                 self._waiting[each.broker_id] = each.waiting
             if self.partitions_left()[each.broker_id] == 0 and before != 0:
-                log.info("decommissioned: may be stopped and unregistered", broker_id=each.broker_id)
+                log.info("broker decommissioned, stop it and unregister it", broker_id=each.broker_id)
 
     async def _submit(self, decide: Callable[[Context], Steps[Result[T]]], name: str) -> T:
         return await self._services.submit(None, lambda context, _: decide(context), None, name=name, confirm=False)
@@ -153,7 +153,7 @@ class BrokerDuties:
         error = None if task.cancelled() else task.exception()
         delay_ms = STEP_GAP_MS
         if isinstance(error, KafkaError):
-            log.info("duty put off", reason=error)
+            log.info("broker state change delayed", reason=error)
             self._again, delay_ms = True, RETRY_MS
         elif error is not None:
             self._services.on_fault(error)

@@ -87,7 +87,7 @@ class ControllerDuties:
                 name="fenceRefused",
             )
         except KafkaError as error:
-            log.info("not fenced", broker_id=broker_id, reason=error)
+            log.info("broker not fenced", broker_id=broker_id, reason=error)
             return
         if fenced:
             self.fast_fencings += 1
@@ -106,7 +106,7 @@ class ControllerDuties:
         services = self._services
         now_ms = services.clock.monotonic_ms()
         if now_ms - due_ms > self._session_timeout_ms // STALL_FRACTION:
-            log.warning("stood still: all sessions begin anew", late_ms=now_ms - due_ms)
+            log.warning("controller was blocked, broker sessions restarted", late_ms=now_ms - due_ms)
             services.heartbeats.activate(services.controller.speculative_image.cluster, now_ms)
         elif not services.controller.is_making:  # else heartbeats wait, too: they are heard first
             self._start(self._fence_stale())
@@ -121,7 +121,7 @@ class ControllerDuties:
             if not fenced:
                 return
             self.session_ends += 1
-            log.info("broker fenced", broker_id=fenced, reason="session over")
+            log.info("broker fenced", broker_id=fenced, reason="session expired")
 
     async def _until_done(self, decide: Callable[[Context], Steps[Result[bool]]], name: str) -> None:
         """Decide again and again while the answer is that more is to be done."""
@@ -175,4 +175,4 @@ class ControllerDuties:
         try:
             await work
         except KafkaError as error:
-            log.info("duty put off", reason=error)
+            log.info("periodic controller task delayed", reason=error)

@@ -153,7 +153,7 @@ class MetadataLoader:
         assert self._task is None, "started once"
         self._may_begin = may_begin
         self._copy = await MetadataCopy.open(self._disk, self._directory, self._settings, self._clock)
-        log.info("metadata copy opened", offset=self._copy.end_offset - 1, epoch=self._copy.epoch)
+        log.info("local metadata log opened", offset=self._copy.end_offset - 1, epoch=self._copy.epoch)
         self._nodes.learn(self._nodes.leader_id, self._copy.epoch)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -217,7 +217,7 @@ class MetadataLoader:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            log.error("metadata can no longer be followed", offset=self.offset, reason=repr(error))
+            log.error("metadata replication stopped", offset=self.offset, reason=repr(error))
             self._on_fault(error)
 
     async def _fetch(self, node_id: int) -> bool:
@@ -320,7 +320,7 @@ class MetadataLoader:
         """Throw the copy away, if nobody has acted on it yet. Raises MetadataCopyDiverged if somebody has."""
         if self._published:
             raise MetadataCopyDiverged(f"{reason}; this broker has acted on offset {self.offset}")
-        log.warning("metadata copy thrown away", reason=reason, end_offset=copy.end_offset)
+        log.warning("local metadata log discarded", reason=reason, end_offset=copy.end_offset)
         await copy.clear()
 
     async def _publish_whole(self, image: MetadataImage) -> None:

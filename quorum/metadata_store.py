@@ -159,7 +159,7 @@ class MetadataStore:
         self._end_offset = end_offset
         self._epoch = epoch
         if not self._continues(end_offset, epoch):
-            log.info("metadata log begins at a snapshot", end_offset=end_offset, epoch=epoch)
+            log.info("metadata log restarted from snapshot", end_offset=end_offset, epoch=epoch)
             self._stored.truncate_fully_and_start_at(end_offset)
         self.wake()
 

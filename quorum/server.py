@@ -248,8 +248,13 @@ class ControllerServer:
         endpoint = broker.endpoint(name)
         if endpoint is None:
             # Another listener's address may lead to nowhere from here: that it refuses would prove nothing.
-            hint = "name the brokers' inter.broker.listener.name in this controller's configuration, too"
-            log.warning("only its session tells that a broker is dead", broker_id=broker_id, listener=name, hint=hint)
+            hint = "set the brokers' inter.broker.listener.name in this controller's configuration"
+            log.warning(
+                "broker is not probed, only its session timeout fences it",
+                broker_id=broker_id,
+                listener=name,
+                hint=hint,
+            )
             return None
         return broker.broker_epoch, (endpoint.host, endpoint.port)
 

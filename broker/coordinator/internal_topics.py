@@ -115,7 +115,12 @@ class InternalTopics:
         topic = internal_topic(name, self._settings())
         there = len(self._image().cluster.brokers)
         if topic.replication_factor > there > 0:
-            log.warning("fewer brokers than replicas", topic=name, wanted=topic.replication_factor, brokers=there)
+            log.warning(
+                "replication factor of internal topic lowered to the number of brokers",
+                topic=name,
+                wanted=topic.replication_factor,
+                brokers=there,
+            )
             topic.replication_factor = there
         arrived = self._arrivals[name] = asyncio.Event()
         try:

@@ -317,13 +317,13 @@ class BrokerLifecycleManager:
                 waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) is over"
                 raise RegistrationRefused(f"broker {who.broker_id} was not registered, {waited}: {reason}")
             if reason != logged:
-                log.info("registration not accepted yet", broker_id=who.broker_id, reason=reason)
+                log.info("broker registration rejected, retried", broker_id=who.broker_id, reason=reason)
                 logged = reason
             await asyncio.sleep(backoff_ms / 1000)
             backoff_ms = min(RETRY_BACKOFF_MS_MAX, backoff_ms * 2)
         self.broker_epoch = response.broker_epoch
         self._last_contact = loop.time()
-        log.info("registered", broker_id=who.broker_id, broker_epoch=self.broker_epoch)
+        log.info("broker registered", broker_id=who.broker_id, broker_epoch=self.broker_epoch)
         if not self._registered.done():
             self._registered.set_result(None)
 
@@ -346,7 +346,7 @@ class BrokerLifecycleManager:
             raise KafkaError(ErrorCode(response.error_code), "the controller refused a heartbeat")
         self._last_contact = asyncio.get_running_loop().time()
         if response.is_fenced != self.is_fenced:
-            log.info("fenced" if response.is_fenced else "unfenced", broker_id=self._identity.broker_id)
+            log.info("broker fenced" if response.is_fenced else "broker unfenced", broker_id=self._identity.broker_id)
         self.is_fenced = response.is_fenced
         return self._advance(response, wants_shutdown)
 

@@ -128,7 +128,7 @@ class DeltaApplier:
             for (key, _), failed in zip(piece, await asyncio.gather(*work, return_exceptions=True), strict=True):
                 # A disk that fails has taken its directory offline, and `apply` says so of the replica.
                 if isinstance(failed, KafkaError):
-                    log.warning("the log of a new replica cannot be created yet", partition=key, error=failed)
+                    log.warning("log of a new replica not created, retried", partition=key, error=failed)
                 elif failed is not None:
                     raise failed
             await self._pause()
@@ -206,7 +206,7 @@ class DeltaApplier:
             return False
         if self._hosted.by_name[key].role is Role.OFFLINE:
             return True
-        log.info("replica is online: its log could be opened", partition=key)
+        log.info("replica online, its log was opened", partition=key)
         self.on_reopened(key, registration)
         return True
 
@@ -317,7 +317,7 @@ class DeltaApplier:
             if is_process_error(error.__cause__):
                 self._unopened[key] = None
             if not (was_unopened and key in self._unopened):
-                log.error("replica is offline: its log cannot be opened", partition=key, error=error)
+                log.error("replica offline, its log cannot be opened", partition=key, error=error)
             partition.mark_offline()
             self._outbox.wake_all(key)
             self._assign(key, info)
@@ -358,7 +358,7 @@ class DeltaApplier:
             for key, partition in self._hosted.by_name.items()
             if partition.log is not None and is_in(self._log_manager.dir_of(key), directory)
         ]
-        log.error("log directory failed: its replicas are offline", directory=directory, replicas=len(failed))
+        log.error("log directory failed, its replicas are offline", directory=directory, replicas=len(failed))
         self._fetchers.stop(failed)
         for key in failed:
             self._hosted.by_name[key].mark_offline()

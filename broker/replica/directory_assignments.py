@@ -112,7 +112,7 @@ class DirectoryAssignments:
             if response.error_code != ErrorCode.NONE:
                 raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
         except KafkaError as error:
-            log.warning("replicas are assigned to their directories again", replicas=len(batch), error=error)
+            log.warning("AssignReplicasToDirs retried", replicas=len(batch), error=error)
             self._again(batch)
             return False
         done = {

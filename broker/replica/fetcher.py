@@ -262,7 +262,7 @@ class ReplicaFetcher:
         finally:
             self._is_polling = False
         if self._is_failing:
-            log.info("fetching from leader again", leader=self.leader_id)
+            log.info("fetch from leader resumed", leader=self.leader_id)
             self._is_failing = False
         rows = self._session.response(response)
         if isinstance(rows, ErrorCode):
@@ -298,7 +298,7 @@ class ReplicaFetcher:
         try:
             outcome = follower.on_fetched(asked.fetch_offset, row, self._now_ms())
         except KafkaError as error:
-            log.error("fetched records were not appended", partition=key, leader=self.leader_id, error=error)
+            log.error("fetched records not appended", partition=key, leader=self.leader_id, error=error)
             follower.delay(error.code, self._now_ms())
             return
         match outcome:
@@ -320,10 +320,10 @@ class ReplicaFetcher:
                 end_offset = follower.fetch_position()[0]
                 log.info("truncated to the leader's log", partition=key, leader=self.leader_id, end_offset=end_offset)
             case Outcome.OUT_OF_RANGE | Outcome.FENCED:
-                log.info("fetch position refused", partition=key, leader=self.leader_id, outcome=outcome.value)
+                log.info("fetch offset rejected by leader", partition=key, leader=self.leader_id, outcome=outcome.value)
             case Outcome.DELAYED:
                 error_name = follower.last_error.name if follower.last_error is not None else ""
-                log.debug("fetch is tried again", partition=key, leader=self.leader_id, error=error_name)
+                log.debug("fetch retried", partition=key, leader=self.leader_id, error=error_name)
             case Outcome.IGNORED:
                 return
 
@@ -350,7 +350,7 @@ class ReplicaFetcher:
                 follower.delay(error.code, self._now_ms())
                 continue
             log.warning(
-                "position reset to the leader's range",
+                "fetch offset reset to the leader's range",
                 partition=key,
                 leader=self.leader_id,
                 start=start.offset,

@@ -206,7 +206,7 @@ def moves_taken_back(
         try:
             cancel(context, topic, builder)
         except KafkaError as error:
-            log.warning("not taken back", topic=topic.name, partition=key.partition_id, reason=error)
+            log.warning("reassignment not cancelled", topic=topic.name, partition=key.partition_id, reason=error)
             continue
         change = builder.build()
         if change is not None:

@@ -118,7 +118,7 @@ class ProcessHost:
         if looks_left:
             self._look = loop.call_later(LOOK_SECONDS, self._look_after, loop, worker, looks_left - 1)
             return
-        log.warning("the cleaner's worker does not answer, and is killed", pid=worker.pid)
+        log.warning("log cleaner worker does not respond, killed", pid=worker.pid)
         worker.kill()
 
     async def close(self) -> None:

@@ -234,7 +234,7 @@ class GroupShard:
     def _new_outcome(self, group: ClassicGroup) -> Outcome:
         def outcome(error: KafkaError | None) -> None:
             if error is not None and self._classic.get(group.group_id) is group:
-                log.warning("a new group is not written", group=group.group_id, reason=error)
+                log.warning("new group not written", group=group.group_id, reason=error)
                 self.drop_classic(group.group_id, error.code)
 
         return outcome

@@ -137,7 +137,7 @@ class PartitionVerifier:
                 if response.error_code:
                     raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
             except KafkaError as error:
-                log.info("transactions were not verified", broker=broker_id, count=len(questions), reason=error)
+                log.info("transactions not verified", broker=broker_id, count=len(questions), reason=error)
                 answers: Mapping[str, PartitionErrors] = {
                     each.transactional_id: each.refused(error.code) for each in questions
                 }

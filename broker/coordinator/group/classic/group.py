@@ -194,7 +194,12 @@ class ClassicGroup:
             return True
         for member in self.members.values():
             if member.awaiting_join is not None:
-                log.info("leader did not join in time", group=self.group_id, old=self.leader_id, new=member.member_id)
+                log.info(
+                    "group leader replaced: it did not join in time",
+                    group=self.group_id,
+                    old=self.leader_id,
+                    new=member.member_id,
+                )
                 self.leader_id = member.member_id
                 return True
         return False
@@ -260,7 +265,7 @@ class ClassicGroup:
         for member in self.members.values():
             topics = subscribed_topics(member.metadata(self.protocol_name))
             if topics is None:
-                log.warning("a subscription cannot be read", group=self.group_id, member=member.member_id)
+                log.warning("member subscription cannot be decoded", group=self.group_id, member=member.member_id)
                 return None
             found |= topics
         return frozenset(found)
@@ -296,7 +301,13 @@ class ClassicGroup:
             if owner is None:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has instance id {instance_id}")
             if owner != member_id:
-                log.info("fenced", group=self.group_id, instance=instance_id, member=member_id, operation=operation)
+                log.info(
+                    "static member fenced",
+                    group=self.group_id,
+                    instance=instance_id,
+                    member=member_id,
+                    operation=operation,
+                )
                 raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} has another member id now")
         member = self.members.get(member_id)
         if member is None:

@@ -66,7 +66,7 @@ class MemberRequests:
         assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
         missing = [member_id for member_id in group.members if member_id not in assigned]
         if missing:
-            log.warning("the leader left members out", group=group.group_id, members=missing)
+            log.warning("assignment of the group leader lacks members", group=group.group_id, members=missing)
         generation = group.generation
 
         def outcome(error: KafkaError | None) -> None:
@@ -126,7 +126,7 @@ class MemberRequests:
             self._rebalances.answer_removed(group, member)
         group.remove(member_id)
         self._rebalances.end_session(group, member_id)
-        log.info("left", group=group.group_id, member=member_id, reason=shown_reason(identity.reason))
+        log.info("member left", group=group.group_id, member=member_id, reason=shown_reason(identity.reason))
 
 
 def validate_generation(group: ClassicGroup, generation: int) -> None:

@@ -240,7 +240,7 @@ class ClassicMembers:
                 continue
             gone[member.member_id] = member
             reason = shown_reason(identity.reason)
-            log.info("left", group=group.group_id, member=member.member_id, reason=reason)
+            log.info("member left", group=group.group_id, member=member.member_id, reason=reason)
         return self._groups.fence(group, list(gone.values())), rows
 
 
