@@ -40,7 +40,9 @@ def test_a_clients_requests_are_traced_until_the_count_is_used_up(start_cluster:
     with pytest.raises(KafkaException, match="client-id=NAME"):
         wish(bootstrap, "everybody")
     wish(bootstrap, "client-id=billing,count=10")
-    eventually(lambda: [line for line in lines(cluster) if line["message"] == "request trace configured"], "the trace begun")
+    eventually(
+        lambda: [line for line in lines(cluster) if line["message"] == "request trace configured"], "the trace begun"
+    )
     for client in ("shipping", "billing"):
         producer = Producer({"bootstrap.servers": bootstrap, "client.id": client, "acks": "all"})
         for number in range(10):
