@@ -49,7 +49,7 @@ def known(state_dir: str | None, name: str) -> "Folder":
     folder = Folder(root(state_dir), name)
     if not folder.spec.exists():
         names = ", ".join(each.name for each in folders(folder.root)) or "none"
-        fail(f"there is no pipeline {name!r} in {folder.root}; there are {names}", Exit.NOT_FOUND)
+        fail(f"no pipeline {name!r} in {folder.root}; it has {names}", Exit.NOT_FOUND)
     return folder
 
 

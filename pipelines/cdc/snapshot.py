@@ -157,7 +157,7 @@ def _make(connection: Connection, options: Options, folder: Path, generation: st
 def _check_wanted(parent: int) -> None:
     """Raise CaptureError if the process that this one works for was killed: another will begin anew."""
     if os.getppid() != parent:
-        raise CaptureError("the query that this snapshot was for is gone")
+        raise CaptureError("the query of this snapshot has ended")
 
 
 def _copy_tables(session: Connection, options: Options, folder: Path, generation: str) -> Iterator[Chunk]:

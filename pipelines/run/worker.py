@@ -89,7 +89,7 @@ class Worker:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
                     self.become(State.FAILED, trace)
                     return 1
-                again = "pipeline %s failed, tried again in %g s: %s"
+                again = "pipeline %s failed, restarted in %g s: %s"
                 logger.warning(again, self.pipeline.name, pause, reason, exc_info=error)
                 self.status = replace(self.status, restarts=self.status.restarts + 1)
                 self.become(State.STARTING, trace)
@@ -192,7 +192,7 @@ class Worker:
             try:
                 query.stop()
             except Exception as error:  # the session may be gone already: there is nothing more to stop then
-                logger.warning("query %s did not stop: %s", query.name, reasons.reason(error), exc_info=error)
+                logger.warning("query %s not stopped: %s", query.name, reasons.reason(error), exc_info=error)
         with contextlib.suppress(Exception):  # the same: a last look at what was done
             self.progress.look(self.queries)
         self.queries = []

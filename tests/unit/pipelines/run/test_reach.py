@@ -145,7 +145,7 @@ def test_a_pipeline_without_its_cluster_never_seems_to_run(tmp_path: Path, caplo
     with caplog.at_level(logging.INFO), worker_in(folder, pipeline(topics()), Launch(retries=2)) as worker:
         assert worker.run() == 1
         assert worker.session is None
-    assert "RUNNING" not in caplog.text and caplog.text.count("tried again in") == 2
+    assert "RUNNING" not in caplog.text and caplog.text.count("restarted in") == 2
     status = folder.status()
     assert status is not None and (status.state, status.restarts) == (State.FAILED, 2)
     assert status.reason == status.trace or "Unreachable" in str(status.trace)
