@@ -102,7 +102,7 @@ async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
     """Return where the log of the one partition begins. Raises KafkaError LEADER_NOT_AVAILABLE."""
     (offset,) = (await topic_offsets(call.cluster, topic, Spec.EARLIEST)).values()
     if offset is None:
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not answer")
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not respond")
     return offset
 
 

@@ -246,7 +246,9 @@ async def unregister(cluster: ClusterClient, broker_id: int) -> None:
         message = f"broker {broker_id} has {found.replicas} replica(s) and is {found.state}: decommission it first"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if not found.fenced:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} runs: stop it first, or it registers again")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"broker {broker_id} is running: stop it first, otherwise it registers again"
+        )
     answer = await cluster.ask(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
     refuse(answer.error_code, answer.error_message)
 

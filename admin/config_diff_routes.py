@@ -50,19 +50,17 @@ async def columns_of(call: Call[NoBody]) -> list[Column]:
         brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
         words = [f"broker:{each}" for each in sorted(broker.broker_id for broker in brokers)]
         if len(words) > COLUMNS_MAX:
-            raise BadInput(
-                "of", f"there are {len(words)} brokers; name {COLUMNS_MAX} at the most: of=broker:1,broker:2"
-            )
+            raise BadInput("of", f"there are {len(words)} brokers; give at most {COLUMNS_MAX}: of=broker:1,broker:2")
     elif not 2 <= len(words) <= COLUMNS_MAX:
-        raise BadInput("of", f"name 2 to {COLUMNS_MAX} things, as in broker:1,broker:2, or {ALL_BROKERS}")
+        raise BadInput("of", f"give 2 to {COLUMNS_MAX} entries, such as broker:1,broker:2, or {ALL_BROKERS}")
     try:
         columns = [parse_column(word) for word in words]
     except BadColumn as error:
         raise BadInput("of", str(error)) from error
     if len({column.kind for column in columns}) > 1:
-        raise BadInput("of", "brokers are compared with brokers, topics with topics")
+        raise BadInput("of", "compare brokers with brokers or topics with topics")
     if len(set(columns)) < len(columns):
-        raise BadInput("of", "the same is named twice")
+        raise BadInput("of", "duplicate entry")
     return columns
 
 
@@ -72,7 +70,7 @@ async def inherited_from(call: Call[NoBody], columns: list[Column]) -> list[Desc
         return []
     brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
     if not brokers:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker is there that could tell what topics inherit")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker available to read the defaults of topics")
     return await call.cluster.describe_configs(ResourceType.BROKER, str(min(each.broker_id for each in brokers)))
 
 

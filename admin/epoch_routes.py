@@ -109,7 +109,7 @@ async def end_of(cluster: ClusterClient, address: Address, place: Place, epoch: 
     answer = await cluster.ask(request, OffsetForLeaderEpochResponse, address)
     row = answer.topics[0].partitions[0]
     if row.error_code:
-        raise KafkaError(code_of(row.error_code), f"{place} does not tell its epochs")
+        raise KafkaError(code_of(row.error_code), f"leader epochs of {place} are not available")
     return row
 
 

@@ -147,7 +147,7 @@ class OffsetReset(Strict):
         if sum(way is not None for way in (*ways, self.csv)) != 1:
             raise ValueError("give exactly one of to, offset, timestamp_ms, at, by_duration, shift_by, offsets, csv")
         if (self.offsets is not None or self.csv is not None) and self.topics is not None:
-            raise ValueError("offsets and csv name their partitions: leave topics out")
+            raise ValueError("offsets and csv already contain the partitions: leave topics out")
         return self
 
     @field_validator("offsets")
@@ -156,7 +156,7 @@ class OffsetReset(Strict):
         """Refuse a partition that is to go to two places."""
         named = [(each.topic, each.partition) for each in offsets or ()]
         if len(set(named)) < len(named):
-            raise ValueError("a partition is named twice")
+            raise ValueError("duplicate partition")
         return offsets
 
 
@@ -172,7 +172,7 @@ class OffsetResets(OffsetReset):
         if (self.groups is not None) + self.all_groups + (self.csv is not None) != 1:
             raise ValueError("give exactly one of groups, all_groups, csv")
         if self.groups is not None and len(set(self.groups)) < len(self.groups):
-            raise ValueError("a group is named twice")
+            raise ValueError("duplicate group")
         return self
 
 

@@ -79,7 +79,7 @@ class Protocol(RequestHandler):
         reason = " ".join((message or str(exc) or type(exc).__name__).split())[:REASON_CHARS_MAX]
         log.warning("malformed HTTP request rejected", client=request.remote, status=status, reason=reason)
         if request.writer.output_size > 0:
-            raise ConnectionError("the response has begun already")
+            raise ConnectionError("the response has already started")
         error = ErrorCode.UNKNOWN_SERVER_ERROR if status >= 500 else ErrorCode.INVALID_REQUEST
         refusal = problem(status, error.name, reason)
         refusal.force_close()

@@ -313,7 +313,7 @@ def part(call: Call[Any], name: str) -> str:
     """Return a part of the path. Raises BadInput."""
     found = call.path[name]
     if found in FOLDERS:
-        raise BadInput(name, f"what is called {found!r} cannot be asked for by a path")
+        raise BadInput(name, f"name {found!r} cannot be used in a URL path")
     return found
 
 

@@ -98,7 +98,7 @@ def replica_after(call: Call[NoBody]) -> tuple[Place, int] | None:
         return None
     parts = call.query["after"].split(":")
     if len(parts) != 3:
-        raise BadInput("after", "it is TOPIC:PARTITION:BROKER")
+        raise BadInput("after", "expected TOPIC:PARTITION:BROKER")
     partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
     return Place(parts[0], partition), broker
 

@@ -138,7 +138,7 @@ class TopicCreate(TopicSpec):
     def one_way(self) -> "TopicCreate":
         """Hold it to one way."""
         if self.assignments and (self.partitions is not None or self.replication_factor is not None):
-            raise ValueError("assignments say how many partitions and replicas there are: leave the numbers out")
+            raise ValueError("assignments define the numbers of partitions and replicas: leave these fields out")
         return self
 
 

@@ -96,7 +96,7 @@ class Narrator:
             return [each for row in change for each in self._told(*row)]
         if self._change is not None:
             if len(self._change) >= CHANGE_RECORDS_MAX:
-                raise ValueError(f"a change of more than {CHANGE_RECORDS_MAX} records")
+                raise ValueError(f"a metadata change has more than {CHANGE_RECORDS_MAX} records")
             self._change.append((offset, timestamp_ms, record))
             return []
         return self._told(offset, timestamp_ms, record)

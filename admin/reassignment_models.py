@@ -63,9 +63,9 @@ class PlannedPartition(Strict):
     def fits(self) -> "PlannedPartition":
         """Hold it to what a partition can have."""
         if len(set(self.replicas)) != len(self.replicas):
-            raise ValueError(f"a broker is there more than once in {self.replicas}")
+            raise ValueError(f"duplicate broker in {self.replicas}")
         if self.log_dirs is not None and len(self.log_dirs) != len(self.replicas):
-            raise ValueError("as many log_dirs as replicas are wanted")
+            raise ValueError("log_dirs and replicas must have the same length")
         return self
 
 
@@ -79,7 +79,7 @@ class Plan(Strict):
     def once(self) -> "Plan":
         """Hold it to one target a partition."""
         if len({(row.topic, row.partition) for row in self.partitions}) < len(self.partitions):
-            raise ValueError("a partition is there more than once")
+            raise ValueError("duplicate partition")
         return self
 
     def assignment(self) -> Assignment:
@@ -139,7 +139,7 @@ class StopMoves(Strict):
     def said(self) -> "StopMoves":
         """Hold it to one of the two: nobody stops everything by leaving something out."""
         if (self.partitions is not None) == self.all:
-            raise ValueError("give either partitions, or all")
+            raise ValueError("give either partitions or all")
         return self
 
 

@@ -115,7 +115,7 @@ async def delete_client_metrics(call: Call[NoBody]) -> None:
     kind, name = resource_of(call)
     own = await configured(call, kind, [name])
     if not own:
-        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no subscription {name!r}")
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"client metrics subscription {name!r} does not exist")
     changes = [ConfigChange(name=each, operation=ConfigOperation.DELETE) for each in own[0].configs]
     await call.cluster.alter_configs(kind, name, changes)
 

@@ -106,9 +106,11 @@ class SegmentRoutes:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
         local = self._local
         if local is None:
-            raise misdirected("this server stands beside no broker, and sees nobody's files")
+            raise misdirected("this server runs without a broker and has no access to log files")
         if asked is not None and asked != local.broker:
-            raise misdirected(f"this server sees the files of broker {local.broker}, not of {asked}: ask the one there")
+            raise misdirected(
+                f"this server can read the files of broker {local.broker} only; use the server of broker {asked}"
+            )
         try:
             found = await blocking.run(asyncio.get_running_loop(), local.logs, topic.name or "", index)
         except OSError as error:
@@ -116,7 +118,9 @@ class SegmentRoutes:
         current = next((each for each in found if not each.future), None)
         if current is None:
             holders = ", ".join(map(str, row.replica_nodes))
-            raise misdirected(f"broker {local.broker} has no replica of {topic.name}-{index}; {holders} have")
+            raise misdirected(
+                f"broker {local.broker} has no replica of {topic.name}-{index}; replicas are on {holders}"
+            )
         page, more = behind(current.segments, lambda each: each.base_offset, after, limit)
         ends = dict(zip(bases(current.segments), bases(current.segments[1:]), strict=False))
         return SegmentPage(

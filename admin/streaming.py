@@ -86,7 +86,7 @@ async def taken(writing: Awaitable[None]) -> None:
         async with asyncio.timeout(STALLED_SECONDS):
             await writing
     except TimeoutError as error:
-        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
+        raise ConnectionAbortedError(f"the client read nothing for {STALLED_SECONDS} s") from error
 
 
 async def close(stream: Stream) -> None:

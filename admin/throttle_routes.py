@@ -82,12 +82,12 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
     if body.bytes_per_second is not None:
         under_way = await found.under_way()
         if not under_way:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing is being reassigned")
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment in progress")
         await found.throttle(moves_of(under_way, {}, {}), body.bytes_per_second)
     if body.log_dirs_bytes_per_second is not None:
         brokers = {each.broker for each in await moving(call.cluster)}
         if not brokers:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing moves between log directories")
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no move between log directories in progress")
         await found.moves.throttle(brokers, body.log_dirs_bytes_per_second)
     return await throttles(call.cluster)
 

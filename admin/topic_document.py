@@ -136,11 +136,11 @@ def read_json(data: bytes) -> BaseModel:
 def read_yaml(data: bytes) -> BaseModel:
     """Return a document. Raises BadInput, ValidationError."""
     if len(data) > YAML_BYTES_MAX:
-        raise BadInput("body", f"YAML of more than {YAML_BYTES_MAX} bytes is not read")
+        raise BadInput("body", f"the YAML is larger than {YAML_BYTES_MAX} bytes")
     try:
         found = yaml_texts.read(data)
     except yaml_texts.BadYaml as error:
         raise BadInput("body", str(error)) from error
     if not isinstance(found, dict):
-        raise BadInput("kind", "a KafkaTopic is wanted: apiVersion, kind, metadata, spec")
+        raise BadInput("kind", "expected a KafkaTopic: apiVersion, kind, metadata, spec")
     return KafkaTopic.model_validate(found)

@@ -212,7 +212,7 @@ class PartitionReading:
 
     def _address(self, broker: int) -> Address:
         if broker not in self._addresses:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is not there")
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} does not exist")
         return self._addresses[broker]
 
     async def _fetched(self, state: ReplicaState) -> PartitionData:

@@ -82,7 +82,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
 
     current, racks = with_reassignments(bootstrap, work)
     for missing in sorted(set(topics) - {place.topic for place in current}):
-        fail(f"topic {missing!r} is not there", Exit.NOT_FOUND)
+        fail(f"topic {missing!r} does not exist", Exit.NOT_FOUND)
     unknown = [broker for broker in wanted if broker not in racks]
     if unknown:
         fail(f"there is no broker {unknown[0]}", Exit.NOT_FOUND)

@@ -65,7 +65,7 @@ def test_who_has_no_token_is_asked_for_it(lab: Console) -> None:
     dialog = page.get_by_role("dialog", name="This server wants a token")
     dialog.get_by_label("Token").fill("not-the-token-of-it")
     dialog.get_by_role("button", name="Use it").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("nobody has this token")
+    expect(dialog.get_by_role("alert")).to_contain_text("unknown token")
     dialog.get_by_label("Token").fill(token_of(lab))
     dialog.get_by_role("button", name="Use it").click()
     expect(page.get_by_text("Nothing is broken.")).to_be_visible()

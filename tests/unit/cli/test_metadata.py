@@ -166,7 +166,7 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_that_begins_behind_what_is_asked_for(trimmed: Path) -> None:
-    assert "no snapshot goes so far back" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
+    assert "no snapshot covers it" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
 
 
 def test_damaged_files_are_said_in_a_line(trimmed: Path) -> None:
