@@ -48,7 +48,7 @@ def test_whose_files_are_elsewhere_is_told_where() -> None:
         cluster.place("t", [1, 2], [1, 3])
         for path, words in (
             (f"{PATH}?broker=1", "of broker 2 only; use the server of broker 1"),
-            (PATH.replace("/0/", "/1/"), "1, 3 have"),
+            (PATH.replace("/0/", "/1/"), "replicas are on 1, 3"),
         ):
             status, problem = await call(client, "GET", path)
             assert (status, problem["error"]) == (421, "MISDIRECTED_REQUEST") and words in problem["message"]
