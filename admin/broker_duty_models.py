@@ -10,27 +10,28 @@ THROTTLE_MAX = 2**63 - 1
 
 
 class Duty(BaseModel):
-    """What is asked of a broker, and how far that is."""
+    """Administrative state of a broker, with its progress."""
 
     broker: int
-    asked: str = Field(description="active, maintenance or decommissioned", examples=["maintenance"])
+    asked: str = Field(description="Requested state: active, maintenance or decommissioned", examples=["maintenance"])
     state: str = Field(
-        description="active; draining, then maintenance; returning; moving, then decommissioned", examples=["draining"]
+        description="Present state: active; draining, then maintenance; returning; moving, then decommissioned",
+        examples=["draining"],
     )
-    done: bool = Field(description="Nothing is left to be done")
-    message: str = Field(description="What that means, in a sentence")
-    leaders: int = Field(description="Partitions it leads")
-    replicas: int = Field(description="Partitions it has a replica of")
-    left: int = Field(description="Leaderships or replicas that are still to move")
-    moving: int = Field(description="Replicas that are on their way to other brokers")
-    kept: list[str] = Field(description="The first hundred partitions in maintenance that nobody else in sync can lead")
-    throttle_bytes_per_second: int | None = Field(None, description="Of a decommission; null: none was asked for")
+    done: bool = Field(description="The requested state is reached")
+    message: str = Field(description="Description of the state")
+    leaders: int = Field(description="Number of partitions it leads")
+    replicas: int = Field(description="Number of partitions with a replica on it")
+    left: int = Field(description="Leaderships or replicas still to move")
+    moving: int = Field(description="Replicas that move to other brokers")
+    kept: list[str] = Field(description="In maintenance: the first hundred partitions without another in-sync replica")
+    throttle_bytes_per_second: int | None = Field(None, description="Throttle of a decommission; null: none")
 
 
 class Decommission(Strict):
-    """How to decommission."""
+    """Options of a decommission."""
 
     throttle_bytes_per_second: Annotated[int, Field(ge=1, le=THROTTLE_MAX)] | None = Field(
-        None, description="What each broker moves at the most"
+        None, description="Maximum rate per broker"
     )
-    validate_only: bool = Field(False, description="Only say whether it could be")
+    validate_only: bool = Field(False, description="Validate only")

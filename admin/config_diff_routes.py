@@ -18,7 +18,7 @@ ALL_BROKERS = "brokers"
 class DiffCell(BaseModel):
     """A config's value in one column."""
 
-    value: str | None = Field(description="null: none, or a secret")
+    value: str | None = Field(description="null: not set, or a secret")
     source: str = Field(examples=["STATIC_BROKER_CONFIG"])
     sensitive: bool
 
@@ -28,18 +28,18 @@ class DiffRow(BaseModel):
 
     name: str
     differs: bool
-    own: bool = Field(description="Each broker has its own: its id, listeners, directories, rack")
-    cells: list[DiffCell | None] = Field(description="By column; null: not there, or not set down to that layer")
+    own: bool = Field(description="The config differs per broker: id, listeners, directories, rack")
+    cells: list[DiffCell | None] = Field(description="Per column; null: unknown config, or not set up to that layer")
 
 
 class ConfigDiff(BaseModel):
-    """Configs beside each other."""
+    """A comparison of configs."""
 
     columns: list[str] = Field(examples=[["broker:1", "broker:2"]])
-    same: int = Field(description="How many configs are the same in all columns")
+    same: int = Field(description="Number of configs with equal values in all columns")
     rows: list[DiffRow]
     unreachable: list[int] = Field(
-        default_factory=list, description="Where all brokers are compared: those that did not answer have no column"
+        default_factory=list, description="If all brokers are compared: brokers that did not respond, without a column"
     )
 
 

@@ -38,7 +38,7 @@ BACK_MAX = 100_000
 
 
 class Event(BaseModel):
-    """One thing that happened, at an offset of the metadata log."""
+    """An event at an offset of the metadata log."""
 
     type: str = Field(examples=list(KINDS))
     offset: int
@@ -49,14 +49,14 @@ class Event(BaseModel):
     broker: int | None
     before: dict[str, Any]
     after: dict[str, Any]
-    past: bool = Field(False, description="It happened before the request (`back`)")
+    past: bool = Field(False, description="The event occurred before the request (`back`)")
 
 
 class Missed(BaseModel):
-    """What is not told of is missing between two offsets."""
+    """A range of the metadata log whose events are not available."""
 
-    after: int = Field(description="The id that was given")
-    next: int = Field(description="The offset that it goes on with")
+    after: int = Field(description="The requested id")
+    next: int = Field(description="Offset at which the stream continues")
     message: str
 
 

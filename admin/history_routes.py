@@ -20,15 +20,15 @@ HAPPENINGS = Count(what="events", default=100, most=10_000)
 
 
 class PartitionHistory(BaseModel):
-    """What became of a partition, the oldest first, as far as the metadata log goes back."""
+    """Events of a partition, oldest first, as far as the metadata log goes back."""
 
     topic: str
     topic_id: str
     partition: int
-    first: int = Field(description="The first offset of the metadata log; what was before stands in a snapshot")
+    first: int = Field(description="First offset of the metadata log; older events are not available")
     last: int
     events: list[Event]
-    more: bool = Field(description="There are older ones: go on with `before`, the offset of the first of these")
+    more: bool = Field(description="There are older events: continue with `before`, the offset of the first event")
 
 
 def whole_records(newest_first: Sequence[Happening], limit: int) -> int:

@@ -156,13 +156,13 @@ class Text(BaseModel):
 
 
 class Ended(BaseModel):
-    """What comes as `end`, last, of a stream of events: why there are no more."""
+    """The data of the `end` event that ends a stream: the reason."""
 
     stopped_by: str = Field(examples=["limit", "time", "end"])
 
 
 class Broken(BaseModel):
-    """What comes as `error`, last, of a stream of events that failed."""
+    """The data of the `error` event that ends a failed stream."""
 
     message: str
 

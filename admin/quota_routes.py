@@ -30,21 +30,21 @@ Rate = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class QuotaPart(BaseModel):
-    """One part of whom a quota is for."""
+    """One component of a quota entity."""
 
     type: str = Field(examples=["user", "client_id", "ip"])
     name: str | None = Field(description="null: the default of the type")
 
 
 class QuotaEntry(BaseModel):
-    """The quotas of one entity: a user, a client id, both, or an address."""
+    """The quotas of one entity: a user, a client id, both, or an IP address."""
 
     entity: list[QuotaPart]
     quotas: dict[str, float] = Field(examples=[{"producer_byte_rate": 1048576.0}])
 
 
 class QuotaAlter(Strict):
-    """Changes of an entity's quotas; the rest stays as it is."""
+    """Changes of an entity's quotas; other quotas are unchanged."""
 
     set: dict[Key, Rate] = Field(
         default_factory=dict, max_length=KEYS_MAX, examples=[{"producer_byte_rate": 1048576, "request_percentage": 50}]

@@ -27,7 +27,7 @@ AT_ONCE = 100
 
 
 class ConfiguredResource(BaseModel):
-    """A group or a subscription that has configs of its own, and which."""
+    """A group or a client metrics subscription with its own configs."""
 
     name: str
     configs: Configs = Field(examples=[{"interval.ms": "10000"}])

@@ -59,13 +59,13 @@ class LocalLogs(Protocol):
 
 
 class Segment(BaseModel):
-    """One segment, as files."""
+    """A segment's files."""
 
     base_offset: int
-    next_offset: int | None = Field(description="Where the next one begins; null: it is the one that is written to")
+    next_offset: int | None = Field(description="Base offset of the next segment; null: the active segment")
     size_bytes: int
     modified_ms: int
-    max_timestamp_ms: int | None = Field(description="As its time index says; null: that is not written yet")
+    max_timestamp_ms: int | None = Field(description="From the time index; null: not written yet")
     index_bytes: int | None
     time_index_bytes: int | None
     txn_index_bytes: int | None
@@ -78,11 +78,11 @@ class SegmentPage(BaseModel):
     partition: int
     broker: int
     log_dir: str
-    future_log_dir: str | None = Field(description="Where a copy is on its way to, in another directory")
+    future_log_dir: str | None = Field(description="Target directory of a move in progress")
     segment_count: int
-    size_bytes: int = Field(description="Of all segments, without indexes")
+    size_bytes: int = Field(description="Size of all segments, without indexes")
     segments: list[Segment]
-    next: int | None = Field(description="The `after` to go on with; null at the end")
+    next: int | None = Field(description="The `after` of the next page; null at the end")
 
 
 class SegmentRoutes:
