@@ -11,13 +11,13 @@ ConnectorName = Annotated[str, Field(min_length=1, max_length=1_000, examples=["
 CONFIG_TEXT = "Keys of the plugin, and keys of all connectors such as `connector.class`; all values are strings"
 
 
-class Told(BaseModel):
+class ConnectModel(BaseModel):
     """What Connect says: it may say more."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class ConnectServer(Told):
+class ConnectServer(ConnectModel):
     """The Kafka Connect worker."""
 
     version: str = Field(description="Version of the interface, as a release of Apache Kafka")
@@ -25,14 +25,14 @@ class ConnectServer(Told):
     kafka_cluster_id: str = Field(description="Cluster of the connectors and their state")
 
 
-class ConnectorTask(Told):
+class ConnectorTask(ConnectModel):
     """Id of a task."""
 
     connector: str
     task: int
 
 
-class ConnectorInfo(Told):
+class ConnectorInfo(ConnectModel):
     """A connector with its config and its tasks."""
 
     name: str
@@ -43,7 +43,7 @@ class ConnectorInfo(Told):
     type: str | None = Field(None, examples=["source", "sink"])
 
 
-class ConnectorState(Told):
+class ConnectorState(ConnectModel):
     """State of a connector or a task."""
 
     state: str = Field(examples=["RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING"])
@@ -58,7 +58,7 @@ class TaskState(ConnectorState):
     id: int
 
 
-class ConnectorStatus(Told):
+class ConnectorStatus(ConnectModel):
     """State of a connector and its tasks."""
 
     name: str
@@ -67,7 +67,7 @@ class ConnectorStatus(Told):
     type: str | None = None
 
 
-class ExpandedConnector(Told):
+class ExpandedConnector(ConnectModel):
     """Config and status of a connector."""
 
     info: ConnectorInfo | None = None
@@ -90,21 +90,21 @@ class ConnectorConfig(RootModel[dict[str, Scalar]]):
     """A connector's complete config. In a PATCH: the changed keys; null removes a key."""
 
 
-class ConnectorTaskInfo(Told):
+class ConnectorTaskInfo(ConnectModel):
     """A task with its config."""
 
     id: ConnectorTask
     config: dict[str, str | None]
 
 
-class ConnectorOffset(Told):
+class ConnectorOffset(ConnectModel):
     """An offset of a connector."""
 
     partition: dict[str, JsonValue] = Field(examples=[{"kafka_topic": "orders", "kafka_partition": 0}])
     offset: dict[str, JsonValue] | None = Field(examples=[{"kafka_offset": 17}])
 
 
-class ConnectorOffsets(Told):
+class ConnectorOffsets(ConnectModel):
     """The offsets of a connector; of a sink: offsets in topics."""
 
     offsets: list[ConnectorOffset]
@@ -116,13 +116,13 @@ class ConnectorOffsetsAlter(Strict):
     offsets: list[ConnectorOffset] = Field(min_length=1)
 
 
-class ConnectMessage(Told):
+class ConnectMessage(ConnectModel):
     """Result as text."""
 
     message: str
 
 
-class TopicsOfConnector(Told):
+class TopicsOfConnector(ConnectModel):
     """Topics that a connector has used."""
 
     topics: list[str]
@@ -132,7 +132,7 @@ class ConnectorTopics(RootModel[dict[str, TopicsOfConnector]]):
     """Topics of connectors, by connector name."""
 
 
-class ConnectPlugin(Told):
+class ConnectPlugin(ConnectModel):
     """A plugin: a connector, transform or converter."""
 
     cls: str = Field(alias="class")
@@ -140,7 +140,7 @@ class ConnectPlugin(Told):
     version: str | None = None
 
 
-class ConnectKey(Told):
+class ConnectKey(ConnectModel):
     """Definition of a config key."""
 
     name: str
@@ -154,7 +154,7 @@ class ConnectKey(Told):
     order: int | None = None
 
 
-class ConnectValue(Told):
+class ConnectValue(ConnectModel):
     """The value of a config key, or its default, with the errors."""
 
     name: str
@@ -164,14 +164,14 @@ class ConnectValue(Told):
     visible: bool | None = None
 
 
-class ConnectKeyChecked(Told):
+class ConnectKeyChecked(ConnectModel):
     """A config key with its value."""
 
     definition: ConnectKey | None = None
     value: ConnectValue
 
 
-class ConnectChecked(Told):
+class ConnectChecked(ConnectModel):
     """Result of a config validation, per key."""
 
     name: str
@@ -192,11 +192,11 @@ class ConnectorTasks(RootModel[list[ConnectorTaskInfo]]):
     """All tasks of a connector."""
 
 
-class ConnectorConfigTold(RootModel[dict[str, str | None]]):
+class VisibleConnectorConfig(RootModel[dict[str, str | None]]):
     """A connector's config. Values that may be secret are hidden, except from the role admin."""
 
 
-class ConnectLoggerLevel(Told):
+class ConnectLoggerLevel(ConnectModel):
     """Level of a logger."""
 
     level: str | None

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from kvorum.broker.replica.fetch_session_client import Asked, FetchSessionClient, SessionLimits
+from kvorum.broker.replica.fetch_session_client import FetchSessionClient, FollowerFetch, SessionLimits
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower, FollowerPhase, Outcome
 from kvorum.broker.replica.log_view import SyncLogs
@@ -198,7 +198,7 @@ class ReplicaFetcher:
             if follower.is_ready(FollowerPhase.FETCHING, now_ms):
                 # No throttle takes a replica out of the ISR.
                 held_back = exceeded and quota.is_throttled(*key) and not follower.is_in_sync
-                self._session.ask(key, None if held_back else self._asked(follower))
+                self._session.ask(key, None if held_back else self._follower_fetch(follower))
                 if held_back:
                     self._holds_back, self._unsettled[key] = True, None
                 continue
@@ -283,12 +283,12 @@ class ReplicaFetcher:
                 follower.delay(error, now_ms)
                 self._unsettled[key] = None
 
-    def _asked(self, follower: Follower) -> Asked:
+    def _follower_fetch(self, follower: Follower) -> FollowerFetch:
         offset, epoch, start = follower.fetch_position()
         topic_id = follower.partition.topic_id
-        return Asked(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
+        return FollowerFetch(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
 
-    def _handle(self, key: TopicPartition, asked: Asked, row: PartitionData) -> None:
+    def _handle(self, key: TopicPartition, asked: FollowerFetch, row: PartitionData) -> None:
         follower = self.followers.get(key)
         if follower is None or follower.leader_epoch != asked.current_leader_epoch:
             return

@@ -14,9 +14,9 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, cleared
 from kvorum.quorum.controller.context import Context, is_reserved
 from kvorum.quorum.controller.departure_throttle import throttle_consequences
-from kvorum.quorum.controller.duty import STATE_KEY, cleared
 from kvorum.quorum.controller.leader_isr import leaving_records, new_incarnation_records
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration

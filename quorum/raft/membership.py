@@ -20,7 +20,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.leader import Leader
 from kvorum.quorum.raft.replica import Replica
-from kvorum.quorum.raft.voters import NOTHING_TOLD, Endpoint, Endpoints, Voters, VoterSet
+from kvorum.quorum.raft.voters import UNKNOWN_PEER, Endpoint, Endpoints, Voters, VoterSet
 
 LAG_ENTRIES_MAX: Final = 1000
 """An observer that lacks more than this is lagging: added now, it could hold up commits for long."""
@@ -139,7 +139,7 @@ class Membership:
                 known = directory_id == voters.state.directory_id
                 endpoints[node_id] = list(voters.listens_at)
             else:
-                told = voters.told.get(node_id, NOTHING_TOLD)
+                told = voters.told.get(node_id, UNKNOWN_PEER)
                 known = connected[node_id].connected and voters.counts(node_id) and told.kraft_version_max >= 1
                 endpoints[node_id] = list(told.endpoints)
             if not known or not endpoints[node_id]:

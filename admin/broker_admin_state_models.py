@@ -1,4 +1,4 @@
-"""Maintenance and decommission of brokers, as the admin HTTP API shows and takes them."""
+"""Models of the admin HTTP API for maintenance and decommission of brokers."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from kvorum.admin.models import Strict
 THROTTLE_MAX = 2**63 - 1
 
 
-class Duty(BaseModel):
+class BrokerAdminState(BaseModel):
     """Administrative state of a broker, with its progress."""
 
     broker: int
