@@ -139,7 +139,7 @@ def answered(operation: Operation) -> dict[str, Any]:
     """Return the entry of what an operation answers when all is well."""
     answer: dict[str, Any] = {"description": "Done"}
     if operation.state is not None:
-        text = "Changes when somebody changes what a PUT or PATCH here could overwrite"
+        text = "Changes with the state that a PUT or PATCH of this resource overwrites"
         answer["headers"] = {"ETag": {"description": text, "schema": {"type": "string"}}}
     if operation.answer is None:
         named = [media for media in operation.media if media != JSON]

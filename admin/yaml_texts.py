@@ -49,7 +49,7 @@ class _Builder:
             if not isinstance(value, str):
                 raise refused(event, "a name is a text")
             if value in here.holder:
-                raise refused(event, f"{value[:100]!r} is there twice")
+                raise refused(event, f"{value[:100]!r} is a duplicate key")
             here.key = value
         else:
             here.holder[here.key], here.key = value, None

@@ -114,7 +114,7 @@ class Scenarios:
     async def start(self, scenario: str, seed: int, duration: float | None) -> ScenarioRun:
         """Start a run. Raises Busy, ValueError (no name of a scenario), OSError."""
         if not NAME.fullmatch(scenario):
-            raise ValueError(f"{scenario!r} is no name of a shipped scenario (kvorum chaos list)")
+            raise ValueError(f"{scenario!r} is not a shipped scenario (kvorum chaos list)")
         if self._starting.locked() or (self._running is not None and not self._running[1].done()):
             raise Busy("a scenario runs already")
         async with self._starting:

@@ -235,4 +235,4 @@ def carry_out(
     found = with_cluster(bootstrap, work)
     tell({**row_of(found), "done": found.done}, output, f"broker {broker} is {found.state}. {found.message}")
     if not found.done and not no_wait:
-        fail(f"not done after {timeout_s:g} s; it goes on", Exit.FAILED)
+        fail(f"not done after {timeout_s:g} s; the cluster continues", Exit.FAILED)

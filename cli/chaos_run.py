@@ -102,7 +102,7 @@ def run(
         fail(str(error), Exit.USAGE)
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}
     if commands and bootstrap is None:
-        raise click.UsageError("hooks are for a cluster that somebody else runs (--bootstrap)")
+        raise click.UsageError("hooks require an external cluster (--bootstrap)")
     elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def conclude(outcomes: "list[Outcome]", junit: Path | None) -> None:
 def check_folder(path: Path | None, option: str) -> None:
     """Raise click.BadParameter for a file that could not be written at the end, for want of its folder."""
     if path is not None and not path.resolve().parent.is_dir():
-        raise click.BadParameter(f"there is no folder {path.resolve().parent}", param_hint=option)
+        raise click.BadParameter(f"no folder {path.resolve().parent}", param_hint=option)
 
 
 def typed(name: str, scenario: "Scenario", seed: int, given: Mapping[str, object]) -> str:

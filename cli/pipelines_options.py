@@ -90,7 +90,7 @@ def refuse_unstarted(folder: "Folder", status: "Status") -> None:
     from kvorum.pipelines.run.state import State
 
     if status.state is State.FAILED:
-        fail(f"pipeline {folder.name} failed: {status.reason}\n(all of it: {folder.log})")
+        fail(f"pipeline {folder.name} failed: {status.reason}\n(full log: {folder.log})")
     if status.state is State.STARTING:
         ends = f"kvorum pipelines stop {folder.name} ends it"
-        fail(f"pipeline {folder.name} does not run yet: {status.reason}\n(it is tried again by itself; {ends})")
+        fail(f"pipeline {folder.name} is not running yet: {status.reason}\n(retried automatically; {ends})")

@@ -159,7 +159,7 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
             if message is None:
                 continue
             if (error := message.error()) is not None:
-                raise click.ClickException(f"reading the records back failed: {error.str()}")
+                raise click.ClickException(f"consuming the records failed: {error.str()}")
             value = (message.value() or b"").decode(errors="replace")
             click.echo(f"    {topic}-{message.partition()} offset {message.offset()}: {value[:100]}")
             shown += 1
@@ -170,7 +170,7 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
     if not stream.is_alive() and not stream.acknowledged:
         click.echo("kvorum: nothing came to be sent: there are no lines, or none could be delivered", err=True)
     elif not shown:
-        raise click.ClickException(f"no record came back from {topic} in {DEADLINE_SECONDS:.0f} s")
+        raise click.ClickException(f"no record received from {topic} within {DEADLINE_SECONDS:.0f} s")
 
 
 def what_next(cluster: "LocalCluster", topic: str) -> None:

@@ -194,7 +194,7 @@ class ActiveController:
                 self.require_active()
                 turn, end_offset, image = begun_on
                 if (self._turn, self._end_offset) != (turn, end_offset) or self._image is not image:
-                    raise not_controller("changes were thrown away, and what was to be one with them")
+                    raise not_controller("uncommitted changes were discarded, including this one")
         finally:
             self._open.set()
         return done[0]

@@ -356,7 +356,7 @@ class ControllerChannel:
                         await asyncio.wait((sending,), timeout=old_leader_ms / 1000)
                         if sending.done():
                             break
-                        raise ChannelError(f"node {self.nodes.leader_id} leads now")
+                        raise ChannelError(f"node {self.nodes.leader_id} is the active controller")
                     moved = self.nodes.changed()
             return sending.result()
         finally:

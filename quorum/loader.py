@@ -228,7 +228,7 @@ class MetadataLoader:
         answer = await self._channel.send_to(node_id, self._request(copy), timeout_ms=timeout_ms)
         assert isinstance(answer, FetchResponse)
         if answer.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(answer.error_code), "the metadata fetch was refused")
+            raise KafkaError(ErrorCode(answer.error_code), "the metadata fetch was rejected")
         partition = _only_partition(answer)
         self._nodes.learn_from(answer)
         match ErrorCode(partition.error_code):
@@ -240,7 +240,7 @@ class MetadataLoader:
                 await self._start_over(copy, f"offset {copy.end_offset} is not in the controller's log")
                 return True
             case code:
-                raise KafkaError(code, "the metadata fetch was refused")
+                raise KafkaError(code, "the metadata fetch was rejected")
 
     def _request(self, copy: MetadataCopy) -> FetchRequest:
         fetch_bytes_max = self._settings.int("controller.quorum.fetch.max.bytes")
@@ -319,7 +319,7 @@ class MetadataLoader:
     async def _start_over(self, copy: MetadataCopy, reason: str) -> None:
         """Throw the copy away, if nobody has acted on it yet. Raises MetadataCopyDiverged if somebody has."""
         if self._published:
-            raise MetadataCopyDiverged(f"{reason}; this broker has acted on offset {self.offset}")
+            raise MetadataCopyDiverged(f"{reason}; this broker has already published offset {self.offset}")
         log.warning("local metadata log discarded", reason=reason, end_offset=copy.end_offset)
         await copy.clear()
 
@@ -359,5 +359,5 @@ class MetadataLoader:
 def _only_partition(answer: FetchResponse) -> PartitionData:
     """Return the one partition of an answer. Raises KafkaError if it holds anything else."""
     if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer to a metadata fetch has not one partition")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the response to a metadata fetch must have one partition")
     return answer.responses[0].partitions[0]

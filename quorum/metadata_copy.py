@@ -109,7 +109,7 @@ class MetadataCopy:
             if header.next_offset <= self.end_offset:
                 continue
             if header.base_offset != self.end_offset:
-                raise MetadataCopyDiverged(f"a batch at {header.base_offset} came, expected {self.end_offset}")
+                raise MetadataCopyDiverged(f"received a batch at {header.base_offset}, expected {self.end_offset}")
             try:
                 found = decode_batch(records, position, header)
             except KafkaError:

@@ -77,7 +77,7 @@ class InternalTopics:
             return
         await asyncio.wait((attempt,), timeout=WAIT_MS / 1000)
         if not self._has(name):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {name} yet")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {name} does not exist yet")
 
     def create(self, name: str) -> asyncio.Task[None] | None:
         """Start the creation of a topic that does not exist, if none is under way; return the attempt."""

@@ -308,7 +308,9 @@ class BrokerLifecycleManager:
                     break
                 reason = code.name
                 if code in FATAL:
-                    raise RegistrationRefused(f"the controller refused broker {who.broker_id}: {reason}")
+                    raise RegistrationRefused(
+                        f"the controller rejected the registration of broker {who.broker_id}: {reason}"
+                    )
             except KafkaError as error:
                 if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     raise WrongCluster(error.message or error.code.name) from error
@@ -343,7 +345,7 @@ class BrokerLifecycleManager:
             )
         )
         if response.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(response.error_code), "the controller refused a heartbeat")
+            raise KafkaError(ErrorCode(response.error_code), "the controller rejected a heartbeat")
         self._last_contact = asyncio.get_running_loop().time()
         if response.is_fenced != self.is_fenced:
             log.info("broker fenced" if response.is_fenced else "broker unfenced", broker_id=self._identity.broker_id)

@@ -72,7 +72,7 @@ class ProducerIdManager:
                 return producer_id
             left = deadline - loop.time()
             if left <= 0:
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no block of producer ids could be had yet")
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id block is available yet")
             request = self._fetch_block()
             await asyncio.wait((request,), timeout=left)
             if request.done():

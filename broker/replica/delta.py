@@ -401,9 +401,11 @@ class DeltaApplier:
         """Raise KafkaError KAFKA_STORAGE_ERROR where a replica has no log, and none may be created now."""
         match self._missing_log_action(key, info):
             case MissingLogAction.WAIT:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may lie in a directory that is offline")
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in an offline log directory")
             case MissingLogAction.LOST:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log is gone, which the controller is told first")
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "its log is missing; the loss is reported to the controller first"
+                )
 
     def _missing_log_action(self, key: TopicPartition, info: PartitionInfo) -> MissingLogAction | None:
         """Decide on a replica without a whole log; None: it has one, though perhaps where it cannot be reached."""

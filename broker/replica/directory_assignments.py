@@ -110,7 +110,7 @@ class DirectoryAssignments:
         try:
             response = await self._controller.assign_replicas_to_dirs(self._request(batch))
             if response.error_code != ErrorCode.NONE:
-                raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
+                raise KafkaError(ErrorCode(response.error_code), "the request was rejected")
         except KafkaError as error:
             log.warning("AssignReplicasToDirs retried", replicas=len(batch), error=error)
             self._again(batch)

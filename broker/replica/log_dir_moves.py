@@ -220,7 +220,7 @@ class LogDirMoves:
                 raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, str(error)) from error
             raise
         if partition.log is None:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log here yet")
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log on this broker yet")
         return partition
 
     async def _cancel(self, key: TopicPartition) -> None:

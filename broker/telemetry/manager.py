@@ -193,7 +193,7 @@ class ClientMetricsManager:
 
     def _check(self, client: ClientInstance, instance_id: Uuid, request: PushTelemetryRequest, now_ms: int) -> None:
         if client.is_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {instance_id} has pushed its last before")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {instance_id} has already sent its final push")
         if not client.may_push(now_ms) and not request.terminating:
             self.throttled += 1
             raise too_early(instance_id)
@@ -217,7 +217,7 @@ class ClientMetricsManager:
         except Malformed as error:
             self.export_errors += 1
             log.warning("client metrics cannot be decoded", client_instance_id=instance_id, reason=error)
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be read: {error}") from error
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be decoded: {error}") from error
         self.exports += 1
         self.exported_bytes += len(request.metrics)
         self.series.take(str(instance_id), attributes.get("client_id", ""), points)

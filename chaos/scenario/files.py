@@ -67,9 +67,9 @@ def load(path: Path) -> list[Scenario]:
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path} is no text in UTF-8: {error}") from error
+        raise ScenarioError(f"{path} is not UTF-8: {error}") from error
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{path} is no YAML: {error}") from error
+        raise ScenarioError(f"{path} is not YAML: {error}") from error
     if not isinstance(content, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping with name, title, topics, workload, ...")
     cells = content.get("matrix")

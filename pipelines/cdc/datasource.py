@@ -193,18 +193,18 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Raise CaptureError unless the log can be read from the position on."""
         slot = database.find_slot(self._session(), self.options.slot_name)
         what = f"Changes from {format_lsn(position.lsn)} on"
-        anew = f"remove the checkpoint and {self.folder}, drop the slot if it is there, and begin with a new snapshot"
+        anew = f"remove the checkpoint and {self.folder}, drop the slot if it exists, and begin with a new snapshot"
         if slot is None:
             raise CaptureError(f"{what} are lost: slot {self.options.slot_name} does not exist. To continue, {anew}")
         if slot.lost:
             raise CaptureError(
                 f"{what} are lost: slot {self.options.slot_name} was left behind for so long that PostgreSQL removed "
-                f"its log (max_slot_wal_keep_size). To go on, {anew}"
+                f"its log (max_slot_wal_keep_size). To continue, {anew}"
             )
         if slot.confirmed_lsn > position.lsn:
             raise CaptureError(
-                f"{what} are lost: slot {self.options.slot_name} stands at {format_lsn(slot.confirmed_lsn)}, so "
-                f"somebody else moved it, or the checkpoint is an old copy. To go on, {anew}"
+                f"{what} are lost: slot {self.options.slot_name} is at {format_lsn(slot.confirmed_lsn)}: another "
+                f"client moved it, or the checkpoint is an old copy. To continue, {anew}"
             )
 
     def _chunk_tasks(self, first: Position, last: Position) -> Iterator[ChunkTask]:

@@ -61,7 +61,7 @@ class Settings:
     client: Mapping[str, str] = field(default_factory=dict)
     """Further settings of the Kafka clients, the pipelines' as well: security.protocol and the like."""
     alone: bool = False
-    """There is no other manager: no election, and workers that outlive this one go on for ever."""
+    """Single manager: no election, and workers survive its end without a limit."""
     leave_workers: bool = False
     """When told to end, leave the workers running."""
     lease_seconds: float = lease.LEASE_SECONDS

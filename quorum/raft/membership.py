@@ -87,7 +87,7 @@ class Membership:
             message = f"The voter id for {key} is already part of the set of voters {known}."
             raise KafkaError(ErrorCode.DUPLICATE_VOTER, message)
         if len(voters.in_force) >= VOTERS_MAX:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are {VOTERS_MAX} voters, and no more are allowed.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The limit of {VOTERS_MAX} voters is reached.")
 
     def remove(self, node_id: int, directory_id: bytes) -> asyncio.Future[None]:
         """Make a voter an observer; a leader that removes itself hands over when that is committed.

@@ -102,7 +102,7 @@ class ProcessHost:
             try:
                 self._worker = Worker(MODULE, WORKER_NICENESS)
             except OSError as error:
-                raise NoWorker(f"no worker: {error}") from error
+                raise NoWorker(f"log cleaner worker not available: {error}") from error
         limit = Slice(steps_max=2**31, ms_max=SLICE_MS, bytes_max=bytes_max)
         request = Request(task=task, limit=limit, failpoints=failpoints.setting)
         loop = asyncio.get_running_loop()

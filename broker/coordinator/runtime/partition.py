@@ -336,7 +336,7 @@ class CoordinatorPartition(Generic[S, H]):
             return self._open
         history = self._active_history
         if history.open_count >= APPENDS_OPEN_MAX:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes wait to be committed")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many uncommitted changes")
         self._open = OpenBatch(history.end_offset, history.newest, limit, producer, terms)
         self._loop.call_soon(self._flush_of, self._open)
         return self._open

@@ -173,7 +173,7 @@ def test_damaged_files_are_said_in_a_line(trimmed: Path) -> None:
     snapshot = trimmed / "00000000000000000006-0000000003.checkpoint"
     whole = snapshot.read_bytes()
     snapshot.write_bytes(whole[:-5])
-    assert "behind the last batch" in run(trimmed, "ls", code=Exit.FAILED)[0]
+    assert "after the last batch" in run(trimmed, "ls", code=Exit.FAILED)[0]
     snapshot.write_bytes(whole)
     segment = trimmed / "00000000000000000006.log"
     data = bytearray(segment.read_bytes())

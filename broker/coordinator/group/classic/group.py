@@ -308,10 +308,12 @@ class ClassicGroup:
                     member=member_id,
                     operation=operation,
                 )
-                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} has another member id now")
+                raise KafkaError(
+                    ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is owned by another member id"
+                )
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id}")
         return member
 
     def validate_commit(
@@ -327,11 +329,16 @@ class ClassicGroup:
         if generation >= 0 or member_id or instance_id is not None:
             self.validate_member(member_id, instance_id, "offset commit")
             if generation != self.generation:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {self.generation}")
+                raise KafkaError(
+                    ErrorCode.ILLEGAL_GENERATION,
+                    f"generation {generation} is not the current generation {self.generation}",
+                )
         elif not is_transactional:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has members, and a commit names none")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has members, and the commit has no member id"
+            )
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is not known yet")
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is not available yet")
 
     def validate_offset_delete(self) -> None:
         """Raise KafkaError NON_EMPTY_GROUP where it cannot be known which topics the members use."""

@@ -46,7 +46,9 @@ class MemberRequests:
                 (request.protocol_name, group.protocol_name),
             ):
                 if asked is not None and is_so is not None and asked != is_so:
-                    raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{asked!r}, the group's is {is_so!r}")
+                    raise KafkaError(
+                        ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{asked!r} does not match the group's {is_so!r}"
+                    )
             if group.state is State.PREPARING_REBALANCE:
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         except KafkaError as error:
@@ -132,4 +134,6 @@ class MemberRequests:
 def validate_generation(group: ClassicGroup, generation: int) -> None:
     """Raise KafkaError ILLEGAL_GENERATION for any but the current one."""
     if generation != group.generation:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {group.generation}")
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION, f"generation {generation} is not the current generation {group.generation}"
+        )

@@ -28,7 +28,7 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
     [
         (["run"], "name a scenario"),
         (["run", "frozen-leder"], "did you mean frozen-leader"),
-        (["run", "load", "--kill-hook", "true"], "hooks are for a cluster that somebody else runs"),
+        (["run", "load", "--kill-hook", "true"], "hooks require an external cluster"),
         (["run", "load", "--duration", "0"], "0"),
         (["run", "load", "--junit", "/no/such/folder/junit.xml"], "there is no folder /no/such/folder"),
     ],

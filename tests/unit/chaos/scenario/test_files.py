@@ -116,7 +116,7 @@ matrix:
         (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "either steps or random"),
         ("name: x\ntitle: y\nworkload: []", "topics: Field required"),
         ("- 1", "a scenario is a mapping"),
-        ("a: [", "is no YAML"),
+        ("a: [", "is not YAML"),
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],
 )

@@ -315,7 +315,7 @@ def started(database: Database) -> Query:
 def test_a_slot_that_is_gone_or_ahead_is_said_and_not_stepped_over(database: Database) -> None:
     query = started(database)
     database.execute(f"SELECT pg_replication_slot_advance('{database.slot}', pg_current_wal_flush_lsn())")
-    with pytest.raises(CaptureError, match="somebody else moved it"):
+    with pytest.raises(CaptureError, match="another client moved it"):
         query.run()
     database.execute(f"SELECT pg_drop_replication_slot('{database.slot}')")
     with pytest.raises(CaptureError, match="does not exist"):
