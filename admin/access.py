@@ -78,12 +78,12 @@ def tokens_of(text: str) -> dict[str, Role]:
         if len(words) < 2 or words[0] not in ROLES or HASH.fullmatch(words[1]) is None:
             raise BadTokens(f"line {number}: not `read|operate|admin SHA256-IN-HEX`")
         if words[1].lower() in found:
-            raise BadTokens(f"line {number}: the token is there twice")
+            raise BadTokens(f"line {number}: duplicate token")
         found[words[1].lower()] = ROLES[words[0]]
         if len(found) > TOKENS_MAX:
             raise BadTokens(f"line {number}: more than {TOKENS_MAX} tokens")
     if not found:
-        raise BadTokens("there is no token in it: nobody could use the API")
+        raise BadTokens("the file has no token, so no client could use the API")
     return found
 
 
@@ -145,13 +145,13 @@ class Access:
         Raises Refused.
         """
         if self.tokens is None and not is_local(host):
-            raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not this machine's loopback")
+            raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
         # With tokens there may be a proxy in front that speaks TLS: the page is the same one all the same.
         own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
         if origin is not None and origin.lower() not in own:
-            raise Refused(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+            raise Refused(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         if site in ELSEWHERE and wanted != PAGE:
-            raise Refused(403, "FORBIDDEN_ORIGIN", "a page from elsewhere may not use this API")
+            raise Refused(403, "FORBIDDEN_ORIGIN", "cross-origin requests are rejected")
 
     def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
         """Return the role of who asks; refuse who has no token, or one of a lesser role. Raises Refused.
@@ -172,7 +172,9 @@ class Access:
             raise Refused(401, "UNAUTHENTICATED", "unknown token")
         if role < needs:
             raise Refused(
-                403, "FORBIDDEN_ROLE", f"this needs {needs.name.lower()}; the token's role is {role.name.lower()}"
+                403,
+                "FORBIDDEN_ROLE",
+                f"this operation requires role {needs.name.lower()}; the token has role {role.name.lower()}",
             )
         return role
 

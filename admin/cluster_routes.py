@@ -209,7 +209,7 @@ async def known_locally(cluster: ClusterClient) -> Quorum:
             values = {each.name: each.value for each in configs}
             found.voters = configured_voters(values.get("controller.quorum.voters") or "")
     except (KafkaError, TimeoutError, IndexError) as error:
-        log.info("a broker did not tell what it knows of the quorum", error=error)
+        log.info("quorum state not available from broker", error=error)
     return found
 
 

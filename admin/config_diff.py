@@ -106,17 +106,19 @@ def parse_column(text: str) -> Column:
     name, _, layer_name = rest.partition(":")
     kinds = {kind.name.lower(): kind for kind in LAYERS}
     if kind_name not in kinds:
-        raise BadColumn(f"{text!r} is none of broker:ID and topic:NAME")
+        raise BadColumn(f"{text!r} is neither broker:ID nor topic:NAME")
     kind = kinds[kind_name]
     if not 0 < len(name) <= NAME_CHARS_MAX:
-        raise BadColumn(f"{text!r} names no {kind_name}")
+        raise BadColumn(f"{text!r} has no {kind_name}")
     if kind is ResourceType.BROKER and not (
         name.isascii() and name.isdecimal() and len(name) <= len(str(BROKER_ID_MAX)) and int(name) <= BROKER_ID_MAX
     ):
         raise BadColumn(f"{name!r} is not the id of a broker")
     known = {layer.value: layer for layer in LAYERS[kind]}
     if layer_name not in known:
-        raise BadColumn(f"{layer_name!r} is no layer of a {kind_name}; there are {', '.join(filter(None, known))}")
+        raise BadColumn(
+            f"{layer_name!r} is not a config layer of a {kind_name}; use one of {', '.join(filter(None, known))}"
+        )
     return Column(kind, str(int(name)) if kind is ResourceType.BROKER else name, known[layer_name])
 
 

@@ -83,7 +83,7 @@ class ConnectClient:
                 silent.append(f"{url}: {error}")
             except TimeoutError as error:
                 left = "" if method == "GET" else ": what was asked for may be done or not"
-                raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not answer in time{left}") from error
+                raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not respond in time{left}") from error
             except aiohttp.ClientError as error:
                 if method != "GET":
                     text = f"{url} broke off before it answered: what was asked for may be done or not"
@@ -92,7 +92,7 @@ class ConnectClient:
             else:
                 self._urls.sort(key=lambda each: each != url)
                 return found
-        raise Refused(502, "CONNECT_UNREACHABLE", f"no worker of Kafka Connect answers: {'; '.join(silent)}")
+        raise Refused(502, "CONNECT_UNREACHABLE", f"no Kafka Connect worker responds: {'; '.join(silent)}")
 
     async def close(self) -> None:
         """Close what is open."""
@@ -118,7 +118,7 @@ class ConnectClient:
             async for piece in answer.content.iter_chunked(PIECE_BYTES):
                 content += piece
                 if len(content) > ANSWER_BYTES_MAX:
-                    raise unintelligible(f"{url} answers more than {ANSWER_BYTES_MAX} bytes")
+                    raise unintelligible(f"the response of {url} is larger than {ANSWER_BYTES_MAX} bytes")
             return Answer(url=url, status=answer.status, content=bytes(content))
 
     def _opened(self) -> aiohttp.ClientSession:

@@ -58,7 +58,7 @@ class _Reader:
         """Return how many elements follow, each of a byte at least."""
         count = self.int32()
         if not 0 <= count <= len(self._data) - self._position:
-            raise ValueError(f"{count} elements")
+            raise ValueError(f"invalid element count {count}")
         return count
 
     def some(self, size: int) -> bytes | None:
@@ -67,7 +67,7 @@ class _Reader:
             return None
         found = self._data[self._position : self._position + size]
         if size < 0 or len(found) < size:
-            raise ValueError(f"{size} bytes")
+            raise ValueError(f"invalid size {size}")
         self._position += size
         return found
 

@@ -55,7 +55,7 @@ async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dic
         try:
             return group_id, await ask(group_id)
         except (KafkaError, Unreachable) as error:
-            log.info("a group's coordinator did not tell of it", group=group_id, error=error)
+            log.info("group not available from its coordinator", group=group_id, error=error)
             return None
 
     return dict(filter(None, await in_turn(partial(one, each) for each in ids)))

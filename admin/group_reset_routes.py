@@ -144,9 +144,9 @@ def read_csv(text: str, group_id: str | None) -> dict[str, dict[Place, int]]:
     except ResetError as error:
         raise BadInput("csv", str(error)) from error
     if group_id is not None and found.keys() - {group_id}:
-        raise BadInput("csv", f"it names another group than {group_id!r}: {min(found.keys() - {group_id})!r}")
+        raise BadInput("csv", f"it contains a group other than {group_id!r}: {min(found.keys() - {group_id})!r}")
     if not found or sum(map(len, found.values())) > EXPLICIT_MAX:
-        raise BadInput("csv", f"1 to {EXPLICIT_MAX} lines are wanted")
+        raise BadInput("csv", f"expected 1 to {EXPLICIT_MAX} lines")
     return found
 
 

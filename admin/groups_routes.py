@@ -86,7 +86,7 @@ def states_of(call: Call[NoBody]) -> list[str]:
     known = folded(GROUP_STATES)
     for word in (found := call.words("state")):
         if word.casefold() not in known:
-            raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(GROUP_STATES)}")
+            raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(GROUP_STATES)}")
     return found
 
 
@@ -172,7 +172,9 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
         wanted = [place.partition for place in await groups.committed(group_id) if place.topic == topic]
         if not wanted:
             await groups.described(group_id)  # whether it is the group that is not there
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no place in {topic!r}")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no committed offset in {topic!r}"
+            )
     codes = await groups.delete_offsets(group_id, [Place(topic, partition) for partition in wanted])
     return [
         DeletedOffset(topic=place.topic, partition=place.partition, error=code.name if code else None)
@@ -192,9 +194,9 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
     """Remove a static member of a classic group by its group.instance.id, or all current members."""
     group_id, instance = call.path["group"], call.query.get("instance")
     if (instance is not None) == call.flag("all"):
-        raise BadInput("instance", "say either which instance, or all=true")
+        raise BadInput("instance", "give either instance or all=true")
     if instance == "":
-        raise BadInput("instance", "a group.instance.id is not empty")
+        raise BadInput("instance", "a group.instance.id must not be empty")
     groups = Groups(call.cluster)
     if instance is None:
         removed = await groups.remove_all_members(group_id, reason_of(call))

@@ -48,7 +48,7 @@ async def left_out_configs(cluster: ClusterClient, broker_ids: Iterable[int]) ->
         ]
         found = await asyncio.gather(*(described(cluster, broker_id, keys) for broker_id, keys in wanted))
     except (KafkaError, Unreachable) as error:
-        log.debug("configs that are left out are not known", reason=error)
+        log.debug("list of ignored configs not available", reason=error)
         return None
     rows = zip(wanted, found, strict=True)
     return [f"broker {broker_id}: {text}" for (broker_id, _), configs in rows for text in left_out(configs)][:NAMED_MAX]

@@ -30,7 +30,7 @@ Look: TypeAlias = Callable[[Call[NoBody]], Awaitable[BaseModel]]
 
 
 class Moves(BaseModel):
-    """What is being reassigned."""
+    """Current reassignments."""
 
     reassignments: list[ReassignmentEntry]
 

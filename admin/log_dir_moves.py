@@ -85,7 +85,7 @@ class LogDirMoves:
         for broker in sorted({replica.broker for replica in wanted}):
             own = {replica: path for replica, path in wanted.items() if replica.broker == broker}
             if broker not in known:
-                started.refused.update(dict.fromkeys(own, "its broker is not there"))
+                started.refused.update(dict.fromkeys(own, "its broker does not exist"))
                 continue
             answer = await self._cluster.ask(request_of(own), AlterReplicaLogDirsResponse, known[broker])
             for topic in answer.results:

@@ -113,7 +113,7 @@ async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fet
     named = (await fetch(cluster, 0, controller)).snapshot_id
     snapshot_id = SnapshotId(end_offset=named.end_offset, epoch=named.epoch)
     if snapshot_id.end_offset < 0:
-        raise MetadataProblem("the active controller names no snapshot; name its folder with --dir")
+        raise MetadataProblem("the active controller returned no snapshot; give its directory with --dir")
     data = await fetch_snapshot(cluster, snapshot_id, controller, bytes_max)
     left = None if bytes_max is None else bytes_max - len(data)
     return Fetched(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
@@ -126,7 +126,9 @@ async def active_controller(cluster: ClusterClient) -> Address:
     for node in answer.nodes:
         if node.node_id == leader_id and node.listeners:
             return node.listeners[0].host, node.listeners[0].port
-    raise MetadataProblem("the log begins behind a snapshot, and nobody says where the active controller is: use --dir")
+    raise MetadataProblem(
+        "the log starts at a snapshot, and the address of the active controller is unknown: use --dir"
+    )
 
 
 async def log_from(
@@ -168,7 +170,7 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
 def check_size(size: int, bytes_max: int | None) -> None:
     """Keep to a limit. Raises TooLarge."""
     if bytes_max is not None and size > bytes_max:
-        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; look at its files with --dir")
+        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
 
 
 async def fetch_snapshot(

@@ -79,7 +79,7 @@ async def minimums_of(cluster: ClusterClient, topics: Sequence[str], until: floa
     for begin in range(0, len(topics), TOPICS_MAX):
         left_ms = int((until - loop.time()) * 1000)
         if left_ms <= 0:
-            raise Unreachable(f"{len(topics) - begin} topics more than could be asked about in {ASK_MS} ms")
+            raise Unreachable(f"{len(topics) - begin} topics not read within {ASK_MS} ms")
         resources = [
             DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[KEY])
             for name in topics[begin : begin + TOPICS_MAX]

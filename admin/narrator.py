@@ -18,7 +18,7 @@ NOBODY: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class MetadataEvent:
     """One thing that happened, at an offset of the metadata log."""
 
     type: str
@@ -82,7 +82,7 @@ class Narrator:
         """Return below which offset all is told, of the records below this one: a change that is not whole is not."""
         return offset if self._change is None else self._begun
 
-    def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
+    def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
         """Return what a record tells; of a change in several, all with the last. Raises ValueError: no such record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
@@ -96,18 +96,18 @@ class Narrator:
             return [each for row in change for each in self._told(*row)]
         if self._change is not None:
             if len(self._change) >= CHANGE_RECORDS_MAX:
-                raise ValueError(f"a change of more than {CHANGE_RECORDS_MAX} records")
+                raise ValueError(f"a metadata change has more than {CHANGE_RECORDS_MAX} records")
             self._change.append((offset, timestamp_ms, record))
             return []
         return self._told(offset, timestamp_ms, record)
 
-    def _told(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
+    def _told(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
         tell = TELLERS.get(str(record.get("type")))
         try:
             rows = [] if tell is None else tell(self, record)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a {record.get('type')} without {error}") from error
-        return [Happening(offset=offset, timestamp_ms=timestamp_ms, **row) for row in rows]
+        return [MetadataEvent(offset=offset, timestamp_ms=timestamp_ms, **row) for row in rows]
 
     def _topic(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
         topic_id, name = record["topic_id"], record["name"]

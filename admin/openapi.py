@@ -115,7 +115,7 @@ def described(operation: Operation) -> dict[str, Any]:
             str(operation.status): answered(operation),
             **{str(status): described_reply(model) for status, model in operation.also.items()},
             **{str(status): {"description": text, "content": problem} for status, text in refusals(operation)},
-            "default": {"description": "Refused by the cluster, or failed", "content": problem},
+            "default": {"description": "Rejected by the cluster, or failed", "content": problem},
         },
         "x-role": operation.needs.name.lower(),
     }
@@ -139,7 +139,7 @@ def answered(operation: Operation) -> dict[str, Any]:
     """Return the entry of what an operation answers when all is well."""
     answer: dict[str, Any] = {"description": "Done"}
     if operation.state is not None:
-        text = "Changes when somebody changes what a PUT or PATCH here could overwrite"
+        text = "Changes with the state that a PUT or PATCH of this resource overwrites"
         answer["headers"] = {"ETag": {"description": text, "schema": {"type": "string"}}}
     if operation.answer is None:
         named = [media for media in operation.media if media != JSON]
@@ -169,7 +169,7 @@ def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
 
 def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
     """Return the entry of another answer that is no refusal."""
-    entry: dict[str, Any] = {"description": "Done, but for what the body says of it"}
+    entry: dict[str, Any] = {"description": "Done; the body has the result"}
     if model is not None:
         entry["content"] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     return entry
@@ -177,18 +177,18 @@ def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
 
 def refusals(operation: Operation) -> list[tuple[int, str]]:
     """Return the statuses an operation may refuse with whatever the cluster is like, and what they mean."""
-    found = [(400, "A parameter or the body is wrong; `field` says which"), (401, "No token, or one that nobody has")]
-    found.append((403, "A page from elsewhere, a lesser role, or refused by the cluster"))
+    found = [(400, "A parameter or the body is invalid; `field` is its name"), (401, "No token, or an unknown token")]
+    found.append((403, "Cross-origin request, insufficient role, or rejected by the cluster"))
     if operation.parameters:
-        found.append((404, "There is no such thing"))
+        found.append((404, "The resource does not exist"))
     if operation.guard is not None:
-        found.append((412, "If-Match or If-None-Match does not hold, is malformed, or another condition was sent"))
+        found.append((412, "If-Match or If-None-Match is false or malformed, or another condition was sent"))
     if operation.body is not NoBody:
         found.append((413, "The body is too large"))
-        found.append((415, "The body is no JSON, or does not say so"))
+        found.append((415, "The body or its Content-Type is not JSON"))
     if JSON not in operation.media:
-        found.append((429, "Too many streams run"))
-    found.append((503, "The cluster, or who would have to answer, cannot be reached now"))
+        found.append((429, "Too many streams are open"))
+    found.append((503, "The cluster or the responsible process is not reachable; retry"))
     return found
 
 

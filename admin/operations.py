@@ -114,7 +114,7 @@ class Call(Generic[B]):
         """Return a query parameter that is one of some words. Raises BadInput."""
         text = self.query.get(name, default)
         if text not in known:
-            raise BadInput(name, f"{text[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")
+            raise BadInput(name, f"{text[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(known)}")
         return text
 
     def words(self, name: str, known: Sequence[str] | None = None) -> list[str]:
@@ -124,10 +124,10 @@ class Call(Generic[B]):
         """
         found = [word for part in self.query.get(name, "").split(",") if (word := part.strip())]
         if not found and name in self.query:
-            raise BadInput(name, f"{name} is empty: name something, or leave it out")
+            raise BadInput(name, f"{name} is empty: give a value or leave it out")
         for word in found:
             if known is not None and word not in known:
-                raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")
+                raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(known)}")
         return found
 
     def numbers(self, name: str, most: int) -> list[int] | None:
@@ -156,13 +156,13 @@ class Text(BaseModel):
 
 
 class Ended(BaseModel):
-    """What comes as `end`, last, of a stream of events: why there are no more."""
+    """The data of the `end` event that ends a stream: the reason."""
 
     stopped_by: str = Field(examples=["limit", "time", "end"])
 
 
 class Broken(BaseModel):
-    """What comes as `error`, last, of a stream of events that failed."""
+    """The data of the `error` event that ends a failed stream."""
 
     message: str
 

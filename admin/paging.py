@@ -39,7 +39,7 @@ def place_after(call: Call[Any]) -> Place | None:
         return None
     topic, colon, number = text.rpartition(":")
     if not colon:
-        raise BadInput("after", "it is TOPIC:PARTITION")
+        raise BadInput("after", "expected TOPIC:PARTITION")
     return Place(topic, number_of("after", number, 0, INT32_MAX))
 
 

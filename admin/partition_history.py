@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kvorum.admin.metadata_image import Raw, Source, image_at
-from kvorum.admin.narrator import Happening, Narrator, PartitionState
+from kvorum.admin.narrator import MetadataEvent, Narrator, PartitionState
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
 from kvorum.protocol.uuids import Uuid
@@ -17,7 +17,7 @@ TRANSACTIONS: Final = b"Transaction"
 """In what begins and ends a change of several records (KIP-868): such a change counts when it is whole."""
 
 
-def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[Happening]:
+def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[MetadataEvent]:
     """Return what the log tells of a partition, the oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
 
     Costs milliseconds a thousand records, and the reading of the snapshot if there is one: off the loop.
@@ -33,7 +33,7 @@ def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> li
     return [each for each in found if (each.topic_id, each.partition) == key]
 
 
-def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[Happening]:
+def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
     """Yield what the records that have some bytes in them tell. Raises KafkaError CORRUPT_MESSAGE."""
     for view, header in log:
         check_crc(view, 0, header)

@@ -146,7 +146,7 @@ async def known_offsets(
     found = await list_offsets(cluster, dict.fromkeys(places, time), attempts=attempts)
     for place, each in found.items():
         if each.error is not ErrorCode.NONE:
-            raise KafkaError(each.error, f"{place} does not tell its offsets")
+            raise KafkaError(each.error, f"offsets of {place} are not available")
     return {place: each.offset for place, each in found.items()}
 
 

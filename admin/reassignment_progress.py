@@ -59,7 +59,7 @@ async def _of_broker(cluster: ClusterClient, broker: int, address: Address, plac
     try:
         sizes, ends = await asyncio.gather(_sizes(cluster, address, places), _ends(cluster, address, places))
     except (KafkaError, Unreachable) as error:
-        log.info("a broker did not tell how far its replicas are", broker=broker, error=error)
+        log.info("reassignment progress not available from broker", broker=broker, error=error)
         return {}
     return {(broker, place): Held(sizes.get(place), ends.get(place)) for place in places}
 

@@ -96,7 +96,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
     check_brokers(wanted, alive)
     current = await found.current(body.topics)
     for missing in sorted(set(body.topics) - {place.topic for place in current}):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing!r} is not there")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing!r} does not exist")
     racks = {broker: alive[broker] if body.rack_aware else None for broker in wanted}
     check_racks(racks)
     plan = keep(current, racks) if body.keep else spread(current, racks, new_random())
@@ -132,7 +132,7 @@ def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
     if unknown:
         there = ", ".join(map(str, sorted(alive)))
         raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no living broker {unknown[0]}; there are {there}"
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {unknown[0]} is not available; available brokers: {there}"
         )
 
 

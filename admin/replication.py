@@ -62,5 +62,5 @@ async def asked_moving(
         async with asyncio.timeout(timeout_ms / 1000):
             return await Reassignments(cluster).under_way(timeout_ms=timeout_ms // 2)
     except (KafkaError, Unreachable, TimeoutError) as error:
-        log.info("nobody tells what is being reassigned", error=error)
+        log.info("list of reassignments not available", error=error)
         return None

@@ -63,16 +63,16 @@ def write(type_: str, value: object) -> bytes:
     """Return the bytes of a number or a text. Raises ValueError."""
     if type_ == UUID:
         if not isinstance(value, str) or not UUID_TEXT.fullmatch(value):
-            raise ValueError("a UUID is a text like 123e4567-e89b-12d3-a456-426614174000")
+            raise ValueError("expected a UUID such as 123e4567-e89b-12d3-a456-426614174000")
         return bytes.fromhex(value.replace("-", ""))
     try:
         if type_ in INTEGERS:
             if isinstance(value, bool) or not isinstance(value, int | str):
-                raise ValueError(f"{type_} is a whole number")
+                raise ValueError(f"{type_} must be an integer")
             return INTEGERS[type_].pack(int(value))
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError(f"{type_} is a number")
+            raise ValueError(f"{type_} must be a number")
         number = NOT_FINITE.get(value) if isinstance(value, str) else None
         return FLOATS[type_].pack(float(value) if number is None else number)
     except (StructError, OverflowError) as error:
-        raise ValueError(f"it is no {type_}: {error}") from error
+        raise ValueError(f"not a {type_}: {error}") from error

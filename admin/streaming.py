@@ -50,11 +50,11 @@ class Streams:
                 await taken(response.write(chunk))
             await taken(response.write_eof())
         except ConnectionError:
-            log.debug("who read a stream is gone", path=request.path)
+            log.debug("client closed a stream", path=request.path)
             if request.transport is not None:
                 request.transport.abort()  # there may be one who holds the connection, and takes nothing
         except (KafkaError, Unreachable) as error:
-            log.warning("a stream failed", path=request.path, error=error)
+            log.warning("stream failed", path=request.path, error=error)
             await break_off(stream, request, response, str(error))
         except Exception as error:  # the head is out: no answer in our shape can follow it
             log.unexpected("admin stream", error, path=request.path)
@@ -86,7 +86,7 @@ async def taken(writing: Awaitable[None]) -> None:
         async with asyncio.timeout(STALLED_SECONDS):
             await writing
     except TimeoutError as error:
-        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
+        raise ConnectionAbortedError(f"the client read nothing for {STALLED_SECONDS} s") from error
 
 
 async def close(stream: Stream) -> None:

@@ -179,7 +179,7 @@ def key_after(call: Call[NoBody], order: str) -> Key | None:
         return Key(1, text)
     number, colon, name = text.partition(":")
     if not colon or not number.isascii() or not number.isdecimal() or len(number) > 19:
-        raise BadInput("after", f"by {order} it is the `next` of the page before")
+        raise BadInput("after", f"with order {order}, expected `next` of the previous page")
     return Key(-int(number), name)
 
 

@@ -151,7 +151,7 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{name} has replication factor {now.replication_factor}; a reassignment changes it, not this",
+            f"{name} has replication factor {now.replication_factor}; use a reassignment to change it",
         )
     configs = await cluster.describe_configs(ResourceType.TOPIC, name)
     before = {

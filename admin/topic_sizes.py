@@ -14,7 +14,7 @@ from kvorum.protocol.messages.metadata import MetadataResponse, MetadataResponse
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("admin")
-Told = Mapping[tuple[int, Place], int]
+ReplicaSizes = Mapping[tuple[int, Place], int]
 """{(broker, partition): bytes of its replica}."""
 
 
@@ -50,7 +50,7 @@ async def _of_broker(
     try:
         directories = await log_dirs_at(cluster, address, asked, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
-        log.info("a broker did not tell the sizes of its replicas", broker=broker, error=error)
+        log.info("replica sizes not available from broker", broker=broker, error=error)
         return {}
     return {
         (broker, Place(topic.name, row.partition_index)): row.partition_size
@@ -61,7 +61,7 @@ async def _of_broker(
     }
 
 
-def size_of(topic: MetadataResponseTopic, told: Told) -> TopicSize:
+def size_of(topic: MetadataResponseTopic, told: ReplicaSizes) -> TopicSize:
     """Return a topic's size of what the brokers told."""
     name = topic.name or ""
     leaders = [told.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]

@@ -77,7 +77,7 @@ class Trail:
             self._unwritten += 1
             return
         log.warning(
-            "somebody was refused",
+            "request rejected",
             client=request.remote or "",
             method=request.method,
             path=request.path,

@@ -101,7 +101,7 @@ class Transactions:
             answer = await asked_again(ask, lambda answer: answer.error_code)
             refuse(answer.error_code, "list transactions")
             if answer.unknown_state_filters:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"no such state: {', '.join(answer.unknown_state_filters)}")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown state: {', '.join(answer.unknown_state_filters)}")
             return [
                 Listed(broker_id, each.transactional_id, each.producer_id, each.transaction_state)
                 for each in answer.transaction_states

@@ -118,11 +118,14 @@ class FetchSessionCache:
             return FullContext(self, asked, by_id, is_from_follower, asker, now_ms)
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no session {request.session_id}")
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} does not exist")
         if session.epoch != request.session_epoch:
-            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"the session expects epoch {session.epoch}")
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"the fetch session expects epoch {session.epoch}")
         if session.uses_topic_ids != by_id:
-            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session was opened the other way")
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+                "the fetch session was opened with topic names instead of topic ids, or the reverse",
+            )
         if session.asker != asker:
             session.wake_all()
             session.asker = asker

@@ -317,7 +317,7 @@ class BrokerServer:
             try:
                 yield path, read_meta_properties(self._world.disk, path)
             except OSError as error:
-                log.error("log directory cannot be read", dir=path, error=error)
+                log.error("log directory not readable", dir=path, error=error)
 
     def _lifecycle_manager(self) -> BrokerLifecycleManager:
         """Return what registers this broker, as it is now: ports known, logs open."""
@@ -428,6 +428,6 @@ async def close_within_limit(name: str, close: Callable[[], Awaitable[None] | No
     except TimeoutError:
         if not limit.expired():
             raise
-        log.warning("a part of the broker did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
+        log.warning("broker component did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
         return False
     return True

@@ -357,7 +357,7 @@ class HistoryReader:
         try:
             fields = msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BrokenHistory(f"line {self.lines} is no JSON object: {error}") from error
+            raise BrokenHistory(f"line {self.lines} is not a JSON object: {error}") from error
         kind = fields.get("kind")
         if not isinstance(kind, str):
             raise BrokenHistory(f"line {self.lines} has no kind")

@@ -309,7 +309,7 @@ def topic_partition(name: str) -> tuple[str, int]:
     """Return the two of "orders-0". Raises CannotDo."""
     topic, _, number = name.rpartition("-")
     if not topic or not number.isdecimal():
-        raise CannotDo(f"{name!r} is no partition (TOPIC-NUMBER)")
+        raise CannotDo(f"{name!r} is not a partition (TOPIC-NUMBER)")
     return topic, int(number)
 
 

@@ -100,7 +100,7 @@ class View:
         try:
             found: int = self.served.observer.run(asked)
         except (KafkaError, Unreachable) as error:
-            raise NotNow(f"nobody tells {MIN_ISR} of {topic}: {error}") from error
+            raise NotNow(f"{MIN_ISR} of {topic} is not available: {error}") from error
         return found
 
 
@@ -124,7 +124,7 @@ def resolved(served: Served, target: str, rng: Random) -> list[str]:
     try:
         found = Targets(View(served), rng, controllers, (CLIENTS,)).resolve(target)
     except IndexError as error:  # nobody to choose from
-        raise NotNow(f"{target!r} stands for nobody now") from error
+        raise NotNow(f"{target!r} matches no node at present") from error
     if not found:
-        raise NotNow(f"{target!r} stands for nobody now")
+        raise NotNow(f"{target!r} matches no node at present")
     return found

@@ -78,7 +78,7 @@ def assignors(key: str, value: Any) -> Any:
     known = {*ASSIGNORS.values(), *ASSIGNORS}
     for name in names:
         if name.rpartition(".")[2] not in known:
-            raise PropertyError(f"{key}={name}: there are {', '.join(ASSIGNORS)}")
+            raise PropertyError(f"{key}={name}: use one of {', '.join(ASSIGNORS)}")
     return ",".join(ASSIGNORS.get(name.rpartition(".")[2], name) for name in names)
 
 
@@ -99,7 +99,9 @@ def reset(key: str, value: Any) -> Any:
 
 def partitioner(key: str, value: Any) -> None:
     """Refuse a class of Java's. Raises PropertyError."""
-    raise PropertyError(f"{key}={value}: classes of Java's are not loaded; `partitioner` names one of librdkafka's")
+    raise PropertyError(
+        f"{key}={value}: Java classes are not supported; use `partitioner` with a librdkafka partitioner"
+    )
 
 
 def whole(key: str, value: Any) -> int:
@@ -107,7 +109,7 @@ def whole(key: str, value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise PropertyError(f"{key}={value} is no number") from None
+        raise PropertyError(f"{key}={value} is not a number") from None
 
 
 NAMES: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {

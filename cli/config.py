@@ -29,7 +29,7 @@ def said_of_keys(path: str) -> tuple[str, ...]:
 @config.command()
 @click.argument("path", type=ConfigFile())
 def validate(path: str) -> None:
-    """Say what is wrong with a node's configuration or a cluster file: where, and what was meant.
+    """Validate a node's configuration or a cluster file and report errors with their lines.
 
     \b
     kvorum config validate configs/three-nodes.yaml

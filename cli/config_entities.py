@@ -77,7 +77,7 @@ class Changes:
         found = {}
         for name, value in self.values.items():
             if SCRAM.fullmatch(name):
-                raise EntityError(f"{name}: credentials are not there yet")
+                raise EntityError(f"{name}: credentials are not supported yet")
             try:
                 found[name] = float(value)
             except ValueError:

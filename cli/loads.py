@@ -104,14 +104,14 @@ def topic_on(bootstrap: str) -> Iterator[str]:
     try:
         admin.create_topics([wanted], operation_timeout=ANSWER_SECONDS)[name].result(ANSWER_SECONDS)
     except KafkaException as error:
-        raise LoadError(f"the topic {name} is not made: {error.args[0].str()}") from error
+        raise LoadError(f"topic {name} was not created: {error.args[0].str()}") from error
     try:
         yield name
     finally:
         try:
             admin.delete_topics([name], operation_timeout=ANSWER_SECONDS)[name].result(ANSWER_SECONDS)
         except KafkaException as error:
-            raise LoadError(f"the topic {name} is still there: {error.args[0].str()}") from error
+            raise LoadError(f"topic {name} was not deleted: {error.args[0].str()}") from error
 
 
 def produce(bootstrap: str, topic: str, records: int, size: int) -> Timed:
@@ -185,7 +185,7 @@ def check(message: Message) -> None:
     """Refuse what is no record. Raises LoadError."""
     error = message.error()
     if error is not None:
-        raise LoadError(f"reading failed: {error.str()}")
+        raise LoadError(f"consuming failed: {error.str()}")
 
 
 def latency(bootstrap: str, topic: str, size: int) -> Timed:
@@ -202,7 +202,7 @@ def latency(bootstrap: str, topic: str, size: int) -> Timed:
         message = consumer.poll(ANSWER_SECONDS)
         producer.poll(0)
         if message is None:
-            raise LoadError(f"a record did not come back in {ANSWER_SECONDS:.0f} s: {reports.error or 'no error'}")
+            raise LoadError(f"a record was not received within {ANSWER_SECONDS:.0f} s: {reports.error or 'no error'}")
         check(message)
         single.append(time.perf_counter() - sent)
     elapsed = time.perf_counter() - began

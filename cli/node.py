@@ -169,12 +169,12 @@ def first_voters(settings: "Settings", first: FirstVoters) -> "dict[int, Initial
         raise formatting.FormatError("give one of --standalone, --initial-controllers and --no-initial-controllers")
     if any(chosen) and voters(settings):
         raise formatting.FormatError(
-            "controller.quorum.voters names the voters of a static quorum: leave it out, and set "
-            "controller.quorum.bootstrap.servers, where voters are to come and go"
+            "controller.quorum.voters defines a static quorum: remove it and set "
+            "controller.quorum.bootstrap.servers for a dynamic quorum"
         )
     if not controller:
         if standalone or initial is not None:
-            raise formatting.FormatError("this node is no controller: its format names none")
+            raise formatting.FormatError("this node is not a controller: omit the controller options")
         return None
     if not any(chosen):
         if not voters(settings):

@@ -51,7 +51,7 @@ def offsets(
     from kvorum.cli.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
 
     if topic_partitions is not None and (topic is not None or partitions is not None):
-        raise click.UsageError("--topic-partitions goes without TOPIC and --partitions")
+        raise click.UsageError("--topic-partitions cannot be combined with TOPIC or --partitions")
     try:
         if topic_partitions is not None:
             wanted = by_rules(topic_partitions)

@@ -190,6 +190,6 @@ def date_text(time_ms: float, java_format: str) -> str:
             return moment.strftime(DATE_LETTERS[letters])
         if letters[0] == "S":
             return f"{moment.microsecond // 1_000:0{len(letters)}d}"
-        raise DateFormatError(f"{java_format!r}: {letters} is not known; there are {', '.join(DATE_LETTERS)}, SSS")
+        raise DateFormatError(f"{java_format!r}: unknown pattern {letters}; use {', '.join(DATE_LETTERS)}, SSS")
 
     return DATE_PART.sub(text, java_format)

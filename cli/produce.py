@@ -116,9 +116,11 @@ def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict
 def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
     """Return how records are read, and what stands between them; what does not go together ends the command."""
     if given["key_separator"] == "":
-        raise click.BadParameter("must not be empty; without it, no line has a key", param_hint="--key-separator")
+        raise click.BadParameter(
+            "must not be empty; leave it out for records without keys", param_hint="--key-separator"
+        )
     if is_json and given["key_separator"] is not None:
-        raise click.UsageError("--key-separator is for lines, and these are JSON")
+        raise click.UsageError("--key-separator cannot be combined with JSON input")
     headers: list[Header] = []
     for each in given["headers"]:
         ((name, value),) = pairs([each], "--header").items()

@@ -43,7 +43,7 @@ class Profiles:
         found = self.profiles.get(name)
         if found is None:
             there = ", ".join(sorted(self.profiles)) or "there are none"
-            raise ProfileError(f"there is no profile {name!r} ({there})")
+            raise ProfileError(f"profile {name!r} does not exist ({there})")
         return found
 
 
@@ -63,7 +63,7 @@ def load_profiles(path: Path) -> Profiles:
         raise ProfileError(f"{path} cannot be read: {error}") from error
     try:
         if data["version"] != FILE_VERSION:
-            raise ProfileError(f"{path} is of version {data['version']}; this Kvorum reads {FILE_VERSION}")
+            raise ProfileError(f"{path} has version {data['version']}; this release supports {FILE_VERSION}")
         found = {
             str(name): Profile(
                 bootstrap=str(each["bootstrap"]),
@@ -73,7 +73,7 @@ def load_profiles(path: Path) -> Profiles:
         }
         return Profiles(profiles=found, current=data.get("current"))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ProfileError(f"{path} has no profiles in it: {error!r}") from error
+        raise ProfileError(f"{path} contains no profiles: {error!r}") from error
 
 
 def save_profiles(path: Path, profiles: Profiles) -> None:

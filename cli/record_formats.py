@@ -68,7 +68,7 @@ def compiled(text: str, *, null: bytes = b"") -> Part:
     place = 0
     for match in PIECE.finditer(text):
         if match[1] not in signs:
-            raise FormatError(f"%{match[1]} stands for nothing; there are {' '.join(f'%{sign}' for sign in signs)}")
+            raise FormatError(f"%{match[1]} is not a format specifier; use {' '.join(f'%{sign}' for sign in signs)}")
         parts += [constant(unescaped(text[place : match.start()])), signs[match[1]]]
         place = match.end()
     parts.append(constant(unescaped(text[place:])))

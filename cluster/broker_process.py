@@ -97,7 +97,7 @@ async def _start(server: BrokerServer) -> None:
         await server.start()
         await server.ready()
     readiness.announce()
-    log.info("broker is up and unfenced", broker_id=server.broker_id, ports=server.ports)
+    log.info("broker started and unfenced", broker_id=server.broker_id, ports=server.ports)
 
 
 def exit_of(error: Exception) -> Exit:

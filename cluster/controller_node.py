@@ -201,14 +201,14 @@ class ControllerNode:
         """
         brokers = self._stopping_brokers()
         if brokers:
-            log.info("controller waits for brokers that are stopping", brokers=",".join(map(str, brokers)))
+            log.info("controller waits for stopping brokers", brokers=",".join(map(str, brokers)))
         try:
             async with asyncio.timeout(BROKERS_STOP_SECONDS_MAX):
                 while brokers:
                     await self.server.store.changed()
                     brokers = self._stopping_brokers()
         except TimeoutError:
-            log.warning("controller ends before the brokers that are stopping", brokers=",".join(map(str, brokers)))
+            log.warning("controller stops before the stopping brokers", brokers=",".join(map(str, brokers)))
 
     def _stopping_brokers(self) -> list[int]:
         """Return the brokers that wait for the active controller's leave; none where none is active."""

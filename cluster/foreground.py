@@ -239,7 +239,7 @@ def _ask(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = F
             with client.makefile("rb") as answers:
                 answer: dict[str, str] = json.loads(answers.readline())
         except (OSError, ValueError) as error:
-            raise ClusterError(f"the process that runs the cluster gave no answer: {error}") from error
+            raise ClusterError(f"the process that runs the cluster did not respond: {error}") from error
     if wait_for_end and runner is not None and not wait_for_exit(runner, cluster.stop_seconds):
-        raise ClusterError(f"the process that runs the cluster (pid {runner.pid}) does not end")
+        raise ClusterError(f"the process that runs the cluster (pid {runner.pid}) did not exit")
     return answer

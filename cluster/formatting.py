@@ -208,14 +208,14 @@ def parse_initial_controllers(text: str, listener_name: str) -> dict[int, Initia
         if not at or not node.isdecimal() or where is None or not where[1]:
             raise FormatError(f"--initial-controllers: {item!r} is not of the form ID@HOST:PORT:DIRECTORY_ID")
         if int(node) in found:
-            raise FormatError(f"--initial-controllers: node {node} is there twice")
+            raise FormatError(f"--initial-controllers: duplicate node {node}")
         try:
             directory_id = Uuid.parse(directory)
         except ValueError as error:
             raise FormatError(f"--initial-controllers: {item!r}: {error}") from error
         found[int(node)] = InitialController(directory_id, [(listener_name, *where)])
     if not found:
-        raise FormatError("--initial-controllers names no controller")
+        raise FormatError("--initial-controllers contains no controller")
     return found
 
 
@@ -256,7 +256,7 @@ def _format_directory(
         remains = [name for name in CONTROLLER_FOLDERS if disk.exists(f"{folder}/{name}")]
         if remains:
             raise FormatError(
-                f"{folder} holds {' and '.join(remains)}, but no meta.properties says whose: move {folder} away first"
+                f"{folder} contains {' and '.join(remains)} but no meta.properties: move {folder} away first"
             )
     try:
         if is_controllers:

@@ -81,12 +81,12 @@ class Ending:
         if code is Exit.FATAL and not is_expected(error):
             log.unexpected("process", error)
         else:
-            log.error("this process ends itself", reason=reason)
+            log.error("process stops after a fatal error", reason=reason)
         crash(code)
 
     def refuse(self, code: Exit, reason: str) -> None:
         """End because the surroundings do not allow to go on (all log directories offline)."""
-        log.error("this process cannot go on", reason=reason)
+        log.error("process stops", reason=reason)
         if not self._reason.done():
             self._reason.set_result(code)
 
@@ -140,7 +140,7 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """
     error, what = context.get("exception"), str(context.get("message"))
     if error is None or is_harmless(what, error):
-        log.warning("event loop", what=what, error=error)
+        log.warning("event loop exception ignored", what=what, error=error)
         return
     log.unexpected("event loop", error, what=what)
     if not is_unread(what):
@@ -195,7 +195,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
     try:
         return uvloop.run(main())
     except Refusal as refusal:
-        log.error("this process does not start", role=role, reason=refusal.reason)
+        log.error("process start failed", role=role, reason=refusal.reason)
         readiness.report_refusal(refusal.reason)
         return refusal.code
     except Exception as error:
@@ -207,7 +207,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
         number = None if failure is None else failure.errno
         advice = "; raise the limit of open files (ulimit -n, LimitNOFILE)" if number == errno.EMFILE else ""
         reason = f"{failure or error}{advice}"
-        log.error("this process does not start", role=role, reason=reason)
+        log.error("process start failed", role=role, reason=reason)
         readiness.report_refusal(reason)
         return Exit.BUSY if number == ADDRESS_IN_USE else Exit.CRASHED
     finally:

@@ -151,17 +151,17 @@ def parse(head: bytes) -> Request:
         case [method, target, ("HTTP/1.0" | "HTTP/1.1") as version] if target.startswith("/"):
             pass
         case _:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "no HTTP/1 request line")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP/1 request line")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise BadRequest(HTTPStatus.BAD_REQUEST, "a header line without a name")
         if name.lower() in ONCE and name.lower() in headers:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{name.lower()} is there twice")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, f"duplicate header {name.lower()}")
         headers[name.lower()] = value.strip()
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests have no body here")
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests with a body are not supported")
     wishes = [each.strip() for each in headers.get("connection", "").lower().split(",")]
     keep_alive = "close" not in wishes if version == "HTTP/1.1" else "keep-alive" in wishes
     path, _, query = target.partition("?")

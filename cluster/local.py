@@ -127,7 +127,7 @@ class LocalCluster:
         paths, disk = ClusterPaths(os.path.abspath(folder)), OsDisk()
         with suppress(BrokenPlan):
             if read_plan(disk, paths) is not None:
-                raise ClusterError(f"{paths.cluster} is whole: start the cluster without --rebuild")
+                raise ClusterError(f"{paths.cluster} is complete: start the cluster without --rebuild")
         found = rebuilt_plan(disk, paths, plan)
         if not any(disk.exists(paths.node(node.name).config) for node in found.nodes):
             write_node_configs(disk, paths, found)
@@ -157,7 +157,7 @@ class LocalCluster:
         A controller's stays out of the quorum until it is re-admitted. Raises FormatError.
         """
         if self.processes(name):
-            raise ClusterError(f"{name} runs; stop it first")
+            raise ClusterError(f"{name} is running; stop it first")
         settings = load_node(self.node(name).config, environment={}).settings
         formatted = format_node(OsDisk(), settings, self.plan.cluster_id, ignore_formatted=True)
         return {each.folder: each.directory_id for each in formatted}

@@ -155,9 +155,9 @@ def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
         raise BrokenPlan(broken(paths, f"is not JSON ({error})")) from None
     version = body.get("version") if isinstance(body, dict) else None
     if isinstance(version, int) and version > PLAN_VERSION:
-        raise ClusterError(f"{paths.cluster} is of version {version}, this Kvorum reads {PLAN_VERSION}")
+        raise ClusterError(f"{paths.cluster} has version {version}, this release supports {PLAN_VERSION}")
     if version != PLAN_VERSION or not is_plan(body):
-        raise BrokenPlan(broken(paths, "does not describe a cluster: version, cluster.id and nodes are needed"))
+        raise BrokenPlan(broken(paths, "does not describe a cluster: version, cluster.id and nodes are required"))
     return ClusterPlan(body["cluster.id"], [NodePlan(name, found) for name, found in body["nodes"].items()])
 
 

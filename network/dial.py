@@ -88,7 +88,7 @@ async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SE
         async with asyncio.timeout(timeout_ms / 1000):
             _, protocol = await loop.create_connection(make, host, port)
     except TimeoutError as error:
-        raise ConnectionLost(f"{host}:{port} did not answer in {timeout_ms} ms", maybe_sent=False) from error
+        raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
     except OSError as error:
         refused = is_refusal(error)
         reason = "refused the connection" if refused else f"cannot be connected to: {error}"

@@ -185,4 +185,4 @@ class Shared:
 
     def cut_short(self, client: str, error: OSError) -> None:
         """Say that an answer ends before its end: a file could not be read."""
-        log.error("answer cut short", client=client, error=error, stack=stack_of(error))
+        log.error("response truncated", client=client, error=error, stack=stack_of(error))

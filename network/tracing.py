@@ -68,11 +68,11 @@ class Tracing:
         wish = parse_trace(text)
         self._text = text
         self.armed = None if wish is None else Armed(wish, self._now, self._end)
-        log.info("request trace", whose=text or "nobody's")
+        log.info("request trace configured", whose=text or "-")
 
     def _end(self) -> None:
         self.armed = None
-        log.info("request trace is over", whose=self._text)
+        log.info("request trace ended", whose=self._text)
 
 
 class Armed:

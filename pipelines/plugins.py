@@ -180,7 +180,7 @@ def find(kind: Kind, name: str) -> Plugin:
     """Return a plugin by kind and name. Raises PluginError that names those there are."""
     there = {plugin.name: plugin for plugin in plugins(kind)}
     if name not in there:
-        raise PluginError(f"there is no {name!r} in {kind.value}; there are {', '.join(sorted(there)) or 'none'}")
+        raise PluginError(f"unknown plugin {name!r} in {kind.value}; available: {', '.join(sorted(there)) or 'none'}")
     return there[name]
 
 
@@ -201,7 +201,7 @@ def plugins(*kinds: Kind) -> Iterator[Plugin]:
                 version = entry.dist.version if entry.dist else "?"
                 yield Plugin(kind=kind, name=entry.name, target=entry.value, package=package, version=version)
             elif seen[entry.name] != package:
-                raise PluginError(f"{kind.value}: both {seen[entry.name]} and {package} bring {entry.name!r}")
+                raise PluginError(f"{kind.value}: both {seen[entry.name]} and {package} provide {entry.name!r}")
 
 
 def own_version() -> str:

@@ -194,7 +194,7 @@ class ActiveController:
                 self.require_active()
                 turn, end_offset, image = begun_on
                 if (self._turn, self._end_offset) != (turn, end_offset) or self._image is not image:
-                    raise not_controller("changes were thrown away, and what was to be one with them")
+                    raise not_controller("uncommitted changes were discarded, including this one")
         finally:
             self._open.set()
         return done[0]
@@ -260,7 +260,7 @@ class ActiveController:
         self._epoch = epoch
         self._turn += 1
         self._outstanding = 0
-        log.info("active controller", node_id=self._log.node_id, epoch=epoch, offset=self._log.log_end_offset)
+        log.info("became active controller", node_id=self._log.node_id, epoch=epoch, offset=self._log.log_end_offset)
         self._restart_from_committed()
         for listener in self._listeners:
             listener.on_activated(self._image)
@@ -281,7 +281,7 @@ class ActiveController:
         try:
             self._write(name, records)
         except KafkaError as error:
-            log.warning("not written", change=name, reason=error)
+            log.warning("metadata change not written", change=name, reason=error)
 
     def _write(self, name: str, records: Sequence[MetadataRecord]) -> None:
         """Make a small change and append it. Raises KafkaError."""
@@ -320,7 +320,7 @@ class ActiveController:
 
         A transaction that is cut off in the middle has spoilt the log's end for all that follows: drain.
         """
-        log.warning("the metadata log refused a change", change=name, reason=error)
+        log.warning("metadata change rejected by the log", change=name, reason=error)
         if cut_off:
             self._drain(f"{name}: {error}")
         elif isinstance(error, Dropped):
@@ -353,7 +353,7 @@ class ActiveController:
             self._restart_from_committed()
 
     def _drain(self, reason: str) -> None:
-        log.warning("metadata changes thrown away", reason=reason, count=len(self._changes))
+        log.warning("metadata changes discarded", reason=reason, count=len(self._changes))
         self._state = State.DRAINING
         self._fail_changes(reason)
 
@@ -365,7 +365,7 @@ class ActiveController:
         try:
             if self._store.in_transaction:
                 # Its author will not end it: the change is as if it had never been.
-                log.warning("aborting a half written change", offset=self._end_offset)
+                log.warning("incomplete metadata transaction aborted", offset=self._end_offset)
                 marker = AbortTransaction(reason="its controller did not finish it")
                 self._append_batches("abort", encode_batches([marker], self._clock.wall_ms()), None)
             if self._image.features.metadata_version == 0:

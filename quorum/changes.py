@@ -65,11 +65,11 @@ class Change(Generic[T]):
         """Tell whoever waits to ask the active controller again."""
         if not self.waiter.done():
             self.waiter.set_exception(not_controller(reason))
-            self.waiter.exception()  # marked as seen: a periodic duty's change has nobody waiting
+            self.waiter.exception()  # marked as seen: a periodic task's change has nobody waiting
 
 
 class ActivationListener(Protocol):
-    """Who follows this node's turns as the active controller (heartbeat sessions, periodic duties)."""
+    """Who follows this node's turns as the active controller (heartbeat sessions, periodic tasks)."""
 
     def on_activated(self, image: MetadataImage) -> None:
         """Start."""

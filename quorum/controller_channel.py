@@ -129,7 +129,7 @@ class ControllerNodes:
         changed = (leader_id, epoch) != (self.leader_id, self.epoch)
         self.leader_id, self.epoch = leader_id, epoch
         if changed and leader_id is not None:
-            log.info("controller found", leader_id=leader_id, epoch=epoch)
+            log.info("active controller found", leader_id=leader_id, epoch=epoch)
             for future in tuple(self._changed):
                 if not future.done():
                     future.set_result(None)
@@ -356,7 +356,7 @@ class ControllerChannel:
                         await asyncio.wait((sending,), timeout=old_leader_ms / 1000)
                         if sending.done():
                             break
-                        raise ChannelError(f"node {self.nodes.leader_id} leads now")
+                        raise ChannelError(f"node {self.nodes.leader_id} is the active controller")
                     moved = self.nodes.changed()
             return sending.result()
         finally:

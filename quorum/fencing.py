@@ -223,7 +223,7 @@ class FastFencing:
                     await asyncio.sleep(gap_ms / 1000)
                     refused = None
                 case Step.FENCE:
-                    log.info("broker refuses connections", broker_id=broker_id, address=f"{address[0]}:{address[1]}")
+                    log.info("broker rejects connections", broker_id=broker_id, address=f"{address[0]}:{address[1]}")
                     await self._fence(broker_id, broker_epoch)
                     return
                 case Step.STOP:

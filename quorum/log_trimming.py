@@ -72,5 +72,5 @@ class LogTrimming:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("the metadata log cannot be trimmed", reason=repr(error))
+            log.error("metadata log not trimmed", reason=repr(error))
             self._on_fault(error)

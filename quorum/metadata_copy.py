@@ -109,7 +109,7 @@ class MetadataCopy:
             if header.next_offset <= self.end_offset:
                 continue
             if header.base_offset != self.end_offset:
-                raise MetadataCopyDiverged(f"a batch at {header.base_offset} came, expected {self.end_offset}")
+                raise MetadataCopyDiverged(f"received a batch at {header.base_offset}, expected {self.end_offset}")
             try:
                 found = decode_batch(records, position, header)
             except KafkaError:
@@ -176,7 +176,7 @@ class MetadataCopy:
         try:
             await blocking.run(asyncio.get_running_loop(), self._stored.close)
         except KafkaError as error:  # the rest is still to be closed; the next start recovers this log
-            log.error("the copy of the metadata log is not closed cleanly", error=error)
+            log.error("local metadata log not closed cleanly", error=error)
 
     async def _change_in_thread(self, work: Callable[[int], None], offset: int) -> None:
         """Take something away from the log; nobody reads it until the thread has ended, whatever becomes of us."""
@@ -192,12 +192,14 @@ class MetadataCopy:
                 self._start_at(ids[-1], await Slices().run(load_snapshot(ids[-1], self._files.read(ids[-1]))))
             except SnapshotDamaged as error:
                 # Only a copy: the controllers have it whole.
-                log.error("metadata snapshot is damaged and thrown away", end_offset=ids[-1].end_offset, reason=error)
+                log.error("damaged metadata snapshot discarded", end_offset=ids[-1].end_offset, reason=error)
                 await self.clear()
         stored = self._stored
         if not stored.log_start_offset <= self.end_offset <= stored.log_end_offset:
             # The log's end was lost in a crash, or its start was let go of and the checkpoint is gone.
-            log.warning("metadata copy starts over", log_start=stored.log_start_offset, log_end=stored.log_end_offset)
+            log.warning(
+                "local metadata log restarted", log_start=stored.log_start_offset, log_end=stored.log_end_offset
+            )
             await blocking.run(loop, stored.truncate_fully_and_start_at, self.end_offset)
         slices = Slices()
         while self.end_offset < stored.log_end_offset:

@@ -125,7 +125,7 @@ class MetadataStore:
         view = memoryview(batch)
         header = parse_header(view)
         if base_offset != self._end_offset or header.base_offset != base_offset:
-            raise MetadataMismatch(f"a batch at {header.base_offset} was applied, expected {self._end_offset}")
+            raise MetadataMismatch(f"applied a batch at {header.base_offset}, expected {self._end_offset}")
         self._store(base_offset, batch, header.next_offset)
         ready = self._transactions.feed_batch(base_offset, decode_batch(view, 0, header))
         steps = self._replay(ready, header.next_offset, epoch, timestamp_ms)
@@ -159,7 +159,7 @@ class MetadataStore:
         self._end_offset = end_offset
         self._epoch = epoch
         if not self._continues(end_offset, epoch):
-            log.info("metadata log begins at a snapshot", end_offset=end_offset, epoch=epoch)
+            log.info("metadata log restarted from snapshot", end_offset=end_offset, epoch=epoch)
             self._stored.truncate_fully_and_start_at(end_offset)
         self.wake()
 
@@ -173,7 +173,7 @@ class MetadataStore:
         if self._stored.log_end_offset > self._end_offset:
             # All that was ever applied anywhere is applied here now; what lies beyond never was.
             raise MetadataMismatch(
-                f"the stored log ends at {self._stored.log_end_offset}, all that is committed at {self._end_offset}; "
+                f"the stored log ends at {self._stored.log_end_offset}, after the committed end {self._end_offset}; "
                 f"{WHAT_TO_DO}"
             )
 

@@ -271,7 +271,7 @@ def _encode_uuid(value: object) -> str:
 def _decode_uuid(kind: type, value: object) -> Uuid:
     assert kind is Uuid, f"no field of a record is a {kind}"
     if not isinstance(value, str):
-        raise ValueError(f"a uuid is text, not {value!r}")
+        raise ValueError(f"a UUID must be text, not {value!r}")
     return _parse_uuid(value)
 
 

@@ -82,7 +82,7 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
     ended = False
     for view, header in _whole_batches(chunks):
         if ended:
-            raise SnapshotDamaged("something follows the snapshot's footer")
+            raise SnapshotDamaged("data after the snapshot footer")
         if header.base_offset != expected_offset:
             raise SnapshotDamaged(f"a batch at offset {header.base_offset}, expected {expected_offset}")
         try:
@@ -91,7 +91,7 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
         except (KafkaError, UnknownRecord) as error:
             raise SnapshotDamaged(f"the batch at offset {expected_offset}: {error}") from error
         if (kind == SNAPSHOT_HEADER) != (expected_offset == 0):
-            raise SnapshotDamaged(f"offset {expected_offset}: a snapshot begins with its header, and has one")
+            raise SnapshotDamaged(f"offset {expected_offset}: a snapshot must begin with its only header")
         if kind == SNAPSHOT_HEADER:
             timestamp_ms = header.max_timestamp
         ended = kind == SNAPSHOT_FOOTER
@@ -266,7 +266,7 @@ def _control_type(view: memoryview, header: BatchHeader) -> int:
     """Return the type of a control batch's one record. Raises SnapshotDamaged."""
     records = decode_batch_records(view)
     if len(records) != 1 or records[0].key is None or len(records[0].key) != _KEY.size:
-        raise SnapshotDamaged(f"the control batch at offset {header.base_offset} is none")
+        raise SnapshotDamaged(f"the batch at offset {header.base_offset} is not a control batch")
     version, kind = _KEY.unpack(records[0].key)
     if version != CONTROL_RECORD_VERSION or kind not in (SNAPSHOT_HEADER, SNAPSHOT_FOOTER):
         raise SnapshotDamaged(f"a control record of type {kind}, version {version} in a snapshot")
@@ -289,4 +289,4 @@ def _whole_batches(chunks: Iterable[bytes]) -> Iterator[tuple[memoryview, BatchH
             position += header.size
         rest = data[position:]
     if rest:
-        raise SnapshotDamaged(f"{len(rest)} bytes behind the last batch")
+        raise SnapshotDamaged(f"{len(rest)} bytes after the last batch")

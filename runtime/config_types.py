@@ -97,7 +97,7 @@ def parse(name: str, kind: ConfigType, text: str) -> Value:
                 raise InvalidValue(name, text, "Not a number of type DOUBLE")
             number = float(word.rstrip("fFdD"))
             if math.isnan(number):
-                raise InvalidValue(name, text, "NaN is not a value in use")
+                raise InvalidValue(name, text, "NaN is not a valid value")
             return number
         case ConfigType.LIST:
             items = tuple(item.strip() for item in word.split(",")) if word else ()

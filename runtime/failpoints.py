@@ -117,7 +117,7 @@ def slow(text: str) -> None:
     """
     global _slowed
     if any(each.action != DELAY for each in parse(text).values()):
-        raise ValueError(f"{text!r} is more than delays")
+        raise ValueError(f"{text!r} contains actions other than delays")
     _slowed = armed(text), text
     _put_together()
 

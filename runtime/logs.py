@@ -53,7 +53,7 @@ def level_of(text: str) -> Level:
     """Read a level's name. Raises ValueError with the valid ones."""
     name = text.strip().upper()
     if name not in Level.__members__:
-        raise ValueError(f"{VARIABLE}: {text!r} is none of {', '.join(Level.__members__).lower()}")
+        raise ValueError(f"{VARIABLE}: {text!r} is not one of {', '.join(Level.__members__).lower()}")
     return Level[name]
 
 
@@ -232,7 +232,7 @@ def format_named(text: str) -> Format:
     """Return what writes lines in a format. Raises ValueError with the valid ones."""
     found = FORMATS.get(text.strip().lower())
     if found is None:
-        raise ValueError(f"{FORMAT_VARIABLE}: {text!r} is none of {', '.join(FORMATS)}")
+        raise ValueError(f"{FORMAT_VARIABLE}: {text!r} is not one of {', '.join(FORMATS)}")
     return found
 
 

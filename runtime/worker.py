@@ -100,7 +100,7 @@ def read_frame(fd: int) -> bytes | None:
         return None
     size = int.from_bytes(head, "big")
     if size > FRAME_BYTES_MAX:
-        raise OSError(f"a frame of {size} bytes")
+        raise OSError(f"frame of {size} bytes is too large")
     return _read(fd, size)
 
 

@@ -35,7 +35,7 @@ class LackLog:
         """Count an operation that failed, and log it if a line is due."""
         self._failures += 1
         if now_ms >= self._due_ms:
-            text = "log operation failed for want of descriptors or memory"
+            text = "log operation failed: no descriptors or memory"
             log.warning(text, partition=partition, error=error, failures=self._failures)
             self._due_ms, self._failures = now_ms + LACK_LOG_INTERVAL_MS, 0
 

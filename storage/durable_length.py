@@ -45,7 +45,7 @@ def decode(data: bytes) -> DurableLength:
         raise ValueError("durable-length is damaged")
     values = [int(each) for each in lines[1].split()]
     if len(values) != len(DurableLength._fields) or min(values) < 0:
-        raise ValueError("durable-length has not three offsets")
+        raise ValueError("durable-length does not have three offsets")
     return DurableLength(*values)
 
 

@@ -65,7 +65,7 @@ class OffsetIndex:
         if not _is_ascending(offsets) or not _is_ascending(positions):
             raise CorruptIndex(f"the entries of {self.path} do not ascend")
         if positions and (positions[-1] >= log_size or offsets[-1] > RELATIVE_OFFSET_MAX):
-            raise CorruptIndex(f"{self.path} points behind its log")
+            raise CorruptIndex(f"{self.path} points past the end of its log")
         self._offsets, self._positions, self._saved = offsets, positions, len(offsets)
 
     def append(self, offset: int, position: int) -> None:

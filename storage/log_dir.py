@@ -133,7 +133,7 @@ class LogDir:
         try:
             return read_offsets(self._disk, self.path, name)
         except CheckpointError as error:
-            log.warning("checkpoint is damaged, starting without it", error=error)
+            log.warning("damaged checkpoint ignored", error=error)
             return {}
 
     def find_folders(self) -> "Folders":
@@ -160,7 +160,7 @@ class LogDir:
                 unknown.append(name)
         if unknown:
             named = ", ".join(map(repr, unknown[:FOLDERS_NAMED_MAX]))
-            log.warning("folders are ignored, they are not logs", dir=self.path, count=len(unknown), names=named)
+            log.warning("folders that are not logs ignored", dir=self.path, count=len(unknown), names=named)
         return found
 
     def _looks_like_log(self, name: str) -> bool:

@@ -327,7 +327,7 @@ class LogManager:
                 try:
                     deleted += each.delete_old_segments(now_ms)
                 except KafkaError as error:
-                    log.warning("retention stopped", partition=each.partition, error=error)
+                    log.warning("retention failed", partition=each.partition, error=error)
         return deleted
 
     async def purge_deleted(self, now_ms: int) -> None:

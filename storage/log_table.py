@@ -138,7 +138,7 @@ class LogTable:
         Want of descriptors or memory is none: the caller fails with a retriable error, or tries again later.
         """
         if is_process_error(error):
-            log.warning("file operation failed for want of descriptors or memory", dir=directory.path, error=error)
+            log.warning("file operation failed: no descriptors or memory", dir=directory.path, error=error)
             return False
         self.take_offline(directory, error)
         return True

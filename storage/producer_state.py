@@ -376,7 +376,7 @@ def decode_snapshot(data: bytes) -> Iterator[ProducerEntry]:
     if crc != crc32c(memoryview(data)[_CRC_START:]):
         raise ValueError("the snapshot's crc is wrong")
     if count < 0 or len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-        raise ValueError(f"{count} producers cannot lie in {len(data)} bytes")
+        raise ValueError(f"{count} producers do not fit in {len(data)} bytes")
     for values in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :]):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_offset = values
         entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, max(txn_offset, NO_OFFSET))

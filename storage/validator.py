@@ -140,11 +140,11 @@ def _only_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
             return records, header
     size = next_batch_size(records, 0)
     if not size:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain a complete record batch for each partition")
     if records[MAGIC_POSITION] != MAGIC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain record batches of magic 2 only")
     if size != len(records) and next_batch_size(records, size):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain one record batch per partition")
     view = records[:size]
     return view, parse_header(view)
 

@@ -212,7 +212,7 @@ async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place]
     silent = {place: error for place, error in there.items() if error is not ErrorCode.NONE}
     for place, error in silent.items():
         if len(silent) == len(there) or (needed is not None and needed(place)):
-            raise KafkaError(error, f"{place} does not tell its end")
+            raise KafkaError(error, f"the log end offset of {place} is not available")
     owners = {place: member for member in group.members for place in member.assignment}
     return [
         Lag(place, each.offset, ends[place].offset, owners.get(place))

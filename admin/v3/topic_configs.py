@@ -67,7 +67,9 @@ async def list_kafka_all_topic_configs(call: Call[NoBody]) -> TopicConfigDataLis
     links = await links_of(call)
     names = sorted(topic.name or "" for topic in (await call.cluster.metadata()).topics)
     if len(names) > TOPICS_MAX:
-        raise Refused(413, "TOO_MANY_TOPICS", f"there are {len(names)} topics, and {TOPICS_MAX} fit; ask for each")
+        raise Refused(
+            413, "TOO_MANY_TOPICS", f"there are {len(names)} topics; the limit is {TOPICS_MAX}; request each topic"
+        )
     rows = []
     for start in range(0, len(names), TOPICS_AT_ONCE):
         for topic, configs in await described(call.cluster, names[start : start + TOPICS_AT_ONCE]):

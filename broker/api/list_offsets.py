@@ -66,7 +66,7 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest, broker: Broker) -> 
                 if not allowed:
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if times[topic.name, asked.partition_index] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate partition")
                 found = look_up(ctx, request, broker, topic.name, asked)
                 row = ListOffsetsPartitionResponse(
                     partition_index=asked.partition_index,

@@ -107,7 +107,7 @@ def asked_topics(ctx: RequestContext, request: MetadataRequest, broker: Broker) 
         return [by_id(ctx, broker, topic_id) for topic_id in ids]
     names = list(dict.fromkeys(asked.name for asked in request.topics if asked.name is not None))
     if any(asked.name is None for asked in request.topics):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic with neither name nor id")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic must have a name or an id")
     answers: dict[str, MetadataResponseTopic] = {}
     missing: list[str] = []
     for name in names:

@@ -219,7 +219,7 @@ def checked(
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {key.topic}")
     records = data.records
     if not isinstance(records, memoryview):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain a record batch for each partition")
     if not is_one_batch(records):
         check_one_batch(records)
     attributes = records[TRANSACTIONAL_BYTE]
@@ -250,11 +250,11 @@ def check_one_batch(records: memoryview) -> None:
     """Raise KafkaError INVALID_RECORD or CORRUPT_MESSAGE unless there is one whole batch of magic 2."""
     size = next_batch_size(records, 0)
     if not size:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain a complete record batch for each partition")
     if records[MAGIC_POSITION] != MAGIC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain record batches of magic 2 only")
     if next_batch_size(records, size):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain one record batch per partition")
 
 
 def respond(
@@ -306,7 +306,7 @@ def close_on_error(rows: Rows) -> None:
     failed = [(key, ErrorCode(row.error_code)) for key, row in rows.items() if row.error_code != ErrorCode.NONE]
     if failed:
         named = ", ".join(f"{key}: {code.name}" for key, code in failed[:ERRORS_NAMED_MAX])
-        raise KafkaError(failed[0][1], f"a Produce with acks=0 failed, its connection is closed: {named}")
+        raise KafkaError(failed[0][1], f"Produce with acks=0 failed, the connection is closed: {named}")
 
 
 HANDLER = BrokerApi(ApiKey.PRODUCE, handle)

@@ -83,7 +83,7 @@ class AutoTopicCreation:
             response = await self._controller.forward(as_create_topics(ctx), request)
             assert isinstance(response, CreateTopicsResponse), response
         except KafkaError as error:
-            log.warning("topics could not be created", topics=",".join(names), reason=error)
+            log.warning("topics not created on demand", topics=",".join(names), reason=error)
             return
         finally:
             self._in_flight.difference_update(names)

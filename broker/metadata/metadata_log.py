@@ -103,11 +103,11 @@ class MetadataLogReader:
         """
         copy = self._copy()
         if copy is None:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "the metadata log cannot be read just now")
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "the metadata log is not available")
         if current_leader_epoch > self.leader_epoch:
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known epoch is {self.leader_epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the current leader epoch is {self.leader_epoch}")
         if self.end(copy) < copy.log_start_offset:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "a snapshot was loaded that is not in force yet")
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "a loaded snapshot is not published yet")
         return copy
 
     def end(self, copy: MetadataLogCopy) -> int:

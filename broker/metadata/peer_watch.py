@@ -184,7 +184,7 @@ class PeerWatch:
 
     def _give_up(self, broker_id: int, broker_epoch: int) -> None:
         if self._suspicions.give_up(broker_id, broker_epoch):
-            log.info("metadata names the broker again, it is not fenced", broker_id=broker_id)
+            log.info("broker is not fenced, metadata includes it again", broker_id=broker_id)
             self._let_go()
 
     def _let_go(self) -> None:

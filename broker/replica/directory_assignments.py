@@ -110,9 +110,9 @@ class DirectoryAssignments:
         try:
             response = await self._controller.assign_replicas_to_dirs(self._request(batch))
             if response.error_code != ErrorCode.NONE:
-                raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
+                raise KafkaError(ErrorCode(response.error_code), "the request was rejected")
         except KafkaError as error:
-            log.warning("replicas are assigned to their directories again", replicas=len(batch), error=error)
+            log.warning("AssignReplicasToDirs retried", replicas=len(batch), error=error)
             self._again(batch)
             return False
         done = {

@@ -28,7 +28,7 @@ INITIAL_EPOCH = 0
 INT32_MAX = 2**31 - 1
 
 
-class Asked(NamedTuple):
+class FollowerFetch(NamedTuple):
     """One partition as it is asked for."""
 
     topic_id: Uuid
@@ -63,7 +63,7 @@ class FetchSessionClient:
         """How many partitions of each topic are asked for."""
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[tuple[TopicPartition, Uuid], None] = {}
-        self.asked: dict[TopicPartition, Asked] = {}
+        self.asked: dict[TopicPartition, FollowerFetch] = {}
         """What the last request asked for, whether it said so or the leader remembers; and what the next one will."""
 
     @property
@@ -75,7 +75,7 @@ class FetchSessionClient:
         """Have the next request name all that is asked for, and the old session for the leader to close."""
         self._epoch = INITIAL_EPOCH
 
-    def ask(self, key: TopicPartition, asked: Asked | None) -> None:
+    def ask(self, key: TopicPartition, asked: FollowerFetch | None) -> None:
         """Ask for a partition so from the next request on (None: no more). Not while a request is under way.
 
         What is asked anew goes to the end: in a full request, whose answer is bounded, the others come first.
@@ -157,7 +157,7 @@ def _topic(topics: dict[tuple[str, Uuid], FetchTopic], name: str, topic_id: Uuid
     return topic
 
 
-def _partition(index: int, asked: Asked) -> FetchPartition:
+def _partition(index: int, asked: FollowerFetch) -> FetchPartition:
     return FetchPartition(
         partition=index,
         current_leader_epoch=asked.current_leader_epoch,

@@ -104,7 +104,7 @@ class Fetches:
                 if partition is None:
                     partition = self._hosted.partition_or_raise(TopicPartition(target.topic, target.partition))
                 if target.topic_id != partition.topic_id and target.topic_id != ZERO_UUID:
-                    raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, "the replica here belongs to another topic id")
+                    raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, "the local replica has another topic id")
                 elsewhere = NO_PREFERENCE if select is None else select(partition, params, target.fetch_offset)
                 if elsewhere != NO_PREFERENCE:
                     read = send_elsewhere(partition, target, elsewhere)

@@ -174,7 +174,7 @@ class Follower:
             return Outcome.TRUNCATED
         records = one_view(row.records)
         if records and self.partition.append_records_to_follower(records, self.leader_epoch) is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes hold no whole batch")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes contain no complete batch")
         self.leader_high_watermark = row.high_watermark
         self.partition.update_follower_offsets(row.high_watermark, row.log_start_offset)
         return Outcome.APPENDED if records else Outcome.NOTHING_NEW
@@ -239,5 +239,5 @@ def one_view(records: object) -> memoryview:
     if records is None:
         return memoryview(b"")
     if not isinstance(records, Buffer):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "fetched records are not in one piece")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "fetched records are not contiguous")
     return memoryview(records)

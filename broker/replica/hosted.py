@@ -44,7 +44,7 @@ class HostedPartitions:
             return partition
         if self._cluster.partition(key[0], key[1]) is not None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no replica of {key[0]}-{key[1]}")
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key[0]}-{key[1]}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {key[0]}-{key[1]} does not exist")
 
     def current_or_raise(self, key: TopicPartition) -> Partition:
         """Return a replica here of the topic that has this name now, to be written to.
@@ -55,7 +55,8 @@ class HostedPartitions:
         partition = self.partition_or_raise(key)
         if partition.topic_id != self._cluster.topic_id(key[0]):
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the replica of {key[0]}-{key[1]} is an earlier topic's"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the replica of {key[0]}-{key[1]} belongs to a deleted topic of the same name",
             )
         return partition
 

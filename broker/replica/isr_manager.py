@@ -174,7 +174,7 @@ class IsrManager:
         if error in NOT_APPLIED and self._may_yet_be_applied(partition, proposal):
             return False
         verdict = fail_alter_partition(partition, proposal, error, self._now_ms())
-        log.info("isr change refused", partition=partition.topic_partition, error=error.name, then=verdict.value)
+        log.info("isr change rejected", partition=partition.topic_partition, error=error.name, then=verdict.value)
         return verdict is not AfterRefusal.RETRY
 
     def _may_yet_be_applied(self, partition: Partition, proposal: AlterPartitionProposal) -> bool:

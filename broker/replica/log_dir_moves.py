@@ -220,7 +220,7 @@ class LogDirMoves:
                 raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, str(error)) from error
             raise
         if partition.log is None:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log here yet")
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log on this broker yet")
         return partition
 
     async def _cancel(self, key: TopicPartition) -> None:
@@ -306,7 +306,7 @@ class LogDirMoves:
                 if not await self._copy_some(*pair) and not (has_all(*pair) and await self._end(move)):
                     await move.changed()
         except (KafkaError, OSError) as error:
-            log.error("a replica cannot be moved", partition=move.key, error=error)
+            log.error("replica not moved", partition=move.key, error=error)
             if self._moves.get(move.key) is move:  # else its directory failed, and all of it is told under that
                 self._failed.add(move.key)
         finally:

@@ -252,11 +252,13 @@ class Partition:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known leader epoch is {self.leader_epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the current leader epoch is {self.leader_epoch}")
         if self.role is Role.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica's log directory is offline")
         if self.log is None or (require_leader and self.role is not Role.LEADING):
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is not the leader of {self.topic_partition}"
+            )
         return self.log
 
     # --- appends ---------------------------------------------------------------------------------------------------

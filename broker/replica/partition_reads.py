@@ -117,7 +117,7 @@ def diverging_epoch(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int)
     """
     end = log.end_offset_for_epoch(last_fetched_epoch)
     if end.epoch == UNDEFINED_EPOCH or end.end_offset == UNDEFINED_EPOCH_OFFSET:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end of epoch {last_fetched_epoch} is not known")
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end offset of epoch {last_fetched_epoch} is unknown")
     if fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} is below {log.log_start_offset}")
     if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:

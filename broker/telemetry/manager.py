@@ -120,13 +120,13 @@ class ClientMetricsManager:
             self._version += 1
             self._subscriptions.pop(name, None)
             if not values:
-                log.info("subscription to client metrics removed", name=name)
+                log.info("client metrics subscription removed", name=name)
                 continue
             try:
                 self._subscriptions[name] = subscription_of(name, values)
-                log.info("subscription to client metrics", name=name, metrics=values.get(METRICS, ""))
+                log.info("client metrics subscription changed", name=name, metrics=values.get(METRICS, ""))
             except KafkaError as error:  # the controller has checked it: a release that knows better wrote it
-                log.error("subscription to client metrics is left out", name=name, reason=error)
+                log.error("client metrics subscription ignored", name=name, reason=error)
 
     def get(
         self, request: GetTelemetrySubscriptionsRequest, attributes: Mapping[str, str], connection_id: str, now_ms: int
@@ -193,7 +193,7 @@ class ClientMetricsManager:
 
     def _check(self, client: ClientInstance, instance_id: Uuid, request: PushTelemetryRequest, now_ms: int) -> None:
         if client.is_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {instance_id} has pushed its last before")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {instance_id} has already sent its final push")
         if not client.may_push(now_ms) and not request.terminating:
             self.throttled += 1
             raise too_early(instance_id)
@@ -216,8 +216,8 @@ class ClientMetricsManager:
             raise self._too_large(instance_id) if error.code is ErrorCode.MESSAGE_TOO_LARGE else error from error
         except Malformed as error:
             self.export_errors += 1
-            log.warning("client metrics cannot be read", client_instance_id=instance_id, reason=error)
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be read: {error}") from error
+            log.warning("client metrics cannot be decoded", client_instance_id=instance_id, reason=error)
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be decoded: {error}") from error
         self.exports += 1
         self.exported_bytes += len(request.metrics)
         self.series.take(str(instance_id), attributes.get("client_id", ""), points)

@@ -193,7 +193,7 @@ class Lab:
         """Return the nodes in sync. Raises LabError for a partition nobody knows."""
         view = self.partitions().get(f"{topic}-{partition}")
         if view is None:
-            raise LabError(f"nobody knows of {topic}-{partition}")
+            raise LabError(f"no node knows partition {topic}-{partition}")
         return [self.name_of(node_id) for node_id in view.isr]
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:

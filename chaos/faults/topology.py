@@ -73,7 +73,7 @@ class Parties:
             return [name] if slash else [f"{node}/{each}" for each in self.roles[node]]
         known = [*self.roles, *self.groups, "brokers", "controllers"]
         raise UnknownParty(
-            f"{name!r} is nobody; there are {', '.join(known)}, and a node's NODE/broker, NODE/controller"
+            f"{name!r} is not a node or process; known: {', '.join(known)}, and a node's NODE/broker, NODE/controller"
         )
 
     def every(self) -> list[str]:

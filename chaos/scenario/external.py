@@ -125,7 +125,9 @@ class ExternalCluster:
 
         name = self._eventually(controller, "a controller is known", timeout_seconds)
         if name not in self.ids:
-            raise LabError(f"the active controller is {name}, which is no broker: hooks are for {', '.join(self.ids)}")
+            raise LabError(
+                f"the active controller is {name}, which is not a broker: hooks apply to {', '.join(self.ids)}"
+            )
         return name
 
     def active_controller_now(self) -> str | None:

@@ -67,7 +67,7 @@ def load(path: Path) -> list[Scenario]:
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path} is no text in UTF-8: {error}") from error
+        raise ScenarioError(f"{path} is not UTF-8: {error}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"

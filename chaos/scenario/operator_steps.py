@@ -72,7 +72,7 @@ class OperatorSteps:
             return
         known = lab.observer.voters().get(node_id)
         if known is None:
-            raise LabError(f"do: {verb}: {name} is no voter")
+            raise LabError(f"do: {verb}: {name} is not a voter")
         self.record([verb, name], lambda: operating.remove_controller(bootstrap, node_id, known))
 
     def missing(self, wanted: Condition) -> str:

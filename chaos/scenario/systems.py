@@ -225,7 +225,7 @@ class ExternalSystem:
         self.external = ExternalCluster.connect(elsewhere.bootstrap, elsewhere.hooks, register, topics)
         there = topics & set(admin_client(elsewhere.bootstrap).list_topics(timeout=REQUEST_SECONDS).topics)
         if there:
-            raise LabError(f"{', '.join(sorted(there))}: a run needs topics of its own, and these are there already")
+            raise LabError(f"{', '.join(sorted(there))}: these topics exist already; a run requires new topics")
 
     @property
     def cluster(self) -> Breakable:

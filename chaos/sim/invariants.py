@@ -235,7 +235,7 @@ class Invariants:
             raise Violation(
                 "LeadsWithoutItsLog",
                 f"broker {broker_id} lost its log of {ledger.name} with the log's directory, and leads in epoch "
-                f"{epoch} though nobody allowed that: {lacks}",
+                f"{epoch} without permission: {lacks}",
             )
         reason = ledger.legal_losses.get(epoch)
         if reason is None:

@@ -58,7 +58,7 @@ class ThrottleWatch:
                 raise Violation(
                     "ThrottleKept",
                     f"{who} was answered {type(response).__name__} {until_s - now_s:.3f} s before the end of a "
-                    "throttle that it had been told of before it asked",
+                    "throttle that it received before its request",
                 )
             self.kept += 1
         throttle_ms = getattr(response, "throttle_time", 0)

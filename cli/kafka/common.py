@@ -60,7 +60,7 @@ class Connection:
         """Return a property that is a number, None where it is not set."""
         text = self.properties.get(key)
         if text is not None and not text.isdecimal():
-            raise click.UsageError(f"{key}={text} in the --command-config file is no number")
+            raise click.UsageError(f"{key}={text} in the --command-config file is not a number")
         return None if text is None else int(text)
 
     def client_options(

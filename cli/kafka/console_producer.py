@@ -89,7 +89,7 @@ def console_producer(connection: Connection, topic: str, sync: bool, **options: 
         if options[name]:
             say(f"Warning: {text}. Use {instead} instead.")
     if options["line_reader"].rpartition(".")[2] != "LineMessageReader":
-        raise click.UsageError(f"{options['line_reader']}: there is {LINE_READER}; classes of Java's are not loaded")
+        raise click.UsageError(f"{options['line_reader']}: Java classes are not supported; use {LINE_READER}")
     reader = read_properties(options["reader_config"])
     reader |= key_values(options["reader_property"] + options["property_"])
     try:

@@ -181,7 +181,7 @@ def read_payloads(path: str, delimiter: str) -> list[bytes]:
     except re.error as error:
         raise click.UsageError(f"--payload-delimiter {delimiter}: {error}") from None
     if pattern.match(""):
-        raise click.UsageError("--payload-delimiter matches nothing at all, so it cuts nowhere")
+        raise click.UsageError("--payload-delimiter must not match the empty string")
     ends = [match.span() for match in pattern.finditer(text)]
     starts = [0, *(end for _, end in ends)]
     found = [text[start:end].encode() for start, (end, _) in zip(starts, ends, strict=False)]

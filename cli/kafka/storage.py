@@ -103,7 +103,7 @@ def format_(
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise click.UsageError("give one of --standalone, --no-initial-controllers and --initial-controllers")
     if add_scram:
-        raise click.UsageError("--add-scram: credentials are not there yet")
+        raise click.UsageError("--add-scram: credentials are not supported yet")
     check_cluster_id(cluster_id)
     release = checked_release(release_version, levels)
     settings = settings_of(config)

@@ -126,7 +126,7 @@ class ExactlyOnce:
         places = self.new_places()
         layout = layout_of(frame)
         if layout.fingerprint is None:
-            logger.info("query %s is written by one task: %s", self.query, layout.reason)
+            logger.info("query %s uses one task: %s", self.query, layout.reason)
             frame = frame.coalesce(1)
         assignment = Assignment(
             places=places,
@@ -218,7 +218,7 @@ class ExactlyOnce:
         if MarkReader(self.options.settings, places).read([0])[0] is not None:
             raise MarkError(
                 f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore its"
-                " folder kvorum-sink, or begin with a new checkpoint; option marksMissing=renew starts all the same."
+                " folder kvorum-sink, or use a new checkpoint; option marksMissing=renew skips this check."
             )
 
     def planned(self, frame: DataFrame, batch_id: int, ledger: Ledger) -> Manifest:
@@ -226,7 +226,7 @@ class ExactlyOnce:
         layout = layout_of(frame)
         if layout.fingerprint is not None:
             return Manifest(batch_id=batch_id, layout=layout.fingerprint, tasks=max(1, layout.tasks), staged=None)
-        logger.info("query %s: micro-batch %d is staged: %s", self.query, batch_id, layout.reason)
+        logger.info("query %s: micro-batch %d staged: %s", self.query, batch_id, layout.reason)
         folder = ledger.staging(batch_id)
         self.numbered(frame).write.option("maxRecordsPerFile", 0).parquet(folder)
         numbers = [int(name.split("-")[1]) for name in ledger.folder.listed(folder) if name.startswith("part-")]
@@ -244,9 +244,9 @@ class ExactlyOnce:
         found = MarkReader(self.options.settings, places).read(range(manifest.tasks))
         if any(mark is not None and mark.batch_id >= manifest.batch_id for mark in found.values()):
             raise MarkError(
-                f"query {self.query}: micro-batch {manifest.batch_id} is written in part, and its rows would be dealt"
-                " out to tasks otherwise now. Give the source the options it had (minPartitions,"
-                " maxRecordsPerPartition) for one start."
+                f"query {self.query}: micro-batch {manifest.batch_id} is written in part, and the present options"
+                " would assign its rows to other tasks. Start once with the previous source options (minPartitions,"
+                " maxRecordsPerPartition)."
             )
         ledger.folder.remove(f"batches/{manifest.batch_id}")
         return None
@@ -317,7 +317,7 @@ class ExactlyOnce:
         skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
         counted.add(self.query, rows)
         logger.info(
-            "query %s: micro-batch %d: %d rows by %d tasks, %d of which had written before",
+            "query %s: micro-batch %d written: %d rows, %d tasks, %d of them written before",
             self.query,
             assignment.batch_id,
             rows,

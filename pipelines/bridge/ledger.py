@@ -67,7 +67,7 @@ class Folder:
         stream.write(text.encode())
         stream.close()
         if not self.files.rename(draft, path):
-            raise OSError(f"{path} could not be written")
+            raise OSError(f"{path} was not written")
 
     def names(self, folder: str) -> list[str]:
         """Return the files in a folder of the sink's, hidden ones left out."""

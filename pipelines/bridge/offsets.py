@@ -61,7 +61,7 @@ def parse(name: str, text: str, *, lowest: int) -> Offsets:
         raise OptionError(f'option {name}: expected {{"topic": {{"0": 23}}}}, found {text!r} ({error})') from None
     for where, offset in offsets.items():
         if type(offset) is not int or offset < lowest:
-            raise OptionError(f"option {name}: {offset!r} for {where.topic}-{where.partition} is no offset")
+            raise OptionError(f"option {name}: {offset!r} for {where.topic}-{where.partition} is not a valid offset")
     return offsets
 
 

@@ -145,8 +145,8 @@ class RangeReader:
                 deadline = self.deadline()
             elif time.monotonic() > deadline:
                 raise ReadTimeout(
-                    f"{self.wanted}: nothing came at {self.position} for {self.options.poll_timeout_ms} ms"
-                    " (kafkaConsumer.pollTimeoutMs): no leader, or an end that is not there, or not yet committed"
+                    f"{self.wanted}: no data at offset {self.position} for {self.options.poll_timeout_ms} ms"
+                    " (kafkaConsumer.pollTimeoutMs): no leader, or the end offset does not exist or is not committed"
                 )
             if messages and (len(messages) >= BATCH_ROWS or size >= BATCH_BYTES or not fresh):
                 yield record_batch(messages, offsets, self.wanted, self.schema)

@@ -73,9 +73,9 @@ def slot_in_use(options: Options) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.ObjectInUse as error:
-        raise CaptureError(f"slot {options.slot_name} is read by somebody else: {error}") from error
+        raise CaptureError(f"slot {options.slot_name} is in use by another client: {error}") from error
     except psycopg.errors.UndefinedObject as error:
-        raise CaptureError(f"slot or publication is gone, and with it the place in the log: {error}") from error
+        raise CaptureError(f"slot or publication was dropped, the position in the log is lost: {error}") from error
 
 
 def patiently(options: Options, action: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ def check_server(connection: Connection) -> None:
     if ask(connection, "SELECT pg_is_in_recovery()")[0][0]:
         raise CaptureError("this server is a standby: connect to the primary")
     if not ask(connection, _MAY_REPLICATE)[0][0]:
-        raise CaptureError("the role may not replicate: ALTER ROLE ... REPLICATION")
+        raise CaptureError("the role has no replication privilege: ALTER ROLE ... REPLICATION")
 
 
 def ensure_publication(connection: Connection, options: Options, *, create: bool = True) -> None:
@@ -142,8 +142,8 @@ def ensure_publication(connection: Connection, options: Options, *, create: bool
         connection.execute(command + sql.SQL("TABLE ") + sql.SQL(", ").join(tables))
     else:
         raise CaptureError(
-            f"there is no publication {name}: create it (CREATE PUBLICATION {name} FOR TABLE ...), or name the tables "
-            f"in table.include.list"
+            f"publication {name} does not exist: create it (CREATE PUBLICATION {name} FOR TABLE ...), or list the "
+            f"tables in table.include.list"
         )
 
 

@@ -97,14 +97,16 @@ class Options(BaseModel):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
         return value
 
     @field_validator("slot_name")
     @classmethod
     def _slot(cls, value: str) -> str:
         if not _SLOT_NAME.fullmatch(value):
-            raise ValueError("a slot's name is of lower-case letters, digits and underscores, 63 at most")
+            raise ValueError(
+                "a slot name may contain lower-case letters, digits and underscores, at most 63 characters"
+            )
         return value
 
     @field_validator("key_columns", mode="before")

@@ -177,7 +177,7 @@ class _Reader:
                 else:
                     raise DecodeError(f"a value of kind {kind}")
         except (IndexError, struct.error) as error:
-            raise DecodeError(f"a row that ends at {len(data)}, in the middle") from error
+            raise DecodeError(f"row truncated at {len(data)}") from error
         self.position = position
         return tuple(cells)
 
@@ -208,7 +208,7 @@ def _relation(reader: _Reader) -> Message:
 def _expect(reader: _Reader, kinds: bytes) -> bytes:
     kind = reader.kind()
     if kind not in kinds:
-        raise DecodeError(f"a row of kind {kind!r}, where one of {kinds!r} can be")
+        raise DecodeError(f"row kind {kind!r}, expected one of {kinds!r}")
     return kind
 
 
@@ -281,7 +281,7 @@ def decode(data: bytes) -> Message:
     reader = _Reader(data)
     message = decoder(reader)
     if reader.position != len(data):
-        raise DecodeError(f"{len(data) - reader.position} bytes behind a message of kind {data[:1]!r}")
+        raise DecodeError(f"{len(data) - reader.position} bytes after a message of kind {data[:1]!r}")
     return message
 
 

@@ -111,10 +111,10 @@ class GroupElection:
             try:
                 message = consumer.poll(POLL_SECONDS)
             except KafkaException as error:
-                log.warning("taking part error=%s", error)
+                log.warning("leader election failed error=%s", error)
                 continue
             if message is not None and message.error() is not None:
-                log.info("taking part error=%s", message.error())
+                log.info("leader election failed error=%s", message.error())
         consumer.close()
 
     async def leader(self) -> str | None:
@@ -130,7 +130,7 @@ class GroupElection:
             told = self._admin.describe_consumer_groups([self._group], request_timeout=ASK_SECONDS)
             members = told[self._group].result(ASK_SECONDS).members
         except (KafkaException, TimeoutError) as error:
-            log.warning("asking who leads error=%r", error)
+            log.warning("leader lookup failed error=%r", error)
             return None
         leads = [m.client_id for m in members if m.assignment and m.assignment.topic_partitions]
         return str(leads[0]) if len(leads) == 1 else None

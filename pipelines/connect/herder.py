@@ -69,7 +69,7 @@ class Herder:
             for name in {*self.state.names(), *await self.runner.alive()}:
                 self._keep(name)
             self.leading = True
-            log.info("leading generation=%d connectors=%d", self.generation, len(self.state.names()))
+            log.info("became leader generation=%d connectors=%d", self.generation, len(self.state.names()))
             while True:
                 await (await self._queue.get())()
         finally:
@@ -93,7 +93,7 @@ class Herder:
         async with asyncio.timeout(RELEASE_SECONDS):
             for outcome in await asyncio.gather(*(self.runner.stop(name) for name in names), return_exceptions=True):
                 if isinstance(outcome, BaseException):
-                    log.error("a worker was not stopped error=%s", outcome)
+                    log.error("worker not stopped error=%s", outcome)
 
     async def hand_over(self) -> None:
         """End all workers and say so: whoever leads next need not wait for them. Within an operation."""
@@ -134,7 +134,7 @@ class Herder:
         try:
             self._queue.put_nowait(turn)
         except asyncio.QueueFull:
-            raise ConnectError(503, "too many requests wait") from None
+            raise ConnectError(503, "too many queued requests; retry later") from None
         self._waiting.add(done)
         try:
             return await done
@@ -201,7 +201,7 @@ class Herder:
             try:
                 await self.submit(write)
             except ConnectError as error:
-                log.info("a status was not written connector=%s error=%s", name, error)
+                log.info("status not written connector=%s error=%s", name, error)
 
     def _statuses(self, connector: Connector, told: Report) -> Iterable[Record]:
         name = connector.name
@@ -267,7 +267,7 @@ class Herder:
         if new and there is not None:
             raise conflict(f"Connector {name} already exists")
         if there is None and len(self.state.names()) >= CONNECTORS_MAX:
-            raise bad_request(f"there are {CONNECTORS_MAX} connectors already")
+            raise bad_request(f"limit of {CONNECTORS_MAX} connectors reached")
         written = [records.connector(name, properties)]
         if there is None:
             # A connector that was deleted while it was paused must not begin paused.

@@ -183,7 +183,7 @@ class Keeper:
         try:
             return await self.look()
         except Exception as error:
-            log.exception("a connector cannot be kept connector=%s", self.name)
+            log.exception("connector supervision failed connector=%s", self.name)
             trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:]
             told = Report(connector=Condition.FAILED, task=Condition.FAILED, trace=trace)
             await self.owner.reported(self.name, told, None)
@@ -206,7 +206,7 @@ class Keeper:
             try:
                 await self._act(action)
             except RunnerError as error:
-                log.warning("an action failed connector=%s action=%s error=%s", self.name, action.name, error)
+                log.warning("connector action failed connector=%s action=%s error=%s", self.name, action.name, error)
                 if action is Action.START:
                     self.memory.counted = False
                     self.memory.failed(str(error), self.now_ms())
@@ -243,10 +243,10 @@ class Keeper:
             case Action.START:
                 assert self._pipeline is not None and self._revision is not None
                 self.memory.restart = self.memory.counted = False
-                log.info("starting connector=%s failures=%d", self.name, self.memory.failures)
+                log.info("connector starts connector=%s failures=%d", self.name, self.memory.failures)
                 await self.runner.start(self._pipeline, self._revision)
             case Action.STOP:
-                log.info("stopping connector=%s", self.name)
+                log.info("connector stops connector=%s", self.name)
                 await self.runner.stop(self.name)
             case Action.PAUSE:
                 await self.runner.ask(self.name, "pause")

@@ -108,5 +108,5 @@ async def set_level(request: web.Request) -> web.StreamResponse:
         raise bad_request("Desired 'level' parameter was not specified in request.")
     scope = request.query.get("scope", "worker").lower()
     if scope == "cluster":
-        raise ConnectError(501, "levels are set manager by manager: scope=worker")
+        raise ConnectError(501, "log levels are set per worker: use scope=worker")
     return answer(loggers.set_level(request.match_info["logger"], level))

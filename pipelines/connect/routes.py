@@ -111,7 +111,7 @@ async def created(service: Service, request: web.Request) -> web.StreamResponse:
     """POST /connectors: {"name", "config", "initial_state"}."""
     body = await body_of(request)
     if not isinstance(body, dict) or not isinstance(body.get("config"), dict):
-        raise bad_request("the body is a JSON object with name and config")
+        raise bad_request("the body must be a JSON object with name and config")
     unknown = set(body) - {"name", "config", "initial_state"}
     if unknown:
         raise bad_request(f"Unrecognized field {sorted(unknown)[0]!r}")

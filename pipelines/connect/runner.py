@@ -102,7 +102,7 @@ class LocalRunner:
                 return Worker(alive=True, state=State.STARTING, revision=revision if lives else None)
             if not launched:
                 return None
-            trace = f"it ended before it began: {tail(folder.log)}"
+            trace = f"it ended during its start: {tail(folder.log)}"
             return Worker(alive=False, state=State.FAILED, trace=trace, revision=revision)
         ours = status.pid == pid and (lives or not held)
         return Worker(
@@ -157,7 +157,7 @@ class LocalRunner:
         elif held_by := self._held_by(folder):
             kill_tree(held_by)
         if not await self._gone(name, KILL_SECONDS):
-            raise RunnerError(f"the process of {name!r} outlives a SIGKILL")
+            raise RunnerError(f"the process of {name!r} is still running after SIGKILL")
         await self._collect(name)
 
     async def _collect(self, name: str) -> None:

@@ -48,7 +48,7 @@ class AvroOptions(FormatOptions):
     @model_validator(mode="after")
     def _wire(self) -> Self:
         if self.wire == "plain" and (self.schemas or self.id is not None):
-            raise ValueError("schemas and schema.id are of wire: confluent")
+            raise ValueError("schemas and schema.id require wire: confluent")
         return self
 
 

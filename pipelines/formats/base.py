@@ -72,7 +72,7 @@ class FormatConverter:
         frame = frames.with_origin(frame)
         kind = frame.schema[column].dataType
         if not isinstance(kind, BinaryType | StringType):
-            raise FormatError(f"the {column} is no bytes to decode, but {kind.simpleString()}")
+            raise FormatError(f"the {column} must be bytes to decode, not {kind.simpleString()}")
         coded = self.format.read(F.col(column).cast("binary"), frame.sparkSession)
         return _replaced(frame, column, coded)
 

@@ -229,7 +229,7 @@ def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> DataType:
             return PLAIN[kind]
         case _:
             there = (*PLAIN, "struct", "array", "map")
-            raise FormatError(f"{kind!r} is no type of Connect's{meant(kind, there)}")
+            raise FormatError(f"{kind!r} is not a type of Kafka Connect{meant(kind, there)}")
 
 
 def to_connect(kind: DataType, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,4 +268,4 @@ def _to_connect(kind: DataType) -> dict[str, Any]:
         case _ if type(kind) in CONNECT_NAMES:
             return {"type": CONNECT_NAMES[type(kind)]}
         case _:
-            raise FormatError(f"Connect has no type for {kind.simpleString()}")
+            raise FormatError(f"Kafka Connect has no type for {kind.simpleString()}")

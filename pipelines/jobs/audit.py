@@ -69,7 +69,7 @@ def audit(spark: SparkSession, cluster: Cluster, topic: str, path: str) -> Audit
     runs = Books(store).runs()
     archived = read_back(spark, store, *(run.plan.run for run in runs))
     if archived is None:
-        raise ArchiveError(f"{store.url()} has no record to compare with")
+        raise ArchiveError(f"{store.url()} has no records to compare")
     records = Records(spark, cluster, topic)
     begin, end = records.begin(), records.end()
     if all(begin[number] >= offset for number, offset in end.items()):

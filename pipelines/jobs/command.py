@@ -51,7 +51,7 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
     try:
         at = datetime.fromisoformat(value)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is no time such as 2026-01-31T07:00") from None
+        raise click.BadParameter(f"{value!r} is not a time such as 2026-01-31T07:00") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

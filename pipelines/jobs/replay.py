@@ -145,4 +145,4 @@ def _within(frame: DataFrame, wanted: Replay) -> DataFrame:
 def _check_partitions(wanted: Replay, needed: int) -> None:
     there = len(wanted.target.lookup().of_topic(wanted.topic))
     if needed > there:
-        raise ArchiveError(f"topic {wanted.topic} has {there} partitions, the records need {needed}")
+        raise ArchiveError(f"topic {wanted.topic} has {there} partitions, the records require {needed}")

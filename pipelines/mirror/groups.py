@@ -191,7 +191,7 @@ class Translator:
                 )
             except (KafkaException, TimeoutError) as error:
                 logger.warning(
-                    "offsets of %s-%d are placed at the batch's start: %s", place.topic, place.partition, error
+                    "offsets of %s-%d set to the start of the batch: %s", place.topic, place.partition, error
                 )
                 fresh = {}
             known |= fresh
@@ -331,7 +331,7 @@ class GroupSync:
         """Return the groups of the source that are followed."""
         listed = retried(lambda: self._source.list_consumer_groups(request_timeout=REQUEST_SECONDS).result())
         for error in listed.errors:
-            logger.warning("not all groups of %s are told: %s", self._spec.source.alias, error)
+            logger.warning("groups of %s not available: %s", self._spec.source.alias, error)
         return sorted(group.group_id for group in listed.valid if self._pattern.fullmatch(group.group_id))
 
     def _positions(self, group: str, topics: Mapping[str, int]) -> Positions:
@@ -356,7 +356,7 @@ class GroupSync:
                 if client.error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
                     states[group] = ConsumerGroupState.DEAD
                 else:
-                    logger.warning("group %s of %s is not described: %s", group, self._spec.target.alias, error)
+                    logger.warning("group %s of %s not available: %s", group, self._spec.target.alias, error)
         return states
 
     def _commit(self, group: str, wanted: Positions) -> int:
@@ -383,10 +383,10 @@ class GroupSync:
         try:
             retried(ask)
         except KafkaException as error:
-            logger.info("group %s of %s is left as it is: %s", group, self._spec.target.alias, error)
+            logger.info("group %s of %s: offsets not changed: %s", group, self._spec.target.alias, error)
             return 0
         logger.info(
-            "group %s of %s stands at %s",
+            "group %s of %s: offsets committed: %s",
             group,
             self._spec.target.alias,
             {f"{t}-{p}": o for (t, p), o in ahead.items()},

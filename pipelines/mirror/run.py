@@ -121,7 +121,7 @@ class Mirror:
                 step()
             except (KafkaException, TimeoutError) as error:
                 self.figures.errors += 1
-                logger.warning("mirror %s: %s could not be followed: %s", self.spec.name, what, error)
+                logger.warning("mirror %s: %s not synchronised: %s", self.spec.name, what, error)
 
     def _follow_configs(self) -> None:
         self.figures.configs_changed += self._topics.follow_configs()
@@ -173,7 +173,7 @@ def run(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures
         except StreamingQueryException as error:
             if WORKER_LATE not in str(error) or stop.is_set():
                 raise
-            logger.warning("mirror %s begins again: %s", spec.name, WORKER_LATE)
+            logger.warning("mirror %s restarted: %s", spec.name, WORKER_LATE)
     return run_once(spec, spark, stop)
 
 
@@ -195,5 +195,5 @@ def run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Fi
         try:
             mirror.close()
         except PySparkException as error:
-            logger.warning("mirror %s did not stop in order: %s", spec.name, error)
+            logger.warning("mirror %s did not stop cleanly: %s", spec.name, error)
     return mirror.figures

@@ -108,7 +108,7 @@ class TopicSync:
         for topic, count in growth.grow.items():
             future = self._target.create_partitions([NewPartitions(topic, count)])[topic]
             future.result(REQUEST_SECONDS)
-            logger.info("topic %s has %d partitions now, as on %s", topic, count, self._spec.source.alias)
+            logger.info("topic %s extended to %d partitions, as on %s", topic, count, self._spec.source.alias)
         self.partitions = mirrored
 
     def _create(self, topics: Mapping[str, int]) -> None:
@@ -124,7 +124,7 @@ class TopicSync:
             made.append(NewTopic(topic, count, factor, config=config))
         create_topics(self._target, made)
         for topic, count in topics.items():
-            logger.info("topic %s is made, with %d partitions", topic, count)
+            logger.info("topic %s created with %d partitions", topic, count)
 
     def follow_configs(self) -> int:
         """Give the target's topics the configs of the source's; returns how many topics were changed."""
@@ -154,9 +154,9 @@ class TopicSync:
             try:
                 future.result(REQUEST_SECONDS)
             except KafkaException as error:
-                logger.warning("topic %s cannot have the configs of the source: %s", topic, error)
+                logger.warning("configs of the source not applied to topic %s: %s", topic, error)
                 return
-        logger.info("configs of %s: set %s, unset %s", topic, change.set, list(change.unset))
+        logger.info("configs of %s changed: set %s, deleted %s", topic, change.set, list(change.unset))
 
     @staticmethod
     def configs_of(admin: AdminClient, topics: Sequence[str]) -> dict[str, Configs]:
@@ -168,7 +168,7 @@ class TopicSync:
                 try:
                     entries = future.result(REQUEST_SECONDS * 2)
                 except KafkaException as error:
-                    logger.warning("configs of %s are not told: %s", resource.name, error)
+                    logger.warning("configs of %s not available: %s", resource.name, error)
                     continue
                 found[resource.name] = {
                     name: entry.value

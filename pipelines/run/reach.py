@@ -70,7 +70,7 @@ def check(pipeline: Pipeline, ends: Ends, pause: Pause, *, is_java: bool = False
         except Refused as error:
             if not is_java:
                 raise
-            logger.warning("%s (Spark's connector may know better)", error)
+            logger.warning("%s (checked without Spark's connector)", error)
             return
     source = ends.source_options
     if isinstance(source, TopicsOptions) and source.topics and source.failOnDataLoss:

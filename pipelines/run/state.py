@@ -160,7 +160,7 @@ class Folder:
                     break
                 except BlockingIOError:
                     if time.monotonic() > until:
-                        raise StateError(f"pipeline {self.name!r} runs already ({self.path})") from None
+                        raise StateError(f"pipeline {self.name!r} is already running ({self.path})") from None
                     time.sleep(0.02)
             yield
         finally:

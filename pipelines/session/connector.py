@@ -98,7 +98,7 @@ def choose(wanted: Wanted, folder: str | None, settings: Mapping[str, str]) -> C
             return Choice(connector="spark", reason=f"{because}: {from_folder(jars)}")
         lacking = f"{folder} lacks {', '.join(jars.missing)}"
         if wanted == "spark":
-            raise ConnectorError(f"Spark's connector was asked for, but {lacking}")
+            raise ConnectorError(f"Spark's connector is required, but {lacking}")
         return Choice(connector="kvorum", reason=f"auto: {lacking}")
     if wanted == "spark":
         packages = ",".join(filter(None, (settings.get("spark.jars.packages"), coordinates())))

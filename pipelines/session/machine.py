@@ -38,7 +38,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     wanted = " or ".join(str(each) for each in JAVA_VERSIONS)
     if path is None:
         raise MachineError(
-            f"there is no java on the PATH and JAVA_HOME is not set; Spark needs Java {wanted} "
+            f"java not found on PATH and JAVA_HOME is not set; Spark requires Java {wanted} "
             "(Debian: apt-get install openjdk-17-jre-headless)"
         )
     try:
@@ -47,10 +47,10 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
         raise MachineError(f"{path} cannot be run: {error}" + (" (JAVA_HOME names it)" if home else "")) from error
     found = VERSION.search(answer.stderr + answer.stdout)
     if found is None:
-        raise MachineError(f"{path} -version does not say which version it is: {answer.stderr.strip()[:200]!r}")
+        raise MachineError(f"{path} -version returned no version: {answer.stderr.strip()[:200]!r}")
     version = int(found[1])
     if version not in JAVA_VERSIONS:
-        raise MachineError(f"{path} is Java {version}; Spark needs {wanted}: point JAVA_HOME at one")
+        raise MachineError(f"{path} is Java {version}; Spark requires {wanted}: set JAVA_HOME")
     return Java(path=path, version=version)
 
 

@@ -199,7 +199,7 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return [None if value is None else self._dialect.from_database(value, kind) for value in column]
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise DatabaseError(f"column {name}: a value is no {kind.simpleString()}: {error}") from error
+            raise DatabaseError(f"column {name}: a value is not a {kind.simpleString()}: {error}") from error
 
     def _find(self, connection: Any, start: Position | None, end: Position | None, skip: int | None) -> Position | None:
         statement = self._growth.beyond(start, end, skip)

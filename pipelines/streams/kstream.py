@@ -149,13 +149,13 @@ class KStream:
         operation: Operation
         if isinstance(other, KStream):
             if windows is None:
-                raise TopologyError("two streams are joined within a window: say JoinWindows")
+                raise TopologyError("a join of two streams needs a window: pass JoinWindows")
             operation = StreamJoin(joiner=joiner, windows=windows, kind=kind)
             prefix = "KSTREAM-JOIN"
         else:
             is_global = isinstance(other, ktable.GlobalKTable)
             if windows is not None or (key_selector is not None) != is_global:
-                raise TopologyError("no window joins a table, and only a global table is looked up by key_selector")
+                raise TopologyError("a join with a table takes no window, and key_selector is for global tables")
             operation = TableLookup(joiner=joiner, kind=kind, selector=key_selector)
             prefix = "KSTREAM-GLOBALKTABLE-JOIN" if is_global else "KSTREAM-KTABLE-JOIN"
         node = self._graph.add(

@@ -76,7 +76,7 @@ class FolderTopics:
     def read(self, source: Source) -> DataFrame:
         """Return a stream of records."""
         if source.pattern is not None:
-            raise TopologyError("the test driver knows topics by name only")
+            raise TopologyError("the test driver does not support topic patterns")
         frames_ = [self._read(topic) for topic in source.topics]
         made = frames_[0]
         for frame in frames_[1:]:

@@ -76,7 +76,7 @@ class InsertFieldOptions(WithDefaults):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not (self.topic or self.partition or self.offset or self.timestamp or self.static_field):
-            raise ValueError("no field to insert is named")
+            raise ValueError("no field to insert; set one of the *.field options")
         if self.static_field and self.static_value is None:
             raise ValueError("static.field needs static.value")
         return self
@@ -122,7 +122,7 @@ class ReplaceFieldOptions(WithDefaults):
     def _pairs(cls, renames: list[str]) -> list[str]:
         for pair in renames:
             if len([name for name in pair.split(":") if name.strip()]) != 2:
-                raise ValueError(f"{pair!r} is not old:new")
+                raise ValueError(f"{pair!r} is not of the form old:new")
         return renames
 
     def new_names(self) -> dict[str, str]:
@@ -327,7 +327,7 @@ def split_path(path: str) -> list[str]:
             while end != -1 and end + 1 < len(rest) and rest[end + 1] != ".":
                 end = rest.find("`", end + 1)
             if end == -1:
-                raise TransformError(f"a backtick does not end in {path!r}")
+                raise TransformError(f"unterminated backtick in {path!r}")
             name, ends, rest = rest[1:end], end + 1 == len(rest), rest[end + 2 :]
         else:
             name, dot, rest = rest.partition(".")

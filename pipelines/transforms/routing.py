@@ -28,7 +28,7 @@ def _java_pattern(pattern: str) -> str:
         re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", pattern))
     except re.error as error:
         if not re.search(r"\\[pPQEhHRzZXG]|[+*?}]\+|&&|\\k<", pattern):  # Java has these, Python has not
-            raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
     return pattern
 
 

@@ -111,7 +111,7 @@ def _moment(column: Column, kind: DataType, options: TimestampConverterOptions) 
         case moments.Clock() | DateType() | TimestampType() | TimestampNTZType() | TimeType():
             return moments.millis(column, kind)
         case _:
-            raise TransformError(f"{kind.simpleString()} is no time: string, bigint, date, time or timestamp is")
+            raise TransformError(f"{kind.simpleString()} is not a time; use string, bigint, date, time or timestamp")
 
 
 def _moment_of_variant(column: Column, options: TimestampConverterOptions) -> Column:

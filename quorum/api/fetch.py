@@ -72,12 +72,12 @@ def _only_partition(ctx: RequestContext, request: FetchRequest) -> FetchPartitio
     """Return the request's one partition. Raises KafkaError INVALID_REQUEST for any other."""
     topic = request.topics[0] if len(request.topics) == 1 else None
     if topic is None or len(topic.partitions) != 1 or topic.partitions[0].partition != METADATA_PARTITION:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition alone")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition only")
     known = (
         topic.topic_id == METADATA_TOPIC_ID if ctx.api_version >= TOPIC_IDS_VERSION else (topic.topic == METADATA_TOPIC)
     )
     if not known:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition alone")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition only")
     return topic.partitions[0]
 
 

@@ -14,8 +14,8 @@ from kvorum.network.authorizer import MutationQuota
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.broker_admin_state import Refusals, is_leaving, rests
 from kvorum.quorum.controller.config_schema import ConfigSchema
-from kvorum.quorum.controller.duty import Refusals, is_leaving, rests
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -101,7 +101,7 @@ class Context:
     is_direct: bool = False
     """The request came to this controller itself: no broker held it against its own configuration."""
     departures_refused: Refusals = field(default_factory=dict)
-    """The brokers of this request that cannot be decommissioned, and why (duty.refusals_of)."""
+    """The brokers of this request that cannot be decommissioned, and why (broker_admin_state.refusals_of)."""
     _unclean: dict[str, bool] = field(default_factory=dict)
     _min_isr: dict[str, int] = field(default_factory=dict)
     """What was looked up already in this decision, by topic."""

@@ -15,7 +15,7 @@ set before its broker is to leave stays for then.
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Final
 
-from kvorum.quorum.controller.duty import STATE_KEY, Duty, cleared, taken_back
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState, cleared, taken_back
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from kvorum.quorum.image.metadata import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -44,7 +44,7 @@ def throttles_in(image: MetadataImage) -> dict[int, int]:
 def _throttle_in(configs: Mapping[str, str | None]) -> int | None:
     """Return by how much a broker with these configs is throttled; None where it is not, or does not leave."""
     value = configs.get(DECOMMISSION_THROTTLE)
-    leaves = configs.get(STATE_KEY) == Duty.DECOMMISSIONED
+    leaves = configs.get(STATE_KEY) == BrokerAdminState.DECOMMISSIONED
     known = BROKER[DECOMMISSION_THROTTLE]
     return int(value) if leaves and value is not None and is_value(known, value) else None
 

@@ -143,7 +143,9 @@ def encode(message: Message) -> bytes:
 def decode(frame: bytes | memoryview) -> Message:
     """Return the message of a frame. Raises MalformedFrame."""
     if len(frame) < 2 or len(frame) > FRAME_BYTES_MAX or frame[0] != VERSION:
-        raise MalformedFrame(f"{len(frame)} bytes, version {frame[0] if frame else None}, known is {VERSION}")
+        raise MalformedFrame(
+            f"frame of {len(frame)} bytes with version {frame[0] if frame else None}, supported is {VERSION}"
+        )
     try:
         message: Message = _decoder.decode(memoryview(frame)[1:])
     except (msgspec.MsgspecError, ValueError) as error:

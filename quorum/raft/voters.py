@@ -102,7 +102,7 @@ def decode_state(data: bytes) -> StoredState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PeerInfo:
     """What a peer's newest Hello says of itself beside its directory."""
 
     kraft_version_max: int = 0
@@ -113,7 +113,7 @@ class Told:
     """Whether its log has a dynamic quorum's voter set."""
 
 
-NOTHING_TOLD = Told()
+UNKNOWN_PEER = PeerInfo()
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class Voters:
     """Goes up with whatever may change `pins()`."""
     listens_at: list[Endpoint] = field(default_factory=list)
     """This node's own endpoints, the default listener first; whoever runs it says."""
-    told: dict[int, Told] = field(default_factory=dict)
+    told: dict[int, PeerInfo] = field(default_factory=dict)
     """By peer, as `present`."""
 
     @property
@@ -238,7 +238,7 @@ class Voters:
 
         A candidate whose log has a dynamic set counts by that one: this node's, which may be older, is not asked.
         """
-        if self.told.get(peer, NOTHING_TOLD).dynamic:
+        if self.told.get(peer, UNKNOWN_PEER).dynamic:
             return peer in self.present
         return self.may_vote() and self.may_lead(peer)
 

@@ -83,9 +83,9 @@ def scanned_bytes(data: bytes, count: int) -> Iterator[list[Scanned]]:
             place = found[-1][2]
             yield found
     except (IndexError, ValueError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record cannot be read: {error}") from error
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record cannot be decoded: {error}") from error
     if place != len(data):
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain behind the last record")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain after the last record")
 
 
 class BatchFilter:

@@ -146,7 +146,9 @@ class Cleaning:
             return await blocking.run(loop, cleaning.read_last_records, end_offset)
         except ValueError as error:
             self._check()
-            log.warning("a producer snapshot is damaged", partition=self._log.partition, offset=end_offset, error=error)
+            log.warning(
+                "damaged producer snapshot ignored", partition=self._log.partition, offset=end_offset, error=error
+            )
             cleaning.forget_snapshot(end_offset)
             raise Aborted from error
 

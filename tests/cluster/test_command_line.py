@@ -264,7 +264,7 @@ def test_a_node_by_itself_with_chosen_ports_ends_in_order_with_ctrl_c(kvorum: Kv
     listeners = re.search(r"^listeners=PLAINTEXT://(\S+),CONTROLLER://(\S+)$", printed, re.M)
     assert listeners and f"controller.quorum.voters=1@{listeners[2]}\n" in printed
 
-    node, _ = kvorum.start("node", str(file), until="broker is up and unfenced", session=True)
+    node, _ = kvorum.start("node", str(file), until="broker started and unfenced", session=True)
     own = kvorum.folder / "first" / "data" / ".kvorum"
     kvorum.bootstrap = listeners[1]
     assert kvorum.json("topics", "list") == []
@@ -287,7 +287,7 @@ def test_a_node_that_kafka_storage_formatted_starts(kvorum: Kvorum) -> None:
     printed = kvorum("kafka-storage.sh", "format", "-t", random_id, "-c", str(file), "--standalone").stdout
     assert "Formatting dynamic metadata voter directory first/data with metadata.version 4.3-IV0.\n" in printed
     assert f"cluster.id={random_id}" in kvorum("kafka-storage.sh", "info", "-c", str(file)).stdout
-    node, _ = kvorum.start("node", str(file), until="broker is up and unfenced")
+    node, _ = kvorum.start("node", str(file), until="broker started and unfenced")
     ports = (kvorum.folder / "first" / "data" / ".kvorum" / "ports.properties").read_text()
     (kvorum.bootstrap,) = re.findall(r"^listeners=PLAINTEXT://([^,]+),", ports, re.M)
     assert kvorum("kafka-cluster", "cluster-id", "--bootstrap-server", kvorum.bootstrap).stdout.endswith(

@@ -216,7 +216,7 @@ def assert_a_process_tells_of_itself(base: str, role: str, pid: int) -> None:
     assert status == 200 and room in {line["room"] for line in lines}
     assert all(set(line) == {"time", "level", "room", "message", "facts"} for line in lines)
     if role == "broker":
-        assert "broker is up and unfenced" in [line["message"] for line in lines]
+        assert "broker started and unfenced" in [line["message"] for line in lines]
     assert get(f"{base}/v1/node/log?level=loud")[0] == 400
     assert get(f"{base}/v1/nodes")[0] == 404
     assert post(f"{base}/v1/node")[0] == 405

@@ -13,7 +13,7 @@ from tests.console.test_accessibility import LOOKS, look
 
 pytestmark = WITH_BROWSER
 SILENT = {"version": None, "started_ms": None, "uptime_ms": None}
-UNSET = "broker 1 serves no pages of its own: metrics.listener is not set"
+UNSET = "broker 1 serves no HTTP pages: metrics.listener is not set"
 BUNDLE = "/v1/debug-bundle"
 SNAPSHOT = {"controller": 2, "end_offset": 1204, "epoch": 5, "bytes": 12_288, "took_ms": 31, "written": True}
 
@@ -33,7 +33,7 @@ def furnish(stage: Stage) -> None:
     """Have processes tell something of themselves, one nothing."""
     unknown = connection(2, client_id=None, software_name=None, software_version=None, bytes_in=None, bytes_out=None)
     dirs = [{"id": "d" * 22, "online": True, "cordoned": False}, {"id": "e" * 22, "online": False, "cordoned": True}]
-    silent = broker(2, **SILENT, process_error="NO_METRICS_LISTENER", process_message="broker 2 serves no pages")
+    silent = broker(2, **SILENT, process_error="NO_METRICS_LISTENER", process_message="broker 2 serves no HTTP pages")
     lost = {"epoch": None, "incarnation_id": None, "log_dirs": None, "registration_error": "METADATA_TOO_LARGE"}
     lines = [line("it is ready", port=9091), line("it is slow", "WARNING", topic="orders", took_ms=700)]
     lines.append(line("it failed", "ERROR", traceback="Traceback\n  File here\nOSError: " + "x" * 200))
@@ -56,7 +56,7 @@ def test_the_list_has_versions_and_why_one_is_not_known(scene: Scene) -> None:
     expect(row.locator("[data-label=Uptime]")).to_have_text("3 days")
     untold = page.get_by_role("row", name="broker 2").locator("[data-label=Version] span")
     expect(untold).to_have_text("\u2013")
-    expect(untold).to_have_attribute("title", "broker 2 serves no pages")
+    expect(untold).to_have_attribute("title", "broker 2 serves no HTTP pages")
     leaving = page.get_by_role("row", name="broker 3").locator("[data-label=State]")
     expect(leaving).to_have_text("shutting down")
 

@@ -298,7 +298,9 @@ class GroupCoordinator:
             async with asyncio.timeout(timeout_ms / 1000):
                 await home.write_marker(data, producer, ended.is_commit, ended.transaction_version)
         except TimeoutError as error:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no marker on {key} in time") from error
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"timed out waiting for the transaction marker on {key}"
+            ) from error
 
     # --- where a group lives -----------------------------------------------------------------------------------------
 

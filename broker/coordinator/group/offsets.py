@@ -239,7 +239,7 @@ def delete(state: GroupsState, group: AnyGroup, request: OffsetDeleteRequest) ->
     Raises KafkaError INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members whose topics cannot be known).
     """
     if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {request.group_id} not found")
     if isinstance(group, ClassicGroup):

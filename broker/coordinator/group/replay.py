@@ -67,10 +67,10 @@ def replay(state: GroupsState, offset: int, record: CoordinatorRecord, producer:
     try:
         record_type, key, value = decode_record(GROUP_SHAPES, record)
     except UnknownRecordType as error:
-        log.warning("a record of a type that is not known", offset=offset, record=error)
+        log.warning("record of unknown type ignored", offset=offset, record=error)
         return state
     except ProtocolError as error:
-        log.error("a record that cannot be read is left out", offset=offset, error=error)
+        log.error("record that cannot be decoded ignored", offset=offset, error=error)
         return state
     if isinstance(key, OffsetCommitKey):
         assert value is None or isinstance(value, OffsetCommitValue), "decoded by the same shape"

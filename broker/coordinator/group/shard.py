@@ -234,7 +234,7 @@ class GroupShard:
     def _new_outcome(self, group: ClassicGroup) -> Outcome:
         def outcome(error: KafkaError | None) -> None:
             if error is not None and self._classic.get(group.group_id) is group:
-                log.warning("a new group is not written", group=group.group_id, reason=error)
+                log.warning("new group not written", group=group.group_id, reason=error)
                 self.drop_classic(group.group_id, error.code)
 
         return outcome
@@ -258,7 +258,7 @@ class GroupShard:
         A caller that meets COORDINATOR_LOAD_IN_PROGRESS answers without an error, as Kafka does.
         """
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
         group = self.group(state, request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} not found")
@@ -269,7 +269,7 @@ class GroupShard:
     def leave(self, state: GroupsState, client: Client, request: LeaveGroupRequest) -> Decision[LeaveGroupResponse]:
         """Decide on a LeaveGroup; a row for each member, up to v2 its error is the answer. Raises INVALID_GROUP_ID."""
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
         is_batched = client.api_version >= BATCHED_LEAVE_FROM
         members = request.members if is_batched else [MemberIdentity(member_id=request.member_id)]
         group = self.group(state, request.group_id)
@@ -302,7 +302,7 @@ class GroupShard:
     ) -> Decision[TxnOffsetCommitResponse]:
         """Decide on a TxnOffsetCommit; see offsets.commit_transactional. To be written with the producer."""
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
         known = (self._desk.turn.image.topics.topic(topic.name) for topic in request.topics)
         decision = offsets.commit_transactional(
             self.group(state, request.group_id),

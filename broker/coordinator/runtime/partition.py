@@ -245,7 +245,7 @@ class CoordinatorPartition(Generic[S, H]):
 
         def answer(error: KafkaError | None) -> None:
             if error is not None:
-                log.warning("not written", partition=self.key, change=name, reason=error)
+                log.warning("coordinator change not written", partition=self.key, change=name, reason=error)
 
         try:
             self.require_active()
@@ -336,7 +336,7 @@ class CoordinatorPartition(Generic[S, H]):
             return self._open
         history = self._active_history
         if history.open_count >= APPENDS_OPEN_MAX:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes wait to be committed")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many uncommitted changes")
         self._open = OpenBatch(history.end_offset, history.newest, limit, producer, terms)
         self._loop.call_soon(self._flush_of, self._open)
         return self._open
@@ -377,6 +377,6 @@ class CoordinatorPartition(Generic[S, H]):
 
     def _load_anew(self, offset: int) -> None:
         """Somebody else wrote to the partition: what the states are is not known any more."""
-        log.error("a coordinator's partition was written to by somebody else", partition=self.key, offset=offset)
+        log.error("unexpected write to a coordinator partition, state is reloaded", partition=self.key, offset=offset)
         self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded anew"))
         self._begin_loading()

@@ -192,17 +192,22 @@ class MarkerPlan:
         """Note one answer; False if the partition has to be tried again."""
         if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             log.error(
-                "a later coordinator ends the transaction", partition=key, ending=ending.key, marker=ending.marker
+                "transaction marker rejected: a newer coordinator ends the transaction",
+                partition=key,
+                ending=ending.key,
+                marker=ending.marker,
             )
             self._forget(ending)
             return True
         if code in DONE:
             if code is not ErrorCode.NONE:
-                log.error("a partition takes no marker", partition=key, ending=ending.key, code=code)
+                log.error(
+                    "transaction marker not accepted, partition skipped", partition=key, ending=ending.key, code=code
+                )
             ending.unfinished.discard(key)
             return True
         if code is not None and code not in RETRIED:
-            log.error("a marker was refused", partition=key, ending=ending.key, code=code)
+            log.error("transaction marker rejected", partition=key, ending=ending.key, code=code)
         return False
 
     def give_back(self, sent: Iterable[Entry]) -> None:

@@ -320,9 +320,7 @@ class TransactionShard:
             if verdict.needs_producer_id:
                 self._fetch_producer_id(transactional_id)
             elif verdict.next is not None:
-                log.info(
-                    "a transaction took too long", transactional_id=transactional_id, timeout=verdict.next.timeout_ms
-                )
+                log.info("transaction timed out", transactional_id=transactional_id, timeout=verdict.next.timeout_ms)
             decision = self._decision(verdict)
             return Decision(response=None, records=decision.records, outcome=decision.outcome)
 
@@ -335,7 +333,11 @@ class TransactionShard:
             try:
                 new_producer_id = await self._producer_ids.next_producer_id()
             except KafkaError as error:
-                log.warning("no producer id, so no abort yet", transactional_id=transactional_id, reason=error)
+                log.warning(
+                    "abort of a timed-out transaction delayed: no producer id",
+                    transactional_id=transactional_id,
+                    reason=error,
+                )
             else:
                 self._abort(transactional_id, new_producer_id)
             finally:

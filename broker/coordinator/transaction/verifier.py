@@ -135,9 +135,9 @@ class PartitionVerifier:
             try:
                 response = await self._channel.add_partitions_to_txn(broker_id, request_of(questions))
                 if response.error_code:
-                    raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
+                    raise KafkaError(ErrorCode(response.error_code), "the request was rejected")
             except KafkaError as error:
-                log.info("transactions were not verified", broker=broker_id, count=len(questions), reason=error)
+                log.info("transactions not verified", broker=broker_id, count=len(questions), reason=error)
                 answers: Mapping[str, PartitionErrors] = {
                     each.transactional_id: each.refused(error.code) for each in questions
                 }

@@ -102,7 +102,7 @@ def test_every_shipped_example_is_valid(kvorum: Command) -> None:
 
 def test_commands_about_a_pipeline_that_is_not_there_say_which_there_are(kvorum: Command) -> None:
     result = kvorum("status", "nope")
-    assert result.returncode == 4 and "there is no pipeline 'nope' in" in result.stderr
+    assert result.returncode == 4 and "no pipeline 'nope' in" in result.stderr
 
 
 def test_the_doctor_and_the_plugins_answer(kvorum: Command) -> None:

@@ -53,13 +53,13 @@ def test_yaml_is_read_as_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"a: &x [1]\nb: *x\n", "line 2: an alias"),
-        (b"a: !!python/object/apply:os.system [x]\n", "line 1: a tag"),
+        (b"a: &x [1]\nb: *x\n", "line 2: aliases"),
+        (b"a: !!python/object/apply:os.system [x]\n", "line 1: tags"),
         (b"a: 1\na: 2\n", "line 2: 'a' is there twice"),
-        (b"a: 1\n---\nb: 2\n", "line 2: a second document"),
+        (b"a: 1\n---\nb: 2\n", "line 2: only one document"),
         (b"a: 1\n b: [\n", "line 2"),
-        (b"", "line 1: there is nothing"),
-        (b"# nothing\n", "there is nothing"),
+        (b"", "line 1: the document is empty"),
+        (b"# nothing\n", "the document is empty"),
         (b"[" * 17 + b"]" * 17, "deeper than 16"),
         (b"[" * 50_000, "nest"),
         (b"- " * 30_000 + b"x", "nest"),

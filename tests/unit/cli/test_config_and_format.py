@@ -262,9 +262,9 @@ def test_a_dynamic_quorum_begins_with_one_controller_or_with_those_named(tmp_pat
         ([], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-s", "-N"], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-I", "1@127.0.0.1:1"], "is not of the form ID@HOST:PORT:DIRECTORY_ID"),
-        (["-I", "1@127.0.0.1:1:short"], "is no base64 uuid"),
-        (["-I", ","], "names no controller"),
-        (["-s", "--override", "controller.quorum.voters=1@127.0.0.1:29093"], "names the voters of a static quorum"),
+        (["-I", "1@127.0.0.1:1:short"], "is not base64 uuid"),
+        (["-I", ","], "contains no controller"),
+        (["-s", "--override", "controller.quorum.voters=1@127.0.0.1:29093"], "defines a static quorum"),
     ],
 )
 def test_a_format_that_cannot_be_meant_is_refused_and_writes_nothing(

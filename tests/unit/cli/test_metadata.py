@@ -166,14 +166,14 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_that_begins_behind_what_is_asked_for(trimmed: Path) -> None:
-    assert "no snapshot goes so far back" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
+    assert "no snapshot covers it" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
 
 
 def test_damaged_files_are_said_in_a_line(trimmed: Path) -> None:
     snapshot = trimmed / "00000000000000000006-0000000003.checkpoint"
     whole = snapshot.read_bytes()
     snapshot.write_bytes(whole[:-5])
-    assert "behind the last batch" in run(trimmed, "ls", code=Exit.FAILED)[0]
+    assert "after the last batch" in run(trimmed, "ls", code=Exit.FAILED)[0]
     snapshot.write_bytes(whole)
     segment = trimmed / "00000000000000000006.log"
     data = bytearray(segment.read_bytes())

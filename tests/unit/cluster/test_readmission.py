@@ -151,7 +151,7 @@ def test_a_controller_that_lost_its_own_directory_has_no_say(cluster: LocalClust
     settings = settings_of(cluster, "node-2")
     lose(settings)
     cluster.format_lost("node-2")
-    assert "lost itself" in refusal(settings, 1).reason
+    assert "was lost as well" in refusal(settings, 1).reason
 
 
 def test_a_damaged_journal_has_no_say(cluster: LocalCluster) -> None:
@@ -178,7 +178,7 @@ def dynamic_settings(folder: Path, node_id: int) -> Settings:
 
 
 def test_an_operators_word_counts_where_voters_come_and_go_too(tmp_path: Path) -> None:
-    """The directory is a voter's, formatted anew as an observer; it cannot speak for itself, another one can."""
+    """The directory is a voter's, formatted again as an observer; it cannot speak for itself, another one can."""
     ids = {number: Uuid(bytes([number]) * 16) for number in (1, 2, 3)}
     text = ",".join(f"{number}@127.0.0.1:2909{number}:{directory}" for number, directory in ids.items())
     initial = formatting.parse_initial_controllers(text, "CONTROLLER")
@@ -187,7 +187,7 @@ def test_an_operators_word_counts_where_voters_come_and_go_too(tmp_path: Path) -
     (formatted,) = format_node(OsDisk(), lost, CLUSTER_ID, initial={})
     survivor = look(OsDisk(), own)
     assert survivor.voter_ids == (1, 2, 3) and survivor.counted == ids
-    with pytest.raises(Refusal, match="was lost itself"):
+    with pytest.raises(Refusal, match="was lost as well"):
         look(OsDisk(), lost)
     assert readmit(OsDisk(), own, 3, formatted.directory_id).counted == {**ids, 3: formatted.directory_id}
     with pytest.raises(Refusal, match="they are 1, 2, 3"):

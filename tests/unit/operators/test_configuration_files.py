@@ -41,7 +41,7 @@ REFUSED = [
     ("listener: &a\n  name: *a\n", ":2: listener.name.name"),
     ("rsm: &a {config: *a}\n", ":1: rsm.config"),
     ("[" * 5_000, ": is nested too deeply"),
-    ("node.id: 1\n? [a]\n: 1\n", ":2: a key must be a text"),
+    ("node.id: 1\n? [a]\n: 1\n", ":2: a key must be a string"),
     ("node.id: \x00\n", ": is not YAML"),
 ]
 

@@ -77,12 +77,12 @@ def test_what_the_file_says_of_internal_topics_and_voters_is_kept(tmp_path: Path
 
 
 REFUSED = [
-    ("", "a cluster file is a map"),
-    ("- a\n", "a cluster file is a map"),
+    ("", "a cluster file must be a map"),
+    ("- a\n", "a cluster file must be a map"),
     ("cluster: {name: x}\n", "nodes must be a list"),
     ("nodes: []\n", "nodes must be a list"),
     ("nodes: {id: 1}\n", "nodes must be a list"),
-    ("nodes: [1]\n", r"my-cluster\.yaml:1: a node is a map"),
+    ("nodes: [1]\n", r"my-cluster\.yaml:1: a node must be a map"),
     ("nodes: [{id: 1}]\nnode: 5\n", r"my-cluster\.yaml:2: 'node' is none of cluster, defaults, nodes"),
     ("nodes: [{id: 1}]\nnodes: [{id: 2}]\n", r":2: nodes: is there twice"),
     ("defaults: 5\nnodes: [{id: 1}]\n", "defaults must be a map"),

@@ -80,7 +80,7 @@ def test_an_empty_file_is_no_config_at_all(tmp_path: Path) -> None:
         ("a.yaml", "node.id: 1\nlog.dirs: [a, [b]]\n", "a.yaml:2: log.dirs: a list may hold only plain values"),
         ("a.yaml", "node.id: 1\n  bad: [\n", "a.yaml:2: is not YAML"),
         ("a.yaml", "- node.id\n", "a.yaml:1: must be a map"),
-        ("a.yaml", "{? [a] : 1}\n", "a.yaml:1: a key must be a text"),
+        ("a.yaml", "{? [a] : 1}\n", "a.yaml:1: a key must be a string"),
         ("a.properties", "a=\x00\xff", "a.properties"),
     ],
 )

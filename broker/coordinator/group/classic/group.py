@@ -194,7 +194,12 @@ class ClassicGroup:
             return True
         for member in self.members.values():
             if member.awaiting_join is not None:
-                log.info("leader did not join in time", group=self.group_id, old=self.leader_id, new=member.member_id)
+                log.info(
+                    "group leader replaced: it did not join in time",
+                    group=self.group_id,
+                    old=self.leader_id,
+                    new=member.member_id,
+                )
                 self.leader_id = member.member_id
                 return True
         return False
@@ -260,7 +265,7 @@ class ClassicGroup:
         for member in self.members.values():
             topics = subscribed_topics(member.metadata(self.protocol_name))
             if topics is None:
-                log.warning("a subscription cannot be read", group=self.group_id, member=member.member_id)
+                log.warning("member subscription cannot be decoded", group=self.group_id, member=member.member_id)
                 return None
             found |= topics
         return frozenset(found)
@@ -296,11 +301,19 @@ class ClassicGroup:
             if owner is None:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has instance id {instance_id}")
             if owner != member_id:
-                log.info("fenced", group=self.group_id, instance=instance_id, member=member_id, operation=operation)
-                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} has another member id now")
+                log.info(
+                    "static member fenced",
+                    group=self.group_id,
+                    instance=instance_id,
+                    member=member_id,
+                    operation=operation,
+                )
+                raise KafkaError(
+                    ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is owned by another member id"
+                )
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id}")
         return member
 
     def validate_commit(
@@ -316,11 +329,16 @@ class ClassicGroup:
         if generation >= 0 or member_id or instance_id is not None:
             self.validate_member(member_id, instance_id, "offset commit")
             if generation != self.generation:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {self.generation}")
+                raise KafkaError(
+                    ErrorCode.ILLEGAL_GENERATION,
+                    f"generation {generation} is not the current generation {self.generation}",
+                )
         elif not is_transactional:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has members, and a commit names none")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has members, and the commit has no member id"
+            )
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is not known yet")
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is not available yet")
 
     def validate_offset_delete(self) -> None:
         """Raise KafkaError NON_EMPTY_GROUP where it cannot be known which topics the members use."""

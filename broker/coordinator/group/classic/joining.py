@@ -136,7 +136,7 @@ class Joining:
         former_id = group.static_members.get(instance_id)
         if former_id is None:
             return self._add(group, join, fresh_id)
-        log.info("static member is back", group=group.group_id, instance=instance_id, old=former_id, new=fresh_id)
+        log.info("static member rejoined", group=group.group_id, instance=instance_id, old=former_id, new=fresh_id)
         return self._replace_static(group, join, former_id, fresh_id)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
@@ -263,7 +263,7 @@ class Joining:
                 # While its join was parked its session may have ended, which was excused: it begins anew.
                 self._rebalances.renew_session(group, member)
                 return
-            log.warning("a static member's new id is not written", group=group.group_id, reason=error)
+            log.warning("new id of a static member not written", group=group.group_id, reason=error)
             revert()
             answer = self._rebalances.current_answer(group, UNKNOWN_MEMBER_ID)
             answer.leader, answer.error_code = leader_before or "", error.code

@@ -73,7 +73,7 @@ class Rebalances:
         cancel(group.sync_timer)
         is_first = group.state is State.EMPTY
         group.transition_to(State.PREPARING_REBALANCE)
-        log.info("rebalance", group=group.group_id, generation=group.generation, reason=reason)
+        log.info("rebalance started", group=group.group_id, generation=group.generation, reason=reason)
         if is_first:
             delay_ms = self._settings.initial_rebalance_delay_ms
             self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
@@ -122,7 +122,7 @@ class Rebalances:
             group.remove(member_id)
             self.end_session(group, member_id)
         if missing:
-            log.info("members did not join in time", group=group.group_id, members=missing)
+            log.info("members removed: they did not join in time", group=group.group_id, members=missing)
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none has joined: their sessions will end.
             self._wait_for_all(group, STATIC_WAIT_MS_MIN)
@@ -132,7 +132,7 @@ class Rebalances:
             log.info("group is empty", group=group.group_id, generation=group.generation)
             return Change((group.generation_record({}),), self._warn_of(group))
         members = len(group.members)
-        log.info("generation", group=group.group_id, generation=group.generation, members=members)
+        log.info("generation started", group=group.group_id, generation=group.generation, members=members)
         for member in tuple(group.members.values()):
             group.pending_syncs.add(member.member_id)
             group.answer_join(member, self.current_answer(group, member.member_id))
@@ -145,7 +145,7 @@ class Rebalances:
         def outcome(error: KafkaError | None) -> None:
             # The generation in the log stays the one before: should it come alive, its members' sessions end.
             if error is not None:
-                log.warning("the empty generation is not written", group=group.group_id, reason=error)
+                log.warning("empty generation not written", group=group.group_id, reason=error)
 
         return outcome
 
@@ -238,12 +238,12 @@ class Rebalances:
         group.sessions.pop(member_id, None)
         member = group.members.get(member_id)
         if member_id in group.pending_joins:
-            log.info("a pending member did not join", group=group.group_id, member=member_id)
+            log.info("pending member removed: it did not join in time", group=group.group_id, member=member_id)
             group.remove(member_id)
             return self._complete_without(group)
         if member is None or member.has_satisfied_heartbeat:
             return NOTHING
-        log.info("session ended", group=group.group_id, member=member_id)
+        log.info("member session expired", group=group.group_id, member=member_id)
         self.answer_removed(group, member)
         group.remove(member_id)
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):

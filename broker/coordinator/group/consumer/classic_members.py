@@ -197,7 +197,7 @@ class ClassicMembers:
     def _require_protocol(self, classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
         name = first_protocol(classic).name
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member joined with {name}")
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member joined with protocol {name}")
 
     def _await_join(self, group_id: str, member: ConsumerMember) -> None:
         """A member is told to join again: from the first time on it has one rebalance timeout."""
@@ -240,7 +240,7 @@ class ClassicMembers:
                 continue
             gone[member.member_id] = member
             reason = shown_reason(identity.reason)
-            log.info("left", group=group.group_id, member=member.member_id, reason=reason)
+            log.info("member left", group=group.group_id, member=member.member_id, reason=reason)
         return self._groups.fence(group, list(gone.values())), rows
 
 
@@ -250,7 +250,7 @@ def require_common_protocol(group: ConsumerGroup, protocol_type: str, names: Col
     speakers = Counter(row.name for each in classic for row in each.supported_protocols)
     is_common = any(speakers[name] == len(classic) for name in names)
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not is_common:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols are not those of the group")
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols do not match those of the group")
 
 
 def classic_member(
@@ -271,7 +271,9 @@ def first_protocol(classic: ClassicMemberMetadata) -> ClassicProtocol:
 def require_generation(member: ConsumerMember, generation: int) -> None:
     """Raise KafkaError ILLEGAL_GENERATION for any but the member's epoch."""
     if generation != member.member_epoch:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {member.member_epoch}")
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION, f"generation {generation} is not the current generation {member.member_epoch}"
+        )
 
 
 def is_settled(group: ConsumerGroup) -> bool:

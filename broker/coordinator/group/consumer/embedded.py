@@ -65,10 +65,10 @@ class EmbeddedAssignment:
 def version_of(data: bytes) -> int:
     """Return the version a consumer speaks, as far as it is known here. Raises ProtocolError."""
     if len(data) < 2:
-        raise ProtocolError(f"{len(data)} bytes have no version")
+        raise ProtocolError(f"{len(data)} bytes are too short for a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
-        raise ProtocolError(f"version {version} of the embedded protocol")
+        raise ProtocolError(f"unsupported version {version} of the embedded protocol")
     return min(version, NEWEST)
 
 
@@ -85,7 +85,7 @@ def _read(cls: type[T], data: bytes) -> T:
     try:
         found, _ = decoder(cls, version_of(data), False)(view, 2, len(view))
     except (StructError, IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"{cls.__name__} cannot be read: {error}") from error
+        raise ProtocolError(f"{cls.__name__} cannot be decoded: {error}") from error
     return cast(T, found)
 
 

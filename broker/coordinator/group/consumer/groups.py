@@ -146,7 +146,7 @@ class ConsumerGroups:
         if bumps or found != group.metadata_hash:
             draft.write_epoch(group.group_epoch + 1, found)
             self.counts.consumer_rebalances += 1
-            log.info("group epoch", group=group.group_id, epoch=draft.group.group_epoch)
+            log.info("group epoch bumped", group=group.group_id, epoch=draft.group.group_epoch)
         self.is_fresh(draft.group)
         draft.forget_partition_metadata()
 
@@ -226,7 +226,7 @@ class ConsumerGroups:
             member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
             if not isinstance(group, ConsumerGroup) or member is None or not is_late(member):
                 return Decision(response=None)
-            log.info("fenced", group=group_id, member=member_id, missed=kind.value)
+            log.info("member fenced", group=group_id, member=member_id, missed=kind.value)
             change = self.fence(group, [member])
 
             def outcome(error: KafkaError | None) -> None:
@@ -259,7 +259,7 @@ class ConsumerGroups:
                 draft.write_regex(regex, None)
         found = self.hashes.group_hash(subscribed_names(draft.group), self.image)
         draft.write_epoch(group.group_epoch + 1, found)
-        log.info("group epoch", group=group.group_id, epoch=draft.group.group_epoch, gone=sorted(gone))
+        log.info("group epoch bumped", group=group.group_id, epoch=draft.group.group_epoch, gone=sorted(gone))
         return Change(draft.records, self._else_waits_for(group))
 
     def _else_waits_for(self, group: ConsumerGroup) -> Outcome:
@@ -285,10 +285,10 @@ class ConsumerGroups:
     def may_be_classic(self, group_id: str, size: int) -> bool:
         """Tell whether a group of members of the classic protocol alone is to become a classic group."""
         if not self.settings.migration_policy.allows_downgrade:
-            log.info("stays a consumer group: no online downgrade", group=group_id)
+            log.info("group not converted to classic: online downgrade is disabled", group=group_id)
             return False
         if size > self._classic_size_max:
-            log.info("stays a consumer group: too many members for a classic one", group=group_id, members=size)
+            log.info("group not converted to classic: too many members", group=group_id, members=size)
             return False
         return True
 
@@ -298,7 +298,7 @@ class ConsumerGroups:
         self.classic.take_classic(made.group)
         if reason is not None:
             self.classic.rebalance_classic(made.group, reason)
-        log.info("now a classic group", group=group.group_id, generation=made.group.generation)
+        log.info("group converted to classic", group=group.group_id, generation=made.group.generation)
         for member_id in group.members:
             self.timers.end_all(group.group_id, member_id)
 

@@ -111,5 +111,5 @@ def joined_static(draft: Draft, member_id: str, instance_id: str, *, is_classic:
     draft.write_subscription(member)
     draft.write_target(member_id, target)
     draft.write_current(member)
-    log.info("static member is back", group=group.group_id, instance=instance_id, old=owner, new=member_id)
+    log.info("static member rejoined", group=group.group_id, instance=instance_id, old=owner, new=member_id)
     return draft.group.members[member_id]

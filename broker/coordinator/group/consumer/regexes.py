@@ -142,5 +142,5 @@ class Regexes:
             draft.write_epoch(group.group_epoch + 1, group_hash)
             self._groups.counts.consumer_rebalances += 1
             self._groups.is_fresh(draft.group)
-        log.info("patterns resolved", group=group.group_id, patterns=len(result), changed=bumps)
+        log.info("subscription patterns resolved", group=group.group_id, patterns=len(result), changed=bumps)
         return draft

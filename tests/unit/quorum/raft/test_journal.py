@@ -228,7 +228,7 @@ def test_a_missing_journal_is_no_empty_journal() -> None:
     disk, _ = filled(5)
     for path in segments(disk):
         disk.remove(path)
-    with pytest.raises(JournalCorrupt, match="there is no journal"):
+    with pytest.raises(JournalCorrupt, match="the journal is missing"):
         reopen(disk)
 
 

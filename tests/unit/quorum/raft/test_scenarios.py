@@ -393,7 +393,7 @@ def test_a_lost_snapshot_or_journal_stops_the_node() -> None:
     with pytest.raises(SnapshotCorrupt, match="no snapshot covers it"):
         open_raft(leader.disk, PATH, segment_bytes=SEGMENT_BYTES)
     leader.disk.remove_tree(f"{PATH}/journal")
-    with pytest.raises(JournalCorrupt, match="formatted anew"):
+    with pytest.raises(JournalCorrupt, match="formatted again"):
         open_raft(leader.disk, PATH, segment_bytes=SEGMENT_BYTES)
 
 
