@@ -180,9 +180,11 @@ class ConfigEntry(BaseModel):
     source: str = Field(examples=["DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"])
     read_only: bool
     sensitive: bool
-    type: str | None = Field(None, description="With documentation=true", examples=["LONG", "LIST"])
-    documentation: str | None = Field(None, description="With documentation=true, if the broker returns one")
-    choices: list[str] | None = Field(None, description="With documentation=true: the allowed values, if only some are")
+    type: str | None = Field(default=None, description="With documentation=true", examples=["LONG", "LIST"])
+    documentation: str | None = Field(default=None, description="With documentation=true, if the broker returns one")
+    choices: list[str] | None = Field(
+        default=None, description="With documentation=true: the allowed values, if only some are"
+    )
 
 
 class ConfigAlter(Strict):

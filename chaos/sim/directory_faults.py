@@ -46,7 +46,7 @@ class DirectoryFaults:
         path = None if process is None else self._directory(process, asked.directory)
         if process is None or path is None:
             return None
-        story, over = self._told(process, path), Over()
+        story, over, lives = self._told(process, path), Over(), process.lives
         if asked.breaks:
             self._break(process, path)
             self._later(fault.amount, over, lambda: self._stop(process, asked.stop))
@@ -58,7 +58,9 @@ class DirectoryFaults:
         def undo() -> list[str]:
             over.is_over = True
             self._end(process)
-            partitions = self._lose(process, path, asked.how)
+            process.disk.broken.discard(path)
+            # Where another fault's end has started it meanwhile, it came back with all, and may lead by it.
+            partitions = self._lose(process, path, asked.how) if process.lives == lives else []
             process.start()
             return partitions
 
