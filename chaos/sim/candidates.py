@@ -85,10 +85,12 @@ class Candidates:
 def check_kept(name: str, before: PartitionRegistration, after: PartitionRegistration, *, is_unclean: bool) -> None:
     """Hold that nothing but an unclean election puts others in the place of all who may be elected.
 
-    A reassignment that is over by this very change may: its leader has just seen those that it adds in sync.
+    A reassignment that is over by this very change may: its leader has just seen those that stay in sync.
     """
     could, can = {*before.isr, *before.elr}, {*after.isr, *after.elr}
-    if could and can and not could & can and not is_unclean and not can <= {*before.adding_replicas}:
+    is_over = before.is_reassigning and not after.is_reassigning and could <= {*before.removing_replicas}
+    joins = can <= {*before.adding_replicas} or (is_over and can <= {*after.replicas})
+    if could and can and not could & can and not is_unclean and not joins:
         raise Violation(
             "CandidatesKept",
             f"ISR {before.isr} and ELR {before.elr} of {name} become {after.isr} and {after.elr} without an unclean "

@@ -213,8 +213,9 @@ class Ledger:
             if theirs.base_offset >= min(bound, self.end):
                 return
             mine = self._entry_at(theirs.base_offset)
-            # Nothing is known of what a log that began above the committed records leaves out.
-            if mine is not None and mine != theirs and theirs.next_offset > shadow.deleted_below:
+            # Nothing is known of what a log that began above the committed records leaves out. A log start that was
+            # lost with the power brings back what was deleted, also what a deposed leader had there.
+            if mine is not None and mine != theirs and theirs.next_offset > self._deleted_below(shadow):
                 raise Violation(
                     "LogMatching",
                     f"{who} has {told(theirs)} in {self.name} below its high watermark {bound}, "
@@ -227,10 +228,16 @@ class Ledger:
         place = place_of(self.entries, offset + 1) - 1
         return self.entries[place] if place >= 0 and self.entries[place].next_offset > offset else None
 
+    def _deleted_below(self, shadow: Shadow) -> int:
+        """Return below which offset a replica may keep what parts from its leader's, which has nothing there any more.
+
+        That is its own log start, and the highest legal one.
+        """
+        return max(shadow.deleted_below, self.starts.highest)
+
     def missing(self, shadow: Shadow) -> str | None:
         """Say what a replica lacks of the committed batches, None if nothing."""
-        # Below the highest legal start it may keep what parts from its leader's, which has nothing there any more.
-        deleted_below = max(shadow.deleted_below, self.starts.highest)
+        deleted_below = self._deleted_below(shadow)
         for mine in self.entries[place_of(self.entries, shadow.verified_below) :]:
             if mine.base_offset >= shadow.end:
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"

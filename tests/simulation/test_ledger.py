@@ -149,6 +149,16 @@ def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> No
     assert ledger.missing(shadow) is None and shadow.verified_below == 3
 
 
+def test_what_was_deleted_may_come_back_as_a_deposed_leader_had_it() -> None:
+    ledger, deposed = Ledger("orders-0"), replica_of(b"a", b"x")
+    ledger.commit(replica_of(b"a", b"b", b"c").shadow(), 3, "leader")
+    shadow = deposed.shadow()
+    with pytest.raises(Violation, match="LogMatching"):
+        ledger.verify(shadow, 2, "follower")
+    ledger.starts.rise(2)
+    ledger.verify(shadow, 2, "follower")
+
+
 def test_the_lowest_offset_that_was_lost_legally_is_known() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(replica_of(b"a", b"b", b"c").shadow(), 3, "leader")
