@@ -66,10 +66,11 @@ class Candidates:
     def check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
         """Whoever joins an ISR has all that is committed, whatever it lost before: its leader saw it fetch all of it.
 
-        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then.
+        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then. Nor
+        without a leader: once ELR is switched off an empty ISR has its last member again, whatever that one has lost.
         """
         each, registered = self._lives.replica(broker_id, key), self._metadata.newest.cluster.broker(broker_id)
-        if each is None or registered is None or after.leader_epoch in ledger.legal_losses:
+        if each is None or registered is None or not after.has_leader or after.leader_epoch in ledger.legal_losses:
             return
         if registered.broker_epoch != self._lives.epochs.get(broker_id):
             return
