@@ -178,7 +178,7 @@ def test_each_process_tells_its_health_and_metrics(start_cluster: Start) -> None
     broker, controller, admin = urls(cluster, cluster.plan.nodes[0].name)
     for base in (broker, controller):
         assert get(f"{base}/health/live") == (200, json.dumps({"live": True}))
-        assert get(f"{base}/health/ready") == (200, json.dumps({"ready": True, "reason": None}))
+        assert get(f"{base}/health/ready") == (200, json.dumps({"ready": True, "reason": None}) + "\n")
     create_topic(cluster.plan.bootstrap, "orders", PARTITIONS, 1)
     sender = Sender(cluster.plan.bootstrap, "orders")
     sender.send(RECORDS, partitions=PARTITIONS)
