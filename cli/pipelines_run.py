@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kvorum.cli.folders import end_command
 from kvorum.cli.output import Exit, fail, output_option, pairs, show
 from kvorum.cli.pipelines_options import answered, counted, refuse_unstarted, require_extra, root, state_option
 from kvorum.cli.shipped import ConfigFile
@@ -82,6 +83,10 @@ def run(
     with answered():
         pipeline = loaded(file)
         folder = Folder(root(state_dir), pipeline.name)
+        try:
+            folder.make()
+        except OSError as error:
+            end_command(error, str(folder.path))
         if not detach:
             raise SystemExit(run_here(folder, pipeline, wanted, verbose))
         started = process.start(pipeline, folder.root, wanted)

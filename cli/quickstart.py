@@ -103,12 +103,12 @@ def create_topic(cluster: "LocalCluster", topic: str) -> None:
     request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="PUT")
     try:
         with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
-            result = json.load(answer)
+            json.load(answer)
     except urllib.error.HTTPError as error:
         fail(f"PUT {url} failed: {json.load(error).get('detail', error.reason)}")
     except OSError as error:
         fail(f"PUT {url} failed: {error}; logs: {cluster.paths.folder}/*/admin.log (kept with --dir)")
-    click.echo(f"PUT {url}\n    {json.dumps(result)[:160]}")
+    click.echo(f"created topic {topic} with PUT {url}; its first records:")
 
 
 def topic_for(brokers: int) -> dict[str, object]:
@@ -197,13 +197,13 @@ def what_next(cluster: "LocalCluster", topic: str) -> None:
         f"export KVORUM_BOOTSTRAP={bootstrap}",
         f"kvorum consume {topic} --from-beginning",
         f"kvorum topics describe {topic}",
-        f"kvorum nodes kill node-2 --dir {folder}      # and nothing acknowledged is lost",
+        f"kvorum nodes kill node-2 --dir {folder}      # no acknowledged record is lost",
         f"kvorum nodes start node-2 --dir {folder}",
-        f"kvorum chaos serve --dir {folder}            # the same in a browser, and much more: docs/chaos.md",
+        f"kvorum chaos serve --dir {folder}            # faults from a browser (docs/chaos.md)",
         f'kcat -b "$KVORUM_BOOTSTRAP" -C -t {topic} -o end     # or any other Kafka client',
     ):
         click.echo(f"  {line}")
-    click.echo("docs/quickstart.md goes on from here.")
+    click.echo("Next steps: docs/quickstart.md in the checkout.")
     click.echo("Press Ctrl-C to stop everything.")
 
 

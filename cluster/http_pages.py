@@ -175,7 +175,7 @@ def allow(*methods: str) -> tuple[str, str]:
 
 def as_json(status: int, body: object, *headers: tuple[str, str]) -> Answer:
     """Return an answer in JSON."""
-    return Answer(status, JSON, json.dumps(body).encode(), headers)
+    return Answer(status, JSON, json.dumps(body).encode() + b"\n", headers)
 
 
 def head_of(answer: Answer, keep_alive: bool) -> bytes:

@@ -319,7 +319,8 @@ def test_quickstart_sends_a_large_file_and_says_what_it_could_not_send(kvorum: K
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
     described = kvorum.json("topics", "describe", "lines")
     assert sum(each["latest"] for each in described["partitions"]) == count - 1
-    assert ends(quickstart)[0] == 0
+    code, rest = ends(quickstart)
+    assert (code, "%3|" in rest, f"its data is kept in {kvorum.folder / 'data'}" in rest) == (0, False, True), rest
 
     lines.write_text("")
     quickstart, told = kvorum.start(*words, until="Press Ctrl-C to stop everything.")
