@@ -196,7 +196,7 @@ def test_a_server_that_has_gone_quiet_is_not_called_live(scene: Scene) -> None:
     expect(page.locator("#live")).to_have_text("live")
     # The page reconnects after a pause. A clock that runs would end the pause before the text is seen.
     page.clock.pause_at((page.evaluate("Date.now()") + 16_000) / 1000)
-    expect(page.locator("#live")).to_contain_text("connecting: The server has gone quiet")
+    expect(page.locator("#live")).to_contain_text("connecting: The server stopped sending data")
     scene.stage.comments = True
     page.clock.run_for(2_000)
     expect(page.locator("#live")).to_have_text("live")
