@@ -93,7 +93,7 @@ async def memberships_of(groups: Groups, rows: Iterable[Listed]) -> dict[str, Me
             log.info("members of groups not available", coordinator=coordinator, error=error)
             return []
 
-    found = await in_turn(partial(described, *key, ids) for key, ids in batches.items())
+    found = await in_turn(partial(described, coordinator, kind, ids) for (coordinator, kind), ids in batches.items())
     return {group.group_id: membership_of(group) for answer in found for group in answer}
 
 

@@ -198,7 +198,7 @@ h2{font:600 1rem ui-monospace,monospace;margin:2rem 0 .2rem;overflow-wrap:anywhe
 h2 b{display:inline-block;min-width:4.5rem}a{color:#07616b}
 pre,code{font:14px ui-monospace,monospace;background:#f2f3f5;overflow-wrap:anywhere}
 pre,code{border-radius:4px;padding:.1rem .3rem}pre{padding:.7rem;white-space:pre-wrap}
-p{margin:.2rem 0}li{margin:.1rem 0}
+p{margin:.2rem 0}li{margin:.1rem 0}nav summary{cursor:pointer;padding:.2rem 0}
 @media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181c}pre,code{background:#22262c}a{color:#6fd0d6}}
 """
 HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
@@ -206,14 +206,17 @@ HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
 
 
 def page(operations: Sequence[Operation], title: str) -> str:
-    """Return the readable form of the same: one HTML page without scripts or anything from elsewhere."""
+    """Return the reference as one HTML page, without scripts and external resources."""
     parts = [f"{HEAD}<title>{title}</title><style>{STYLE}</style><main>", f"<h1>{title}</h1>"]
     parts.append(
-        "<p>The same for programs: <a href=/openapi.json>/openapi.json</a>; "
-        "to be searched and called: <a href=/#/api>in the console</a>.</p>"
+        "<p>For programs: <a href=/openapi.json>/openapi.json</a>. "
+        "To search and call operations: <a href=/#/api>in the console</a>.</p>"
     )
+    parts.append(contents(operations))
     for operation in operations:
-        parts.append(f"<h2><b>{operation.method}</b> {html.escape(operation.path)}</h2>")
+        anchor = anchor_of(operation)
+        path = html.escape(operation.path)
+        parts.append(f'<h2 id="{anchor}"><b>{operation.method}</b> <a href="#{anchor}">{path}</a></h2>')
         text = " ".join((operation.handle.__doc__ or operation.summary).split())
         parts.append(f"<p>{html.escape(text)} (Role: {operation.needs.name.lower()}.)</p>")
         if operation.query:
@@ -227,6 +230,29 @@ def page(operations: Sequence[Operation], title: str) -> str:
                 parts.append(f"<pre>{html.escape(shape(model))}</pre>")
     parts.append("</main>")
     return "\n".join(parts)
+
+
+def contents(operations: Sequence[Operation]) -> str:
+    """Return a table of contents: one list for each part of the API, with a link to each operation."""
+    areas: dict[str, list[Operation]] = {}
+    for operation in operations:
+        _, version, *rest = operation.path.split("/")
+        area = "Confluent REST API" if version == "v3" else next(iter(rest), version)
+        areas.setdefault(area, []).append(operation)
+    parts = ["<nav aria-label=Contents>"]
+    for area, found in areas.items():
+        links = "".join(
+            f'<li><a href="#{anchor_of(each)}">{each.method} {html.escape(each.path)}</a>'
+            f" {html.escape(each.summary)}</li>"
+            for each in found
+        )
+        parts.append(f"<details><summary>{html.escape(area)} ({len(found)})</summary><ul>{links}</ul></details>")
+    return "".join([*parts, "</nav>"])
+
+
+def anchor_of(operation: Operation) -> str:
+    """Return the id of an operation's heading."""
+    return html.escape(f"{operation.method}-{operation.path}".replace("/", "-").replace("{", "").replace("}", ""))
 
 
 def shape(model: type[BaseModel]) -> str:

@@ -130,6 +130,16 @@ def look(page: Page, what: str, within: str | None = None) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{what} is too wide"
 
 
+def test_four_pages_are_for_everybody(scene: Scene) -> None:
+    """The fast witness; every page and dialog is checked below."""
+    furnish(scene.stage)
+    page = scene.page("", NARROW, dark=True)
+    for path in ("", "topics/orders", "topics/orders/messages", "groups/g"):
+        page.goto(f"{scene.stage.url}/#/{path}")
+        page.wait_for_selector("main [aria-busy=false]")
+        look(page, path)
+
+
 @pytest.mark.long
 @LOOKS
 def test_the_pages_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
@@ -143,6 +153,7 @@ def test_the_pages_are_for_everybody(scene: Scene, width: int, dark: bool) -> No
         look(page, path)
 
 
+@pytest.mark.long
 @LOOKS
 def test_the_dialogs_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)
@@ -161,6 +172,7 @@ def test_the_dialogs_are_for_everybody(scene: Scene, width: int, dark: bool) -> 
             page.get_by_role("button", name="Cancel").click()
 
 
+@pytest.mark.long
 @LOOKS
 def test_what_went_wrong_is_for_everybody(scene: Scene, width: int, dark: bool) -> None:
     scene.stage.says("/v1/me", {"role": "admin", "guarded": True})
@@ -185,6 +197,7 @@ def test_what_went_wrong_is_for_everybody(scene: Scene, width: int, dark: bool) 
     look(page, "a wrong token", "dialog")
 
 
+@pytest.mark.long
 @LOOKS
 def test_what_a_long_look_found_is_for_everybody(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)
@@ -204,6 +217,7 @@ def test_what_a_long_look_found_is_for_everybody(scene: Scene, width: int, dark:
     look(page, "an analysis")
 
 
+@pytest.mark.long
 def test_the_quorum_with_its_drawings_is_for_everybody(scene: Scene) -> None:
     page = scene.page("quorum")
     scene.stage.until(lambda: scene.stage.readers("/v1/quorum/stream") == 1, "a reader of the quorum")

@@ -5,12 +5,13 @@ import re
 import zipfile
 from importlib.metadata import version
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic, eventually
 from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible
 
-pytestmark = WITH_BROWSER
+pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
 def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) -> None:

@@ -14,7 +14,7 @@ from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic
 from tests.console.console_kit import CHROMIUM, WAIT_MS, WITH_BROWSER, Console, assert_accessible
 
-pytestmark = WITH_BROWSER
+pytestmark = [WITH_BROWSER, pytest.mark.long]
 RUN_MS = 90_000
 
 

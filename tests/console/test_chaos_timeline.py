@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -83,6 +84,7 @@ def test_faults_and_broken_promises_are_on_one_line_of_time(scene: Scene) -> Non
         expect(cell(page, "quiet").locator(".lane", has_text="Violations")).to_contain_text("none")
 
 
+@pytest.mark.long
 def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
@@ -95,6 +97,7 @@ def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
     expect(rows.first.locator("td").last).to_have_text("0")
 
 
+@pytest.mark.long
 def test_a_mark_leads_to_what_the_checker_says_and_so_does_its_address(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")

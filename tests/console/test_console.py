@@ -4,6 +4,7 @@ import re
 import time
 from pathlib import Path
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Producer
 from playwright.sync_api import expect
@@ -48,6 +49,7 @@ def test_a_topic_is_created_written_and_looked_through(console: Console) -> None
     expect(again.get_by_role("alert")).to_contain_text("character 15")
 
 
+@pytest.mark.long
 def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "many", 3, 3)
@@ -71,6 +73,7 @@ def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: 
     expect(page.locator("main")).to_contain_text("The search is complete.")
 
 
+@pytest.mark.long
 def test_new_records_are_shown_as_they_come(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "watched", 2, 3)
     page = console.page("topics/watched/messages")
@@ -102,6 +105,7 @@ def test_a_group_is_set_back(console: Console) -> None:
     expect(lag).to_have_text("5")
 
 
+@pytest.mark.long
 def test_who_reads_a_topic_and_what_all_its_replicas_have_is_asked_for(console: Console) -> None:
     """The streams that the stage only pretends to have: an analysis, checksums, the lag of a list."""
     create_topic(console.cluster.plan.bootstrap, "gone-through", 1, 3)
@@ -143,6 +147,7 @@ def test_a_broker_dies_and_the_election_is_seen_and_its_leadership_moved_back(co
     expect(page.get_by_text("Every partition is led by its preferred replica.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_keys_go_to_pages_and_to_the_filter(console: Console) -> None:
     page = console.page()
     page.keyboard.press("g")
@@ -160,6 +165,7 @@ PAGES = (
 )
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "axe", 2, 3)
     fill(console.cluster, "axe", 5)
@@ -176,6 +182,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -
     expect(page.locator("pre.output")).to_contain_text('"cluster_id"')
 
 
+@pytest.mark.long
 def test_the_page_one_is_on_is_seen_among_all_pages_on_a_phone(console: Console) -> None:
     page = console.page("chaos", NARROW)
     expect(page.locator("nav a[aria-current=page]")).to_be_in_viewport(ratio=1)
@@ -194,5 +201,6 @@ def test_it_loads_nothing_from_elsewhere(console: Console) -> None:
         assert not re.search(r"(?:src|href|from|import|url\()\s*[=(]?\s*[\"']?https?://", file.read_text()), file.name
 
 
+@pytest.mark.long
 def test_an_address_with_a_broken_escape_shows_a_page(console: Console) -> None:
     expect(console.page("topics/%").locator(".trouble")).to_contain_text("INVALID_TOPIC_EXCEPTION")

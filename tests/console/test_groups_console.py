@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.cluster.clients import create_topic, eventually
 from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill, read_all
 
-pytestmark = WITH_BROWSER
+pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
 def test_a_member_is_removed_after_a_question(console: Console) -> None:
@@ -54,7 +54,6 @@ def test_how_far_a_group_is_behind_is_seen_as_it_grows_and_its_offsets_are_forgo
     expect(page.get_by_text("No committed offsets.")).to_be_visible()
 
 
-@pytest.mark.long
 def test_axe_finds_nothing_on_a_page_with_members(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "looked-at", 2, 3)

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import Scene
@@ -54,6 +55,7 @@ def checked(*wrong: tuple[str, str]) -> dict[str, Any]:
     return {"name": "GeneratorSource", "error_count": len(wrong), "groups": [], "configs": rows}
 
 
+@pytest.mark.long
 def test_who_has_no_jobs_is_told_how_to_have_some(scene: Scene) -> None:
     scene.stage.refuses("/v1/jobs", 404, "CONNECT_NOT_CONFIGURED", "no address")
     scene.stage.refuses(CONNECTORS, 404, "CONNECT_NOT_CONFIGURED", "no address")
@@ -86,6 +88,7 @@ def test_connectors_are_listed_with_why_some_failed(scene: Scene) -> None:
     assert "name=aslee" in page.url
 
 
+@pytest.mark.long
 def test_a_connector_is_paused_and_goes_on_from_the_list(scene: Scene) -> None:
     employ(scene.stage, numbers=connector("numbers"))
 
@@ -154,6 +157,7 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
     assert scene.stage.last(CONNECTORS, "POST").body == {"name": "lines", "config": config, "initial_state": "stopped"}
 
 
+@pytest.mark.long
 def test_one_connector_with_its_tasks_and_what_is_done_to_it(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers"
     employ(scene.stage, numbers=connector("numbers", "FAILED", state("FAILED", TRACE)))
@@ -185,6 +189,7 @@ def test_one_connector_with_its_tasks_and_what_is_done_to_it(scene: Scene) -> No
     page.wait_for_url("**/#/jobs")
 
 
+@pytest.mark.long
 def test_a_connectors_config_is_changed_as_a_whole(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/config"
     employ(scene.stage, numbers=connector("numbers"))
@@ -207,6 +212,7 @@ def test_a_connectors_config_is_changed_as_a_whole(scene: Scene) -> None:
     assert scene.stage.last(path, "PUT").body == {**wanted, "name": "numbers"}
 
 
+@pytest.mark.long
 def test_where_a_connector_goes_on_is_changed_while_it_is_stopped(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/offsets"
     employ(scene.stage, numbers=connector("numbers"))
@@ -232,6 +238,7 @@ def test_where_a_connector_goes_on_is_changed_while_it_is_stopped(scene: Scene) 
     expect(page.locator("#notes")).to_contain_text("The offsets are reset")
 
 
+@pytest.mark.long
 def test_topics_lead_to_their_pages_and_are_forgotten(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/topics"
     employ(scene.stage, numbers=connector("numbers"))
@@ -243,6 +250,7 @@ def test_topics_lead_to_their_pages_and_are_forgotten(scene: Scene) -> None:
     expect(page.get_by_text("No topics used so far.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_who_may_only_look_is_told_so(scene: Scene) -> None:
     employ(scene.stage, numbers=connector("numbers"))
     scene.stage.says("/v1/me", {"role": "read", "guarded": True})

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -41,6 +42,7 @@ def test_the_newest_are_asked_for_as_such_and_shown_the_newest_first(scene: Scen
     assert "before" not in scene.stage.last(NEWEST).query, "the way back is the browser's"
 
 
+@pytest.mark.long
 def test_a_search_that_was_stopped_is_not_said_to_have_found_all(scene: Scene) -> None:
     scene.stage.says(NEWEST, page_of(stopped_by="time", scanned=5000))
     page = scene.page("topics/orders/messages?filter=value.a==1")
@@ -48,6 +50,7 @@ def test_a_search_that_was_stopped_is_not_said_to_have_found_all(scene: Scene) -
     expect(page.locator("main")).to_contain_text("Stopped at the limit of time of one search")
 
 
+@pytest.mark.long
 def test_the_oldest_are_shown_the_oldest_first_and_go_on(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(message(0, 0), message(0, 1), stopped_by="limit", next="0:2"))
     page = scene.page("topics/orders/messages?from=earliest&limit=20")
@@ -58,6 +61,7 @@ def test_the_oldest_are_shown_the_oldest_first_and_go_on(scene: Scene) -> None:
     assert "from" not in scene.stage.last(MESSAGES).query and "offsets=0%3A2" in page.url
 
 
+@pytest.mark.long
 def test_an_address_that_names_no_way_to_begin_shows_the_newest(scene: Scene) -> None:
     scene.page("topics/orders/messages?from=yesterday&value=json")
     assert scene.stage.last(NEWEST).query["value_format"] == "text"
@@ -110,6 +114,7 @@ def test_an_error_of_the_filter_is_shown_beside_it(scene: Scene) -> None:
     expect(page.get_by_label("Filter")).not_to_have_attribute("aria-invalid", "true")
 
 
+@pytest.mark.long
 def test_what_a_text_is_written_in_is_said(scene: Scene) -> None:
     headers = [
         {"key": "trace", "value": "AAEC", "format": "base64"},
@@ -126,6 +131,7 @@ def test_what_a_text_is_written_in_is_said(scene: Scene) -> None:
     expect(page.locator(".pairs")).to_contain_text(re.compile(r"none\s*null"))
 
 
+@pytest.mark.long
 def test_a_moment_in_an_address_is_the_same_everywhere(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of())
     context = scene.browser.new_context(timezone_id="Australia/Darwin")
@@ -163,6 +169,7 @@ def test_what_is_watched_is_what_was_searched_for_and_goes_on_where_it_was(scene
     expect(page.get_by_role("button", name="Follow new records")).to_be_visible()
 
 
+@pytest.mark.long
 def test_watching_that_is_refused_says_why(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(next="0:5"))
     scene.stage.refuses(STREAM, 400, "INVALID_REQUEST", "the filter ends too early")
@@ -172,6 +179,7 @@ def test_watching_that_is_refused_says_why(scene: Scene) -> None:
     expect(page.get_by_role("button", name="Follow new records")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_record_has_an_address_of_its_own(scene: Scene) -> None:
     scene.stage.says(NEWEST, page_of(message(1, 41, '{"a":[1]}')))
     page = scene.page("topics/orders/messages")
@@ -192,6 +200,7 @@ def test_a_record_has_an_address_of_its_own(scene: Scene) -> None:
     expect(page.get_by_text("No record: the log ends before this offset.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_record_is_written_like_another_one(scene: Scene) -> None:
     like = message(1, 41, "AAEC", value_format="base64", headers=[{"key": "h", "value": "1", "format": "string"}])
     scene.stage.says(MESSAGES, page_of(like))
@@ -219,6 +228,7 @@ def exported(page: Page, **fields: str) -> Any:
     return download.value
 
 
+@pytest.mark.long
 def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> None:
     path = f"{MESSAGES}/export"
     scene.stage.says(path, Answer(raw="partition,offset\r\n"))
@@ -240,6 +250,7 @@ def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> Non
     expect(page.get_by_role("alert")).to_contain_text("no such filter")
 
 
+@pytest.mark.long
 def test_a_view_is_saved_by_a_name_and_found_again(scene: Scene) -> None:
     page = scene.page("topics/orders/messages")
     page.get_by_label("Filter").fill("value.amount > 100")
@@ -267,6 +278,14 @@ TOLD = """async () => {
     format.moment(1.7e18), format.moment(-1), format.ago(0, 3600e3 * 9600), format.bytes(1536), format.count(12345),
     format.span(59_400), format.span(250), json.indented('{"a":{}}'), json.indented("12"), json.indented("{no"),
     events.told({ kind: "leader_elected", data: { ...place, before: { leader: null }, after: { leader: 2 } } }),
+    format.human("retention.ms", "604800000"), format.human("retention.ms", "-1"),
+    format.human("segment.bytes", "1073741824"), format.human("partitions", "60000"),
+    events.lines([
+      { at: 180, kind: "isr_changed", data: { ...place, before: { isr: [1, 3] }, after: { isr: [1] } } },
+      { at: 150, kind: "isr_changed", data: { ...place, partition: 1, before: { isr: [1, 2] }, after: { isr: [1] } } },
+      { at: 100, kind: "leader_elected", data: { ...place, before: { leader: 3 }, after: { leader: 1 } } },
+      { at: 5, kind: "broker_fenced", data: { broker: 3 } },
+    ]).map(({ text }) => text),
   ];
 }"""
 
@@ -275,4 +294,6 @@ def test_formats_and_ages_and_json_are_told_as_people_read_them(scene: Scene) ->
     assert scene.page().evaluate(TOLD) == [
         *("1700000000000000000", None, "400 days ago", "1.5 KiB", "12,345", "59 s", "250 ms"),
         *('{\n  "a": {}\n}', None, None, "t-0: leader 2"),
+        *("7 days", "unlimited", "1.0 GiB", None),
+        ["t-1: ISR 1 (was 1, 2)", "broker 3 fenced: new leaders for 1 partition, 1 ISR shrunk, within 175 ms"],
     ]

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.cluster.clients import create_topic, eventually, leader_of
 from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill
 
-pytestmark = WITH_BROWSER
+pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
 def test_a_leader_is_moved_from_the_topics_page(console: Console) -> None:
@@ -185,7 +185,6 @@ def test_a_transaction_is_looked_at_and_aborted(console: Console) -> None:
     expect(page.get_by_text("No hanging transactions.")).to_be_visible()
 
 
-@pytest.mark.long
 def test_axe_finds_nothing_on_these_pages(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "looked-at", 2, 3)
     parts = ("brokers/1/log-dirs", "brokers/1/loggers", "brokers/1/features", "topics/looked-at")

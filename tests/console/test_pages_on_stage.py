@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -65,6 +66,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
     assert scene.stage.last("/v1/groups").query["state"] == "Empty" and "state=Empty" in page.url
 
 
+@pytest.mark.long
 def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -> None:
     scene.stage.says("/v1/groups", {"groups": [group("a")], "next": None, "unreachable": [3]})
     page = scene.page("groups")
@@ -72,6 +74,7 @@ def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -
     expect(page.get_by_role("link", name="a", exact=True)).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_lag_that_nobody_tells_is_not_none(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("orders", 1, 5, None)))
     page = scene.page("groups/g")
@@ -81,6 +84,7 @@ def test_a_lag_that_nobody_tells_is_not_none(scene: Scene) -> None:
     expect(page.get_by_role("row", name=re.compile("orders-1"))).to_contain_text("unknown")
 
 
+@pytest.mark.long
 def test_a_topic_is_taken_out_of_a_group(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("a/b", 0, 1, 1), state="Empty"))
     page = scene.page("groups/g")
@@ -97,6 +101,7 @@ def test_a_topic_is_taken_out_of_a_group(scene: Scene) -> None:
     expect(page.locator("#notes")).to_contain_text("Offsets of a/b deleted.")
 
 
+@pytest.mark.long
 def test_all_members_are_removed_with_a_reason(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g") | {"members": [member("one"), member("two")]})
     page = scene.page("groups/g")
@@ -169,6 +174,7 @@ def test_ten_thousand_partitions_are_shown_a_page_at_a_time_and_in_any_order(sce
     expect(again.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_what_may_lead_without_loss_and_what_is_offline_is_shown(scene: Scene) -> None:
     rows = [
         partition(0, isr=[1], elr=[2, 3]),
@@ -203,6 +209,7 @@ def test_records_are_deleted_before_an_offset(scene: Scene) -> None:
     expect(dialog.get_by_label("Partition 1")).to_have_value("10")
 
 
+@pytest.mark.long
 def test_a_partition_is_looked_at_replica_by_replica_and_by_who_writes_to_it(scene: Scene) -> None:
     replica = {"leader": False, "in_sync": True, "offline": False, "log_dir": "/data", "size_bytes": 2048}
     silent = {"offline": True, "in_sync": False, "log_dir": None, "size_bytes": None, "offset_lag": None}
@@ -230,6 +237,9 @@ def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is
     rows = [
         {"name": "log.cleaner.threads", "value": "2", "source": "DYNAMIC_DEFAULT_BROKER_CONFIG", **entry},
         {"name": "plugin.password", "value": None, "source": "DYNAMIC_BROKER_CONFIG", **entry, "sensitive": True},
+        {"name": "log.cleanup.policy", "value": "delete", "source": "DEFAULT_CONFIG", **entry}
+        | {"type": "LIST", "documentation": "Handling of old segments.", "choices": ["compact", "delete"]},
+        {"name": "log.retention.ms", "value": "604800000", "source": "DEFAULT_CONFIG", **entry},
     ]
     scene.stage.says(path, Answer(rows, headers={"ETag": '"1"'}))
     scene.stage.says(path, Answer(None, 204), "PATCH")
@@ -255,6 +265,15 @@ def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is
     expect(dialog).to_have_count(0)
     assert scene.stage.count(all_of_them, "DELETE") == 1 and scene.stage.count(path, "PATCH") == 1
 
+    expect(page.get_by_role("row", name=re.compile("log.retention.ms"))).to_contain_text("604800000 7 days")
+    page.get_by_role("button", name="Change log.cleanup.policy").click()
+    expect(dialog).to_contain_text("Handling of old segments.")
+    assert scene.stage.last(path).query["documentation"] == "true"
+    dialog.get_by_label("compact").check()
+    dialog.get_by_role("button", name="Set", exact=True).click()
+    expect(dialog).to_have_count(0)
+    assert scene.stage.last(path, "PATCH").body == {"set": {"log.cleanup.policy": "compact,delete"}}
+
 
 def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scene: Scene) -> None:
     path = "/v1/brokers/1/loggers"
@@ -277,6 +296,7 @@ def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scen
     expect(page.locator("#notes")).to_contain_text("Log level of network set.")
 
 
+@pytest.mark.long
 def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     lost = {**row, "topic": "lost", "leader": -1, "isr": []}
@@ -293,6 +313,7 @@ def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
     assert asked == set() and scene.stage.count("/v1/leaders") == 2
 
 
+@pytest.mark.long
 def test_all_elections_and_all_cancellations_are_asked_for_as_such(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     found = {"partitions": 9, "unpreferred": 1, "leaderless": 0, "rows": [row], "more": False}
@@ -329,6 +350,7 @@ def test_transactions_come_in_pages_by_a_pattern_and_a_search_for_hanging_ones_i
     assert "after" not in scene.stage.last("/v1/transactions").query
 
 
+@pytest.mark.long
 def test_a_throttle_that_was_left_over_is_shown_and_taken_off(scene: Scene) -> None:
     path = "/v1/reassignments/throttle"
     broker = {"broker": 2, "leader_rate": 1 << 20, "follower_rate": None, "log_dirs_rate": None}
@@ -352,6 +374,7 @@ def entry(lag: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_it_is_over(scene: Scene) -> None:
     live, verify = "/v1/live/reassignments", "/v1/reassignments/verify"
     scene.stage.says("/v1/reassignments", [entry(90)])
@@ -377,6 +400,7 @@ def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_
     assert scene.stage.last(verify, "POST").body["preserve_throttles"] is False
 
 
+@pytest.mark.long
 def test_who_may_only_read_sees_reassignments_all_the_same(scene: Scene) -> None:
     scene.stage.says("/v1/me", {"role": "read", "guarded": True})
     page = scene.page("topics")
@@ -387,6 +411,7 @@ def test_who_may_only_read_sees_reassignments_all_the_same(scene: Scene) -> None
     assert scene.stage.count("/v1/reassignments/verify", "POST") == 0
 
 
+@pytest.mark.long
 def test_a_voter_is_added_by_what_the_quorum_knows_of_it_and_another_removed(scene: Scene) -> None:
     directory = "JEXY6aqzQY-32P5TStzaFg"
     follows = {"id": 104, "directory_id": directory, "log_end_offset": 100, "lag": 0, "last_caught_up_ms": 1}
@@ -448,6 +473,7 @@ DESCRIPTION = {
 }
 
 
+@pytest.mark.long
 def test_the_api_is_found_by_a_word_and_called_from_its_description(scene: Scene) -> None:
     scene.stage.says("/openapi.json", DESCRIPTION)
     page = scene.page("api")
@@ -474,9 +500,10 @@ def kinds(page: Page) -> list[str]:
     return page.get_by_label("Target", exact=True).locator("option").all_inner_texts()
 
 
+@pytest.mark.long
 def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Scene) -> None:
     process = {"pid": 1, "stopped": False}
-    node = {"name": "node-1", "roles": ["broker"], "running": True, "processes": {"broker": process}}
+    node = {"id": 1, "name": "node-1", "roles": ["broker"], "running": True, "processes": {"broker": process}}
     state = {"nodes": [node], "faults": [], "links": [], "inside": {}, "bootstrap": "127.0.0.1:9092"}
     kind = {
         "about": "It ends",
@@ -490,12 +517,15 @@ def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Sc
     scene.stage.says("/v1/chaos/scenarios", [])
     scene.stage.says("/v1/chaos/kinds", [{**kind, "fault": "kill"}, {**kind, "fault": "restart"}])
     page = scene.page("chaos")
+    expect(page.get_by_role("row", name=re.compile("^node-1 active controller running 2"))).to_be_visible()
     page.get_by_role("button", name="Inject a fault").click()
+    expect(page.get_by_label("Fault", exact=True).locator("option").first).to_have_text("Kill (SIGKILL)")
     assert kinds(page) == ["node-1", "node-1/broker"]
     page.get_by_label("Fault", exact=True).select_option("restart")
     assert kinds(page) == ["node-1"]
 
 
+@pytest.mark.long
 def test_what_the_lab_did_is_on_the_pages_own_line_of_time(scene: Scene) -> None:
     """The clock of a broker may be the very one that was put wrong: its events are where this page heard of them."""
     scene.stage.says("/v1/chaos/state", {"nodes": [], "faults": [], "links": [], "inside": {}, "bootstrap": ""})

@@ -48,10 +48,11 @@ def furnish(stage: Stage) -> None:
     stage.says("/v1/quorum/controllers/1/log", {"lines": [line("epoch 5 begins")], "dropped": 0})
 
 
+@pytest.mark.long
 def test_the_list_has_versions_and_why_one_is_not_known(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers")
-    row = page.get_by_role("row", name="broker 1")
+    row = page.get_by_role("row", name="broker 1 controller")
     expect(row.locator("[data-label=Version]")).to_have_text("0.1.0")
     expect(row.locator("[data-label=Uptime]")).to_have_text("3 days")
     untold = page.get_by_role("row", name="broker 2").locator("[data-label=Version] span")
@@ -61,6 +62,7 @@ def test_the_list_has_versions_and_why_one_is_not_known(scene: Scene) -> None:
     expect(leaving).to_have_text("shutting down")
 
 
+@pytest.mark.long
 def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers/1")
@@ -96,6 +98,7 @@ def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
     expect(page.get_by_text("No connections.")).to_be_visible()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["connections", "log"])
 def test_why_a_process_tells_nothing_is_said_plainly(scene: Scene, part: str) -> None:
     scene.stage.refuses(f"/v1/brokers/1/{part}", 422, "NO_METRICS_LISTENER", UNSET)
@@ -129,6 +132,7 @@ def test_a_log_is_read_newest_first_from_a_level_on(scene: Scene) -> None:
     expect(page.get_by_text("No lines at this level.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_broker_is_shut_down_after_a_yes(scene: Scene) -> None:
     shutdown = "/v1/brokers/1/controlled-shutdown"
     scene.stage.refuses(shutdown, 422, "NO_METRICS_LISTENER", UNSET, "POST")
@@ -144,6 +148,7 @@ def test_a_broker_is_shut_down_after_a_yes(scene: Scene) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(scene: Scene) -> None:
     furnish(scene.stage)
     scene.stage.says("/v1/metadata/snapshot", SNAPSHOT, "POST")
@@ -163,6 +168,7 @@ def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(
     expect(page.locator(".note.bad")).to_contain_text("one is being written")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", [None, "secret"])
 def test_a_debug_bundle_is_downloaded_with_a_token_or_without(scene: Scene, token: str | None) -> None:
     def answer(asked: Asked) -> Answer:
@@ -189,6 +195,7 @@ def shown(page: Page, scene: Scene, path: str) -> None:
     page.wait_for_selector("main [aria-busy=false]")
 
 
+@pytest.mark.long
 @LOOKS
 def test_the_pages_of_processes_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -22,6 +23,7 @@ def test_the_skip_link_leads_to_the_page_and_leaves_it_there(scene: Scene) -> No
     assert page.url.endswith("#/topics")
 
 
+@pytest.mark.long
 def test_an_address_that_nothing_is_at_says_so_and_has_its_own_title(scene: Scene) -> None:
     page = scene.page("topics")
     page.goto(f"{scene.stage.url}/#/no/such/page/at/all")
@@ -30,6 +32,7 @@ def test_an_address_that_nothing_is_at_says_so_and_has_its_own_title(scene: Scen
     expect(page.locator("main")).to_be_focused()
 
 
+@pytest.mark.long
 def test_a_group_called_by_dots_alone_is_refused_and_nothing_else_shown_instead(scene: Scene) -> None:
     page = scene.page("groups/..")
     expect(page.get_by_role("alert")).to_contain_text("cannot be part of an address")
@@ -62,6 +65,7 @@ def dark(page: Page) -> bool:
     return bool(page.evaluate("getComputedStyle(document.body).color") == "rgb(230, 237, 241)")
 
 
+@pytest.mark.long
 def test_the_theme_is_the_systems_until_another_is_chosen(scene: Scene) -> None:
     page = scene.page(dark=True)
     assert dark(page)
@@ -79,6 +83,7 @@ def test_the_theme_is_the_systems_until_another_is_chosen(scene: Scene) -> None:
     assert not dark(page)
 
 
+@pytest.mark.long
 def test_a_browser_that_keeps_nothing_shows_the_pages_all_the_same(scene: Scene) -> None:
     context = scene.browser.new_context()
     context.add_init_script(
@@ -101,6 +106,7 @@ def guarded(stage: Stage, tokens: dict[str, str]) -> None:
     stage.says("/v1/me", me)
 
 
+@pytest.mark.long
 def test_a_link_with_a_token_that_is_opened_in_an_open_tab_is_taken_and_not_left_in_the_address(scene: Scene) -> None:
     guarded(scene.stage, {"good-token": "operate"})
     page = scene.page("topics")
@@ -149,6 +155,7 @@ def test_what_ones_role_may_not_is_seen_before_it_is_pressed(scene: Scene) -> No
     expect(page.get_by_role("button", name="Add partitions")).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> None:
     scene.stage.refuses("/v1/cluster", 503, "CLUSTER_UNREACHABLE", "nobody answers")
     scene.stage.refuses("/v1/events", 503, "CLUSTER_UNREACHABLE", "nobody answers")
@@ -161,6 +168,7 @@ def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> No
     expect(page.locator("#cluster")).to_have_text("cluster stage")
 
 
+@pytest.mark.long
 def test_a_stream_that_ends_with_an_error_says_which_and_is_taken_up_again(scene: Scene) -> None:
     page = scene.page("topics")
     expect(page.locator("#live")).to_have_text("live")
@@ -174,6 +182,7 @@ def test_a_stream_that_ends_with_an_error_says_which_and_is_taken_up_again(scene
     scene.stage.until(lambda: scene.stage.count("/v1/topics") > looks, "another look: something may have been missed")
 
 
+@pytest.mark.long
 def test_a_dialog_goes_with_the_page_it_asks_about(scene: Scene) -> None:
     page = scene.page("topics")
     page.goto(f"{scene.stage.url}/#/topics/orders")
@@ -200,6 +209,7 @@ def test_a_question_is_answered_once_however_often_somebody_presses(scene: Scene
     assert scene.stage.count("/v1/topics", "POST") == 1
 
 
+@pytest.mark.long
 def test_who_closes_a_dialog_that_works_is_told_what_became_of_it_and_errors_stay_until_put_away(scene: Scene) -> None:
     page = scene.page("topics")
     scene.stage.refuses("/v1/topics", 422, "TOPIC_ALREADY_EXISTS", "it is there already", "POST")
@@ -219,6 +229,7 @@ def test_who_closes_a_dialog_that_works_is_told_what_became_of_it_and_errors_sta
     expect(told).to_have_count(0)
 
 
+@pytest.mark.long
 def test_what_goes_wrong_behind_an_open_dialog_is_seen_above_it(scene: Scene) -> None:
     page = scene.page("topics")
     page.get_by_role("button", name="Create a topic").click()
@@ -265,6 +276,7 @@ def test_favourites_are_marked_kept_and_lead_there(scene: Scene) -> None:
     expect(page.locator(".chip")).to_have_text(["g"])
 
 
+@pytest.mark.long
 def test_a_phone_can_look_again_without_a_keyboard(scene: Scene) -> None:
     page = scene.page("topics", NARROW)
     before = scene.stage.count("/v1/topics")
@@ -273,12 +285,14 @@ def test_a_phone_can_look_again_without_a_keyboard(scene: Scene) -> None:
     expect(page.locator(".age")).to_have_text(re.compile(r"as of \d\d:\d\d:\d\d"))
 
 
+@pytest.mark.long
 def test_the_zone_that_times_are_in_is_named(scene: Scene) -> None:
     context = scene.browser.new_context(timezone_id="Australia/Darwin")
     page = scene.page(context=context)
     expect(page.locator(".zone")).to_have_text("Times: Australia/Darwin, UTC+9:30")
 
 
+@pytest.mark.long
 def test_a_hung_server_is_told_of_after_a_while_and_that_a_change_may_have_been_made(scene: Scene) -> None:
     context = scene.browser.new_context()
     context.add_init_script(

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -107,6 +108,7 @@ def test_the_groups_of_a_topic_are_a_part_of_its_page(scene: Scene) -> None:
     expect(page.get_by_text("No group reads this topic.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_topic_is_analysed_on_demand_and_tells_how_far_it_is(scene: Scene) -> None:
     furnish_parts(scene.stage)
     path = f"{ORDERS}/analysis"
@@ -134,6 +136,7 @@ def clone_dialog(page: Page) -> Any:
     return page.get_by_role("dialog", name="Clone orders")
 
 
+@pytest.mark.long
 def test_a_topic_is_cloned_with_other_configs(scene: Scene) -> None:
     path = f"{ORDERS}/clone"
     scene.stage.says(path, refusal(409, "TOPIC_ALREADY_EXISTS", "orders-copy is there already", "name"), "POST")
@@ -176,6 +179,7 @@ def test_replicas_are_compared_and_what_differs_is_named(scene: Scene) -> None:
     expect(page.get_by_role("row", name=re.compile("^broker 2 differences"))).to_be_visible()
 
 
+@pytest.mark.long
 def test_segments_are_shown_where_this_server_sees_them(scene: Scene) -> None:
     furnish_parts(scene.stage)
     page = scene.page("topics/orders/partitions/0/segments")
@@ -187,6 +191,7 @@ def test_segments_are_shown_where_this_server_sees_them(scene: Scene) -> None:
     expect(page.get_by_text("Broker 1 has no replica of orders-0; 2, 3 have.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_what_became_of_a_partition_is_told_though_its_leader_is_silent(scene: Scene) -> None:
     furnish_parts(scene.stage)
     page = scene.page("topics/orders/partitions/0/history")
@@ -203,6 +208,7 @@ def test_what_became_of_a_partition_is_told_though_its_leader_is_silent(scene: S
     expect(page.locator(".banner")).to_contain_text("nobody answers")
 
 
+@pytest.mark.long
 def test_the_lag_of_groups_comes_by_the_stream_of_those_in_view(scene: Scene) -> None:
     rows = [group("a"), group("b")]
     scene.stage.says("/v1/groups", {"groups": rows, "next": "b", "unreachable": []})
@@ -213,17 +219,20 @@ def test_the_lag_of_groups_comes_by_the_stream_of_those_in_view(scene: Scene) ->
     scene.stage.until(lambda: scene.stage.readers(path) == 1, "a reader of the groups")
     assert scene.stage.last(path).query["lag"] == "true" and scene.stage.last(path).query["limit"] == "100"
     lagging = [
-        {**rows[0], "lag": 1234, "lag_partitions": 3, "lag_unknown": 1},
+        {**rows[0], "lag": 1234, "lag_partitions": 3, "lag_unknown": 1, "members": 2, "topics": ["orders"]},
         {**rows[1], "lag": None, "lag_partitions": None, "lag_unknown": None},
     ]
     scene.stage.tells(path, "groups", {"groups": lagging, "next": "b", "unreachable": []})
     expect(row).to_contain_text("1,234, unknown in 1")
+    expect(row.locator("[data-label=Members]")).to_have_text("2")
+    expect(row.get_by_role("link", name="orders")).to_have_attribute("href", "#/topics/orders")
     page.get_by_role("button", name="Refresh").click()
     expect(row).to_contain_text("1,234, unknown in 1")
     page.get_by_role("button", name="Next page").click()
     scene.stage.until(lambda: scene.stage.last(path).query.get("after") == "b", "the lag of the next page")
 
 
+@pytest.mark.long
 def test_the_overview_leads_to_what_is_under_its_min_isr(scene: Scene) -> None:
     health = {**HEALTH, "healthy": False, "under_replicated_partitions": 3, "under_min_isr_partitions": 1}
     scene.stage.says("/v1/health", {**health, "at_min_isr_partitions": 2, "partitions": ["orders-0"]})
@@ -271,10 +280,12 @@ def test_the_overview_shows_events_of_before_the_page_was_opened(scene: Scene) -
 def test_topics_are_sorted_as_chosen(scene: Scene) -> None:
     def listed(asked: Asked) -> Any:
         names = ["large", "small"] if asked.query.get("order") == "size" else ["a", "b"]
-        return {"topics": [topic(name) for name in names], "next": None}
+        configs = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+        return {"topics": [topic(name, size_bytes=2048, configs=configs) for name in names], "next": None}
 
     scene.stage.says("/v1/topics", listed)
     page = scene.page("topics")
     expect(page.get_by_role("link", name="a", exact=True)).to_be_visible()
+    expect(page.locator("tbody tr").first).to_contain_text("2.0 KiBdelete7 days")
     page.get_by_label("Sort by").select_option("size")
     expect(page.get_by_role("link", name="large", exact=True)).to_be_visible()

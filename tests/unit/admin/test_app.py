@@ -697,6 +697,8 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
             assert "default-src 'none'" in page.headers["Content-Security-Policy"]
             assert page.headers["X-Content-Type-Options"] == "nosniff"
         assert all(each.path in html for each in operations())
+        linked, anchors = set(re.findall('<li><a href="#([^"]+)"', html)), re.findall('<h2 id="([^"]+)"', html)
+        assert linked == set(anchors) and len(linked) == len(anchors) == len(operations())
 
     with_api(test)
 
