@@ -40,7 +40,7 @@ class CachedPartition:
     )
 
     def __init__(self, topic: str, topic_id: Uuid, asked: FetchPartition) -> None:
-        """Store the requested partition; `topic` is empty while the id is unknown, `topic_id` zero if names are used."""
+        """Store a requested partition; `topic` is empty for an unknown id, `topic_id` zero if names are used."""
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition

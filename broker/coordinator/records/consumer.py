@@ -188,7 +188,7 @@ class AssignedPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class CurrentMemberAssignmentValue:
-    """A member's current assignment (8). `state`: 0 STABLE, 1 UNREVOKED_PARTITIONS, 2 UNRELEASED_PARTITIONS, 127 UNKNOWN."""
+    """Current assignment (8). `state`: 0 STABLE, 1 UNREVOKED_PARTITIONS, 2 UNRELEASED_PARTITIONS, 127 UNKNOWN."""
 
     member_epoch: int = 0
     previous_member_epoch: int = 0
