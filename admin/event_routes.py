@@ -118,7 +118,7 @@ def marked(rows: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, bool]
 
 
 def at(offset: int) -> bytes:
-    """Return an id without an event: all events below this offset were sent; None for an empty log."""
+    """Return an id without an event: all events below this offset were sent; for an empty log a comment."""
     return b"id: %d\n\n" % (offset - 1) if offset else b":\n\n"
 
 

@@ -83,7 +83,7 @@ class Narrator:
         return offset if self._change is None else self._begun
 
     def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
-        """Return the events of a record; those of a transaction come with its last one. Raises ValueError: bad record."""
+        """Return the events of a record; a transaction's come with its last record. Raises ValueError: bad record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
             self._change, self._begun = [], offset

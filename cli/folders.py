@@ -1,4 +1,4 @@
-"""What `dev`, `up`, `nodes` and `quickstart` share: a folder with a cluster in it, and what can be wrong there."""
+"""Common parts of `dev`, `up`, `nodes` and `quickstart`: a cluster's folder and its errors."""
 
 import os
 import sys
@@ -183,7 +183,7 @@ def counted_nodes(cluster: "LocalCluster") -> str:
 
 
 def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
-    """End the command where a folder has files and is no cluster's: nodes would be written between them."""
+    """End the command if a folder has files and no cluster, so that nodes are not mixed with them."""
     from kvorum.cluster.paths import ClusterPaths
 
     paths = ClusterPaths(place)

@@ -32,7 +32,7 @@ class GeneratorOptions(Options):
 
 
 class GeneratorSource:
-    """See the head of the module."""
+    """Source of generated records."""
 
     Options: ClassVar[type[BaseModel]] = GeneratorOptions
 
