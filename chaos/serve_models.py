@@ -1,4 +1,4 @@
-"""What is asked of `kvorum chaos serve`, and what it answers: the models of its operations."""
+"""Models of the requests and responses of `kvorum chaos serve`."""
 
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ class FaultRequest(Strict):
 
 
 class HealRequest(Strict):
-    """What healing includes."""
+    """Scope of healing."""
 
     start: bool = True
 
@@ -54,7 +54,7 @@ class Fault(BaseModel):
 
 
 class Begun(BaseModel):
-    """What became of a fault."""
+    """Result of a fault request."""
 
     id: int | None = Field(description="null: it was over at once, and has no number")
     fault: str
@@ -121,7 +121,7 @@ class FaultKind(BaseModel):
 
 
 class Healed(BaseModel):
-    """What is left after healing."""
+    """Remaining problems after healing."""
 
     started: dict[str, str] = Field(description='{node: "ready", "died" or "late"}')
     in_force: list[Fault]

@@ -1,4 +1,4 @@
-"""What the faults of the HTTP interface need to know besides their targets: models that refuse what they do not know.
+"""Options of the HTTP interface's faults besides their targets; unknown fields are rejected.
 
 Their JSON schemas are what the console makes its forms of.
 """
@@ -55,7 +55,7 @@ class ClockOptions(Strict):
 
 
 class ControllerOptions(Strict):
-    """What of the active controller's node dies."""
+    """Processes of the active controller's node to kill."""
 
     process: bool = Field(False, description="Only the controller's process, which its supervisor starts again at once")
 
@@ -70,13 +70,13 @@ class BelowMinOptions(Strict):
 
 
 class CutOptions(Strict):
-    """What a cut is made of."""
+    """Kind of a cut."""
 
     kind: Literal["black_hole", "refuse", "freeze", "drop"] | None = None
 
 
 class IsolateOptions(CutOptions):
-    """From whom."""
+    """Peers to isolate from."""
 
     clients: bool = True
 
@@ -107,7 +107,7 @@ class InsideOptions(Strict):
 
 
 class ErrorOptions(InsideOptions):
-    """What they are answered."""
+    """Error response to inject."""
 
     code: str | int
     at_top: bool = False
@@ -134,6 +134,6 @@ class RefuseOptions(Strict):
 
 
 class FailpointOptions(Strict):
-    """What is armed."""
+    """Failpoint to arm."""
 
     arm: str
