@@ -1,4 +1,4 @@
-"""Who may use the admin API: this machine alone, or whoever has a token.
+"""Access to the admin API: from this machine only, or with a token.
 
 Without tokens it is for this machine: it listens on loopback only, and what a browser sends on behalf of a page from
 elsewhere is refused by its Host (a foreign name that leads here), its Origin, and, as an image or a frame is asked for

@@ -1,4 +1,4 @@
-"""What a broker can speak, over HTTP: its requests with their versions, its features."""
+"""A broker's APIs with their versions, and its features, over HTTP."""
 
 from pydantic import BaseModel, Field
 

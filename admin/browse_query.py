@@ -1,4 +1,4 @@
-"""What a query says of looking through a topic: where to begin and stop, what is looked for, how it is shown."""
+"""Query parameters of browsing a topic: start, end, filter and formats."""
 
 from kvorum.admin.browsing import Browser, Limits, Progress
 from kvorum.admin.client import READ_COMMITTED, READ_UNCOMMITTED, ClusterClient

@@ -44,7 +44,7 @@ class Stopped(Enum):
 
 
 def size_of(record: Record) -> int:
-    """Return how many bytes of a record somebody wrote."""
+    """Return the size of a record's user data in bytes."""
     headers = sum(len(name) + len(value or b"") for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
 

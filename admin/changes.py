@@ -1,4 +1,4 @@
-"""Changes that are under way over HTTP: each comes to its end, whether or not whoever asked for it is still there.
+"""Changes in progress over HTTP: each is completed even if the client disconnects.
 
 A question is dropped with its reader: the server cancels it, and nobody misses the answer. A change that was cancelled
 would be half made. It has a task of its own.

@@ -109,7 +109,7 @@ async def get_health(call: Call[NoBody]) -> Health:
 
 
 async def active_controller(cluster: ClusterClient) -> tuple[int, str | None]:
-    """Return who the active controller says it is, and None; or -1, and why nobody says."""
+    """Return the active controller's id and None; or -1, and why it is unknown."""
     try:
         answer = await cluster.describe_quorum(timeout_ms=CONTROLLER_MS)
     except KafkaError as error:

@@ -70,14 +70,14 @@ class BadColumn(ValueError):
 
 
 class Column(NamedTuple):
-    """Whose configs, and down to which layer."""
+    """A broker's or topic's configs, up to a layer."""
 
     kind: ResourceType
     name: str
     layer: Layer
 
     def __str__(self) -> str:
-        """Write it as it is asked for."""
+        """Return the column in the format of the request."""
         return ":".join(filter(None, (self.kind.name.lower(), self.name, self.layer.value)))
 
 
@@ -173,7 +173,7 @@ def cells_of(column: Column, described: Described, broker: Described) -> dict[st
 
 
 def meaning(kind: ResourceType, name: str, text: str | None) -> Value:
-    """Return a config's value as the cluster reads it; the text, where it is none or nobody knows the config."""
+    """Return a config's parsed value; the text if it is invalid or the config is unknown."""
     definition = config_defs.TOPIC.get(name) if kind is ResourceType.TOPIC else config_defs.broker_def(name)
     try:
         return text if text is None or definition is None else definition.parse(text)

@@ -44,7 +44,7 @@ class ConfigDiff(BaseModel):
 
 
 async def columns_of(call: Call[NoBody]) -> list[Column]:
-    """Return the columns that are asked for. Raises BadInput."""
+    """Return the requested columns. Raises BadInput."""
     words = call.words("of")
     if words == [ALL_BROKERS]:
         brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
@@ -113,7 +113,7 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
 async def told_of(
     call: Call[NoBody], kind: ResourceType, name: str, may_lack: bool
 ) -> list[DescribeConfigsResourceResult] | None:
-    """Return the configs of one thing; None of a broker that does not answer, and that nobody has named."""
+    """Return the configs of one resource; None for a broker that does not respond and was not requested by id."""
     try:
         return await call.cluster.describe_configs(kind, name, timeout_ms=call.cluster.part_ms if may_lack else None)
     except Unreachable:

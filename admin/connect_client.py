@@ -1,4 +1,4 @@
-"""Kafka Connect's REST interface, asked for those who ask here: that of `kvorum pipelines connect`, or Apache Kafka's.
+"""Client of Kafka Connect's REST interface: of `kvorum pipelines connect`, or Apache Kafka's.
 
 Only the addresses of the node's configuration are asked, and nothing of a request is handed on but its path below
 /v1/jobs, the parameters that the operation knows and its checked body: no header, so no token. Several addresses are
@@ -36,7 +36,7 @@ NOT_CONFIGURED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came, and from where."""
+    """A response and the URL that sent it."""
 
     url: str
     status: int
@@ -61,7 +61,7 @@ class ConnectClient:
     """The workers of one Connect cluster, as one admin server knows them."""
 
     def __init__(self, urls: Sequence[str] = ()) -> None:
-        """Begin with the addresses, each without a slash at its end; none: whatever is asked is refused."""
+        """Store the addresses, without trailing slashes; without addresses every request is rejected."""
         self._urls = [*urls]
         self._session: aiohttp.ClientSession | None = None
 

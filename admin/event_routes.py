@@ -1,4 +1,4 @@
-"""What happens in the cluster, as it happens: GET /v1/events.
+"""Live events of the cluster: GET /v1/events.
 
 Any broker serves its copy of the metadata log to a client that fetches it as a topic. Only committed records are told.
 The stream begins where the log ends at the time of the request, `back` offsets before that, or behind the offset in
@@ -118,12 +118,12 @@ def marked(rows: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, bool]
 
 
 def at(offset: int) -> bytes:
-    """Return an id alone: nothing happened that is not told below this offset; nothing can be said of an empty log."""
+    """Return an id without an event: all events below this offset were sent; for an empty log a comment."""
     return b"id: %d\n\n" % (offset - 1) if offset else b":\n\n"
 
 
 async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, Missed | None]:
-    """Return where to go on behind an id, and what is not told of. `end` is where the log ends, as far as is known.
+    """Return the offset to continue from after an id, and the missed range. `end`: known end of the log.
 
     A broker may not have come so far yet; where it does not come either, the id is none of this cluster. Raises
     KafkaError, Unreachable.
@@ -162,7 +162,7 @@ def shown(each: MetadataEvent, past: bool = False) -> Event:
 
 
 async def end_of_log(cluster: ClusterClient) -> int:
-    """Return where the metadata log ends, as the broker that is asked knows it. Raises KafkaError."""
+    """Return the end of the metadata log on the queried broker. Raises KafkaError."""
     return await offset_of_log(cluster, LATEST)
 
 

@@ -52,7 +52,7 @@ class BadExpression(Exception):
 
 
 class Subject(Protocol):
-    """What an expression is run against: a record, decoded as far as it is asked for."""
+    """The record that an expression is evaluated on, decoded on demand."""
 
     def root(self, name: str) -> object:
         """Return key, value, headers, partition, offset or timestamp: of JSON's kinds."""

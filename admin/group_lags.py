@@ -1,4 +1,4 @@
-"""How far many groups are behind: coordinators are asked for the places, leaders for the ends, once for all."""
+"""Lags of many groups: offsets from the coordinators, and log ends from the leaders, once for all groups."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ log = get_logger("admin")
 
 
 class GroupLag(NamedTuple):
-    """A group's lag in all partitions it has a place in; `unknown` are those whose end nobody told."""
+    """A group's total lag over its committed partitions; `unknown` are those without a known log end."""
 
     lag: int
     partitions: int
@@ -62,7 +62,7 @@ async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dic
 
 
 async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:
-    """Return the lag of each group; those of which nobody tells are left out. Raises Unreachable."""
+    """Return the lag of each group, without groups that are not available. Raises Unreachable."""
     committed = await of_each(ids, groups.committed)
     places = sorted({place for places in committed.values() for place in places})
     found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=1)

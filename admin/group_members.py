@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A group as its coordinator tells it."""
+    """A group as described by its coordinator."""
 
     group_id: str
     coordinator_id: int

@@ -1,4 +1,4 @@
-"""Groups moved to other places over HTTP, one or several: a dry run that only tells, unless it is told to be none."""
+"""Offset resets of one or several groups over HTTP: a dry run by default."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC
@@ -72,7 +72,7 @@ def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
 async def reset_group(
     groups: Groups, group_id: str, scenario: Scenario, places: Sequence[Place] | None, dry_run: bool
 ) -> ResetResult:
-    """Move one group, or tell where it would go; `places` None: all it has a place in. Raises KafkaError."""
+    """Reset one group, or return the targets; `places` None: all committed partitions. Raises KafkaError."""
     await refuse_members(groups, group_id)
     try:
         moves = await planned_reset(groups, group_id, scenario, places, attempts=ATTEMPTS)

@@ -1,4 +1,4 @@
-"""What tools ask a cluster about groups: lists, descriptions, committed offsets, and how these are changed.
+"""Group requests of tools: lists, descriptions, committed offsets, and changes.
 
     list       every broker: ListGroups
     describe   the coordinator: ConsumerGroupDescribe, and where the group is none of that protocol DescribeGroups
@@ -89,7 +89,7 @@ class Leaving(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """What became of it; a member that was named by its instance has no id here."""
+    """Result of a removal; a member removed by its instance has no id here."""
 
     member_id: str
     instance_id: str | None
@@ -184,7 +184,7 @@ class Groups:
         return [classic_group(row, coordinator_id, address) for row in older.groups if not row.error_code]
 
     async def state(self, group_id: str) -> str:
-        """Return a group's state; Dead of one that is not there, which takes offsets, too."""
+        """Return a group's state; Dead for a group that does not exist, whose offsets can be committed."""
         try:
             return (await self.described(group_id)).state
         except KafkaError as error:
@@ -309,7 +309,7 @@ class Groups:
 
 
 def chosen(told: Mapping[int, list[Listed]], states: Sequence[str], types: Sequence[str]) -> list[Listed]:
-    """Return what brokers told, by id: a broker before v4 (states) or v5 (types) does not filter."""
+    """Return the matching groups, by id: a broker before v4 (states) or v5 (types) does not filter."""
     wanted_states, wanted_types = folded(states), folded(types)
     found = {
         row.group_id: row

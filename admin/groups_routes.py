@@ -57,7 +57,7 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
 
 
 def check_listing(call: Call[NoBody]) -> None:
-    """Check the parameters of `list_groups`: before a stream of it begins, too. Raises BadInput."""
+    """Check the parameters of `list_groups`, also before its stream begins. Raises BadInput."""
     PAGE.of(call)
     states_of(call)
     call.words("type", GROUP_TYPES)

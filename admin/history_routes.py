@@ -1,4 +1,4 @@
-"""What became of a partition, from the metadata log: GET /v1/topics/{topic}/partitions/{partition}/history."""
+"""History of a partition in the metadata log: GET /v1/topics/{topic}/partitions/{partition}/history."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class PartitionHistory(BaseModel):
 
 
 def whole_records(newest_first: Sequence[MetadataEvent], limit: int) -> int:
-    """Return how many to tell: what one record told of stays together, as a page goes on before its offset."""
+    """Return the number of events to return: events of one record stay on one page."""
     count = min(limit, len(newest_first))
     while 0 < count < len(newest_first) and newest_first[count].offset == newest_first[count - 1].offset:
         count += 1
@@ -40,7 +40,7 @@ def whole_records(newest_first: Sequence[MetadataEvent], limit: int) -> int:
 
 
 class HistoryRoutes:
-    """The path of one server; the log that it tells from is shared with those that show the metadata."""
+    """History operation of one server; it shares the log with the metadata operations."""
 
     def __init__(self, reader: MetadataReader) -> None:
         """Read the metadata log through this."""

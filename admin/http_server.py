@@ -87,7 +87,7 @@ class Protocol(RequestHandler):
 
 
 def as_bytes(refusal: Refusal) -> bytes:
-    """Return a refusal as it is sent where there is no request to answer; the connection is closed after it."""
+    """Return an error as bytes if there is no parsed request; the connection is closed after it."""
     body = refusal.text or ""
     head = (
         f"HTTP/1.1 {refusal.status} {refusal.reason}",

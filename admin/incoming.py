@@ -1,4 +1,4 @@
-"""What comes in with a request: the query, the body, and the address the caller used."""
+"""Incoming requests: query, body, and client address."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ class GivenUp(Exception):
 
 
 class Unreadable(Exception):
-    """A body that is broken off, or not what its Content-Encoding says: nothing behind it on its connection is told."""
+    """A body that is truncated or does not match its Content-Encoding; the connection cannot be used further."""
 
 
 class NotJson(Exception):

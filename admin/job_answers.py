@@ -1,4 +1,4 @@
-"""What Kafka Connect answers: judged, held to the shape it should have, and without secrets for those who only look.
+"""Checks of Kafka Connect's responses: status, shape, and secrets hidden from read-only callers.
 
 Sans-IO. Connect says what is wrong as {"error_code", "message"}. Of the statuses some are not handed on: who asks here
 has not to say to Connect who he is (401, 403), and is not sent elsewhere (a redirect).

@@ -1,4 +1,4 @@
-"""Jobs as Kafka Connect tells of them, and what it is asked. Fields that other versions have besides are handed on."""
+"""Models of Kafka Connect's requests and responses. Unknown fields of other versions are passed on."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ CONFIG_TEXT = "Keys of the plugin, and keys of all connectors such as `connector
 
 
 class ConnectModel(BaseModel):
-    """What Connect says: it may say more."""
+    """A response of Connect, possibly with more fields."""
 
     model_config = ConfigDict(extra="allow")
 

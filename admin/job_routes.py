@@ -33,7 +33,7 @@ class JobRoutes:
     """Connect as one admin server hands it on."""
 
     def __init__(self, connect: ConnectClient) -> None:
-        """Begin with whom to ask."""
+        """Store the client."""
         self._connect = connect
 
     async def describe_connect(self, call: Call[NoBody]) -> Reply:

@@ -1,4 +1,4 @@
-"""Who leads what, and who should; and the leadership of a partition moved to one of its replicas, over HTTP.
+"""Leadership over HTTP: partitions without their preferred leader, and moves of a leadership.
 
 Kafka has no request to move it. A preferred election gives it to the first replica; so who is not the first becomes it,
 by a reassignment that changes nothing but the order, which is over at once.

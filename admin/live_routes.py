@@ -1,4 +1,4 @@
-"""What changes all the time without an event of its own, as server-sent events: groups, one of them, reassignments.
+"""Server-sent events of changing state without events of its own: groups, one group, reassignments.
 
 There is no request that waits for such a change. While somebody looks, this server asks the cluster, at a fixed pace;
 what is told is what is other than before.

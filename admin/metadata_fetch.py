@@ -120,7 +120,7 @@ async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fet
 
 
 async def active_controller(cluster: ClusterClient) -> Address:
-    """Return where the active controller listens. Raises MetadataProblem if nobody says."""
+    """Return the active controller's address. Raises MetadataProblem if it is unknown."""
     answer = await cluster.describe_quorum()
     leader_id = answer.topics[0].partitions[0].leader_id
     for node in answer.nodes:
@@ -152,7 +152,7 @@ async def log_from(
 
 
 async def fetch(cluster: ClusterClient, offset: int, address: Address | None) -> PartitionData:
-    """Return what is told of one place in the log, without waiting. Raises KafkaError, Unreachable."""
+    """Return the response for one offset of the log, without waiting. Raises KafkaError, Unreachable."""
     partition = FetchPartition(partition=METADATA_PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic=METADATA_TOPIC, partitions=[partition])]
     request = FetchRequest(max_bytes=FETCH_BYTES, topics=topics)

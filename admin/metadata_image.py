@@ -25,7 +25,7 @@ class MetadataProblem(Exception):
 
 
 class TooLarge(MetadataProblem):
-    """More of it than whoever asks wants to hold."""
+    """The metadata log is larger than the caller's limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,7 @@ class MetadataRoutes:
 
 
 def path_of(call: Call[NoBody]) -> str:
-    """Return the path that was asked for, without a slash behind it. Raises BadInput."""
+    """Return the requested path, without a trailing slash. Raises BadInput."""
     text = call.query.get("path", "/")
     if len(text) > PATH_CHARS_MAX:
         raise BadInput("path", f"a path has at most {PATH_CHARS_MAX} characters")
@@ -181,7 +181,7 @@ def refusing() -> Iterator[None]:
 
 
 def page_of(node: "Tree | str", after: str | None, limit: int) -> tuple[list[MetadataEntry], str | None]:
-    """Return a page of what lies in a folder, and the name that the next one begins behind. Raises BadInput."""
+    """Return a page of a folder, and the name after which the next page begins. Raises BadInput."""
     if isinstance(node, str):
         return [], None
     names = ordered(node)

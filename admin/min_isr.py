@@ -40,7 +40,7 @@ class InSync(NamedTuple):
 
 
 def is_short(row: MetadataResponsePartition) -> bool:
-    """Tell whether a replica of a partition is out of sync, or nobody leads it."""
+    """Tell whether a partition has a replica out of sync or no leader."""
     return row.leader_id < 0 or len(row.isr_nodes) < len(row.replica_nodes)
 
 

@@ -158,7 +158,7 @@ class Change(BaseModel):
 
 
 class TopicApplied(BaseModel):
-    """What PUT did: nothing at all if `changes` is empty."""
+    """Changes made by PUT; empty if there were none."""
 
     name: str
     created: bool

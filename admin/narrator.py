@@ -1,4 +1,4 @@
-"""What happened in a cluster, told from the records of its metadata log: elections, ISRs, brokers, topics. Sans-IO.
+"""Events of a cluster from the records of its metadata log: elections, ISRs, brokers, topics. Sans-IO.
 
 The log is read over the wire as any topic (`__cluster_metadata`): each value is an object of JSON with the `type` of
 the record and the fields of Kafka's metadata records. A kind of record that is not told of here is passed over; what
@@ -34,7 +34,7 @@ class MetadataEvent:
 
 @dataclass(slots=True)
 class PartitionState:
-    """What is known of a partition; None of what was not told yet."""
+    """Known state of a partition; None for unknown values."""
 
     leader: int | None = None
     leader_epoch: int | None = None
@@ -43,7 +43,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The cluster as it was asked for, when the log was at an offset."""
+    """State of the cluster at an offset of the log."""
 
     offset: int
     names: Mapping[str, str]
@@ -53,7 +53,7 @@ class Known:
 
 @dataclass(slots=True)
 class Narrator:
-    """What is known of the cluster, kept up to date by the records that come."""
+    """Known state of the cluster, updated by records."""
 
     names: dict[str, str] = field(default_factory=dict)
     """{topic id: name}."""
@@ -68,7 +68,7 @@ class Narrator:
     """Where that change begins."""
 
     def learn(self, known: Known) -> None:
-        """Take over what is known of whatever no record has told of, all of them told up to the offset at least."""
+        """Add queried state for everything without a record so far; it is at least as new as the offset."""
         self.names = {**known.names, **self.names}
         self.fenced = {**known.fenced, **self.fenced}
         for place, found in known.partitions.items():
@@ -79,11 +79,11 @@ class Narrator:
                 state.isr = found.isr
 
     def told_before(self, offset: int) -> int:
-        """Return below which offset all is told, of the records below this one: a change that is not whole is not."""
+        """Return the offset below which all events are complete; an incomplete change is not."""
         return offset if self._change is None else self._begun
 
     def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
-        """Return what a record tells; of a change in several, all with the last. Raises ValueError: no such record."""
+        """Return the events of a record; a transaction's come with its last record. Raises ValueError: bad record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
             self._change, self._begun = [], offset

@@ -1,4 +1,4 @@
-"""What the cluster's processes tell of themselves on their own pages, and what is told of it here."""
+"""Models of the processes' own pages, and of their exposition by this API."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class NodeProcess(BaseModel):
-    """A process of the cluster, as it tells of itself."""
+    """State of a process of the cluster."""
 
     node_id: int
     role: str = Field(examples=["broker", "controller"])

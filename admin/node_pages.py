@@ -1,4 +1,4 @@
-"""Pages of the cluster's own processes, `/v1/node...` on their `metrics.listener`, asked on behalf of a caller.
+"""Client of the processes' pages, `/v1/node...` on their `metrics.listener`.
 
 Kafka's protocol has nothing of what they tell. Where they are, a process says itself: its static configuration, by
 DescribeConfigs at its own address. Dynamic configs do not count: the caller's token goes there, and whoever may set a
@@ -126,7 +126,7 @@ class NodePages:
         raise self._refusal(path, status, bytes(data))
 
     def _refusal(self, path: str, status: int, data: bytes) -> NodeProblem:
-        """Return what a refusal of the process is here: no fault of the caller's is told as one of the path."""
+        """Return a process's error as an error of this API: a 404 there is not one of this path."""
         try:
             said = Said.model_validate_json(data)
         except ValidationError:

@@ -168,7 +168,7 @@ def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
 
 
 def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
-    """Return the entry of another answer that is no refusal."""
+    """Return the entry of another successful response."""
     entry: dict[str, Any] = {"description": "Done; the body has the result"}
     if model is not None:
         entry["content"] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}

@@ -1,4 +1,4 @@
-"""What one path of the API is: method, path, models, the function behind it. The OpenAPI document is made of these."""
+"""Description of an API operation: method, path, models, handler. The OpenAPI document is built from it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class BadInput(Exception):
 
 
 class NotInBody(KafkaError):
-    """What the body names is not there, or not as it would have to be; the path is. Answered 422, not 404."""
+    """A resource in the body does not exist or is in the wrong state, while the path does exist: 422, not 404."""
 
     def __init__(self, field: str, code: ErrorCode, message: str) -> None:
         """Hold where in the body it stands, and Kafka's code."""
@@ -177,7 +177,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a body of some media type may be, and what reads it: raises BadInput or pydantic's ValidationError."""
+    """A body format of some media type, and its parser: raises BadInput or pydantic's ValidationError."""
 
     models: Sequence[type[BaseModel]]
     read: Callable[[bytes], BaseModel]

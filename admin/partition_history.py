@@ -1,4 +1,4 @@
-"""What became of one partition, told from the metadata log: leaders, ISRs, reassignments. Sans-IO.
+"""History of one partition in the metadata log: leaders, ISRs, reassignments. Sans-IO.
 
 The log has the records of all partitions; of all but a few nothing more is looked at than whether they name the topic.
 """
@@ -18,7 +18,7 @@ TRANSACTIONS: Final = b"Transaction"
 
 
 def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[MetadataEvent]:
-    """Return what the log tells of a partition, the oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
+    """Return the events of a partition, oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
 
     Costs milliseconds a thousand records, and the reading of the snapshot if there is one: off the loop.
     """
@@ -34,7 +34,7 @@ def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> li
 
 
 def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
-    """Yield what the records that have some bytes in them tell. Raises KafkaError CORRUPT_MESSAGE."""
+    """Yield the events of records that contain some bytes. Raises KafkaError CORRUPT_MESSAGE."""
     for view, header in log:
         check_crc(view, 0, header)
         if header.is_control:

@@ -1,4 +1,4 @@
-"""Offsets of partitions by what is asked for: the first, the last, that of a time; each asked of its leader.
+"""Offsets of partitions: first, last, or by time; from their leaders.
 
 Source: Kafka's Admin.listOffsets (ListOffsetsHandler), OffsetSpec.
 """
@@ -47,7 +47,7 @@ class Spec(IntEnum):
 
 
 class Found(NamedTuple):
-    """What a leader said: UNKNOWN_OFFSET and -1 where there is no such record, or a refusal."""
+    """A leader's response: UNKNOWN_OFFSET and -1 without such a record, or an error."""
 
     offset: int
     timestamp: int = -1
@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 class Leaders(NamedTuple):
-    """Who leads the partitions of some topics, and where they are; -1 leads nobody. What is wrong with a topic."""
+    """Leaders of the partitions of some topics, with addresses; -1: no leader. And errors per topic."""
 
     of: dict[Place, int]
     addresses: dict[int, Address]

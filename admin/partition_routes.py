@@ -46,7 +46,7 @@ async def get_partition(call: Call[NoBody]) -> PartitionDetail:
 
 
 async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, index: int) -> list[Replica]:
-    """Return the replicas of the one partition a topic has here, each with what its broker tells of it."""
+    """Return the replicas of the topic's one partition in the response, each with its broker's data."""
     row = topic.partitions[0]
     brokers = {each.broker_id: (each.host, each.port) for each in (await cluster.describe_cluster()).brokers}
     wanted = [DescribableLogDirTopic(topic=topic.name or "", partitions=[index])]

@@ -1,4 +1,4 @@
-"""Records from HTTP to the leaders of their partitions: bytes, partition, batches, and what is told of each.
+"""Writes records from HTTP to partition leaders: encoding, partitioning, batches, and results.
 
 Each partition's records go in one batch, once. What was not acknowledged is told and not tried again: whoever sends it
 anew may write it twice, as there is no producer id.

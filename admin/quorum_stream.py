@@ -60,7 +60,7 @@ async def follow_quorum(call: Call[NoBody]) -> Stream:
 
 
 async def sample_of(cluster: ClusterClient, now_ms: int) -> QuorumSample:
-    """Return the quorum as it is; that nobody tells is an answer, too."""
+    """Return the state of the quorum, also if it is not available."""
     try:
         partition = (await cluster.describe_quorum()).topics[0].partitions[0]
     except (KafkaError, Unreachable) as error:

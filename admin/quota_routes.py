@@ -72,7 +72,7 @@ def entity_of(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
 
 
 def named_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
-    """Return {type on the wire: name, None for the default} of whom to change. Raises BadInput."""
+    """Return the requested entity {type on the wire: name, None for the default}. Raises BadInput."""
     entity = entity_of(call)
     if not entity:
         raise BadInput("user", "give a user, client_id or ip, or default=TYPE")

@@ -137,7 +137,7 @@ class StopMoves(Strict):
 
     @model_validator(mode="after")
     def said(self) -> "StopMoves":
-        """Hold it to one of the two: nobody stops everything by leaving something out."""
+        """Require exactly one of the two, so that an omission does not stop everything."""
         if (self.partitions is not None) == self.all:
             raise ValueError("give either partitions or all")
         return self

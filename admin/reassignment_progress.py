@@ -31,7 +31,7 @@ log = get_logger("admin")
 
 
 class Held(NamedTuple):
-    """What a broker has of a partition; None where it did not tell."""
+    """A broker's data on a partition; None if it did not respond."""
 
     size_bytes: int | None = None
     end_offset: int | None = None
@@ -43,7 +43,7 @@ Copies = dict[tuple[int, Place], Held]
 
 
 async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) -> Copies:
-    """Return what brokers have of partitions, {broker: partitions} asked all at once. Raises KafkaError, Unreachable.
+    """Return the data on partitions from {broker: partitions}, queried at once. Raises KafkaError, Unreachable.
 
     Raises only where the cluster cannot say who its brokers are.
     """

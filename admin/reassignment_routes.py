@@ -58,7 +58,7 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
 
 
 def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None, told: Copies) -> ReassignmentEntry:
-    """Return one reassignment for HTTP; `row` is None where the broker asked has not heard of the topic yet."""
+    """Return one reassignment for HTTP; `row` is None if the broker's metadata lacks the topic."""
     leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
     of_leader = told.get((leader, place), NOTHING_TOLD)
 

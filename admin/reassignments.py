@@ -1,4 +1,4 @@
-"""What tools ask a cluster about reassignments, and how they begin, throttle, watch and cancel them (KIP-455, KIP-73).
+"""Reassignments: list, start, throttle, verify and cancel (KIP-455, KIP-73).
 
     {"version": 1, "topics": [{"topic": "orders"}]}                                               what to move
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2],
@@ -63,7 +63,7 @@ class ReplicaFile(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Between whom a partition's records are copied."""
+    """Source and target brokers of a partition's copy."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -150,7 +150,7 @@ def as_file(
 def moves_of(
     under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], wanted: Mapping[Place, list[int]]
 ) -> dict[Place, Move]:
-    """Return between whom records go, of what is under way and what is to begin."""
+    """Return the copies of current reassignments and of those to start."""
     moves = {
         place: Move(frozenset(each.replicas) - {*each.adding}, frozenset(each.adding))
         for place, each in under_way.items()
@@ -240,7 +240,7 @@ class Reassignments:
         return found
 
     async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
-        """Return the bytes of each replica of these brokers, of copies on their way to another directory, too."""
+        """Return the bytes of each replica of these brokers, including copies that move to another directory."""
         wanted = sorted(set(brokers).intersection(await self.brokers()))
         found = await describe_log_dirs(self._cluster, wanted) if wanted else {}
         return {

@@ -25,7 +25,7 @@ JSON_DEPTH_MAX: Final = 64
 
 
 class Format(Enum):
-    """What bytes are shown as."""
+    """Format in which bytes are shown."""
 
     AUTO = "auto"
     TEXT = "text"

@@ -1,4 +1,4 @@
-"""What goes wrong with a request, as a refusal: its status, Kafka's name for it, and where in the request it stands."""
+"""Errors of requests: HTTP status, Kafka's error name, and position in the request."""
 
 from pydantic import BaseModel, ValidationError
 

@@ -43,7 +43,7 @@ def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None)
 async def moving_of(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
 ) -> Moving:
-    """Return what is being reassigned of these; where nobody answers in time, nothing is known (asked_moving)."""
+    """Return the current reassignments of these; empty without a response in time (asked_moving)."""
     found = await asked_moving(cluster, topics, timeout_ms)
     return NOTHING if found is None else found
 
@@ -51,7 +51,7 @@ async def moving_of(
 async def asked_moving(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int
 ) -> Moving | None:
-    """Return what is being reassigned of these; None: nobody told it in this time, whomever of the brokers was asked.
+    """Return the current reassignments of these; None: no broker responded in time.
 
     The controller is asked only if a replica is out of sync. While a replica is being added one is: all in sync end the
     reassignment. The first broker has half of the time, so that one that stands still leaves some for the next.

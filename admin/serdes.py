@@ -1,4 +1,4 @@
-"""What Kafka's serializers of plain types write: numbers, big-endian, and UUIDs of 16 bytes. Sans-IO.
+"""Formats of Kafka's serializers of plain types: numbers, big-endian, and UUIDs of 16 bytes. Sans-IO.
 
     int32, int64    IntegerSerializer, LongSerializer
     float, double   FloatSerializer, DoubleSerializer; NaN and the infinities are texts, as JSON has no numbers for them

@@ -1,4 +1,4 @@
-"""What is told of millions of values without keeping them: how many different ones, and how large they are. Sans-IO.
+"""Estimates over millions of values without storing them: number of distinct values, and sizes. Sans-IO.
 
     Distinct    how many different byte strings there were: HyperLogLog, off by 0.8 % as a rule; few of them exactly
     Sizes       least, most, mean, and percentiles within 1 %: counts in buckets of growing width, as DDSketch has them
@@ -102,7 +102,7 @@ class Sizes:
         return found
 
     def _middle(self, bucket: int) -> int:
-        """Return what is no further than ACCURACY from all that lies in a bucket."""
+        """Return the value within ACCURACY of all values of a bucket."""
         if bucket < 0:
             return 0
         return min(max(round(2 * GROWTH**bucket / (GROWTH + 1)), self.least), self.most)

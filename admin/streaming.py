@@ -65,13 +65,13 @@ class Streams:
         return response
 
     async def end(self, app: web.Application) -> None:
-        """End what would go on for as long as somebody reads."""
+        """End streams that have no end by themselves."""
         for task in list(self._running):
             task.cancel()
 
 
 async def break_off(stream: Stream, request: web.Request, response: web.StreamResponse, why: str) -> None:
-    """End a stream that failed: with an event that says why, or by breaking the connection: nobody thinks it whole."""
+    """End a failed stream with an error event, or by closing the connection, so that it does not look complete."""
     if stream.media == EVENT_STREAM:
         with contextlib.suppress(ConnectionError):
             await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": why}) + b"\n\n")
@@ -81,7 +81,7 @@ async def break_off(stream: Stream, request: web.Request, response: web.StreamRe
 
 
 async def taken(writing: Awaitable[None]) -> None:
-    """Wait for something to be written. Raises ConnectionError where nobody reads any more, or takes anything."""
+    """Wait for a write. Raises ConnectionError if the client has disconnected or stalls."""
     try:
         async with asyncio.timeout(STALLED_SECONDS):
             await writing

@@ -136,7 +136,7 @@ async def topic_throttles(cluster: ClusterClient, names: Sequence[str]) -> list[
 
 
 async def broker_throttle(cluster: ClusterClient, broker: int, address: Address) -> BrokerThrottle | None:
-    """Return a broker's rates, asked of itself, who alone tells them; None: it does not answer. Raises KafkaError."""
+    """Return a broker's rates, from that broker; None: it does not respond. Raises KafkaError."""
     keys = [*RATES, LOG_DIRS_RATE]
     asked = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(broker), configuration_keys=keys

@@ -1,4 +1,4 @@
-"""What the records of a topic are like: counts, sizes, keys, by partition and by the hour. Sans-IO."""
+"""Statistics of a topic's records: counts, sizes, keys, by partition and by hour. Sans-IO."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ HOURS_MAX: Final = 336
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """What was seen of one partition."""
+    """Counts of one partition."""
 
     records: int = 0
     size: int = 0

@@ -1,4 +1,4 @@
-"""Topics as Kubernetes has them: Strimzi's KafkaTopic, in JSON or YAML, and the status that is told of one. Sans-IO.
+"""Topics in Kubernetes format: Strimzi's KafkaTopic, in JSON or YAML, with its status. Sans-IO.
 
     apiVersion: kafka.strimzi.io/v1
     kind: KafkaTopic

@@ -1,4 +1,4 @@
-"""PUT of a topic: a plain body, or Strimzi's KafkaTopic as JSON or YAML, which may change the number of replicas, too.
+"""PUT of a topic: a plain body, or Strimzi's KafkaTopic as JSON or YAML, which can change the replication factor.
 
 A replication factor is changed by a reassignment, which takes its time: the status says that it goes on, and the same
 document again changes nothing meanwhile.

@@ -104,7 +104,7 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
 
 
 async def short_page(cluster: ClusterClient, after: str | None, limit: int, internal: bool) -> TopicPage | None:
-    """Return a page by name that costs no more than its topics; None where brokers cannot tell a page."""
+    """Return a page by name at a cost proportional to its topics; None if brokers do not support pages."""
     found: list[MetadataResponseTopic] = []
     first = None if after is None else RequestCursor(topic_name=f"{after}\0", partition_index=0)
     partitions = PAGE_PARTITIONS_MIN
@@ -160,7 +160,7 @@ def same(key: Key) -> Key:
 
 
 def key_of(topic: MetadataResponseTopic, order: str, sizes: Sizes, damage: Mapping[str, int]) -> Key:
-    """Return where a topic is in an order; one whose size nobody knows behind those that are empty."""
+    """Return the sort key of a topic; topics of unknown size come after empty ones."""
     name = topic.name or ""
     if order == NAME:
         return Key(1, name)

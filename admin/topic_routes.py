@@ -92,7 +92,7 @@ async def get_topic(call: Call[NoBody]) -> Topic:
 
 
 async def partitions_with_offsets(call: Call[NoBody], topic: MetadataResponseTopic) -> list[Partition]:
-    """Return the partitions, their earliest and latest offsets asked of their leaders."""
+    """Return the partitions with their earliest and latest offsets from their leaders."""
     eligible = await call.cluster.eligible(topic)
     earliest = await topic_offsets(call.cluster, topic, EARLIEST)
     latest = await topic_offsets(call.cluster, topic, LATEST)
@@ -186,7 +186,7 @@ async def found_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopi
 
 
 def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:
-    """Return what has to change, by name; two spellings of one value are no difference."""
+    """Return the changes by config name; two spellings of one value are equal."""
     return [
         Change(what=f"configs.{name}", before=before.get(name), after=after.get(name))
         for name in sorted(before.keys() | after.keys())
@@ -195,7 +195,7 @@ def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Ch
 
 
 def meaning(name: str, text: str | None) -> Value:
-    """Return a config's value as the cluster reads it; the text, where it is none or nobody knows the config."""
+    """Return a config's parsed value; the text if it is invalid or the config is unknown."""
     definition = config_defs.TOPIC.get(name)
     try:
         return text if text is None or definition is None else definition.parse(text)
@@ -233,7 +233,7 @@ async def delete_topic_config(call: Call[NoBody]) -> None:
 
 
 def topic_state(topic: Topic) -> object:
-    """Return what of a topic a PUT could overwrite: offsets and leaders come and go without anybody's doing."""
+    """Return the part of a topic that a PUT can overwrite, without offsets and leaders."""
     configs = sorted((key, value) for key, value in topic.configs.items() if key not in THROTTLES)
     return topic.topic_id, topic.partitions, topic.replication_factor, configs
 

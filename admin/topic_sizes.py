@@ -1,4 +1,4 @@
-"""How much topics take on the disks of the brokers: each broker is asked, and what none of them told is not known."""
+"""Sizes of topics on the brokers' disks; without the brokers that did not respond."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ ReplicaSizes = Mapping[tuple[int, Place], int]
 
 
 class TopicSize(NamedTuple):
-    """Bytes of the leaders' logs, None where one did not tell; and of all replicas that were told of."""
+    """Bytes of the leaders' logs, None if one is unknown; and of all replicas with a known size."""
 
     leaders: int | None
     replicas: int
@@ -28,7 +28,7 @@ class TopicSize(NamedTuple):
 async def topic_sizes(
     cluster: ClusterClient, metadata: MetadataResponse, wanted: Sequence[MetadataResponseTopic]
 ) -> dict[str, TopicSize]:
-    """Return {topic: its size}; all brokers are asked at once, and one that is silent leaves a gap."""
+    """Return {topic: its size}; all brokers are queried at once, and one that does not respond is skipped."""
     if not wanted:
         return {}
     asked = None
@@ -62,7 +62,7 @@ async def _of_broker(
 
 
 def size_of(topic: MetadataResponseTopic, told: ReplicaSizes) -> TopicSize:
-    """Return a topic's size of what the brokers told."""
+    """Return a topic's size from the brokers' responses."""
     name = topic.name or ""
     leaders = [told.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]
     known = [size for size in leaders if size is not None]

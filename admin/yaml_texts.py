@@ -18,7 +18,7 @@ PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class BadYaml(ValueError):
-    """A text that is no such YAML; the message names the line."""
+    """A text that is not supported YAML; the message has the line."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """What was read so far."""
+    """State of the parser."""
 
     stack: list[_Open] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)

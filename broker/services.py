@@ -1,4 +1,4 @@
-"""What request handlers work with: one object that holds the broker's parts, built once by `broker.server`.
+"""Services of the request handlers: one object with the broker's parts, built once by `broker.server`.
 
 Handlers take from it and change nothing in it. It owns none of the parts: whoever built them closes them.
 """

@@ -39,7 +39,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(slots=True)
 class ChaosServer:
-    """See the module. `build` gives the application; the cluster is whoever's who made it."""
+    """HTTP server for faults. `build` returns the application; the creator of the cluster owns it."""
 
     served: Served
     events: Events

@@ -1,4 +1,4 @@
-"""What happens to a served cluster, told to whoever listens (server-sent events), and kept for who comes later."""
+"""Events of a served cluster for listeners (server-sent events), stored for later listeners."""
 
 import asyncio
 import json

@@ -53,7 +53,7 @@ LACKING: Final[Mapping[str, str]] = {
 
 
 class CannotDo(Exception):
-    """A fault that cannot be as it was asked for."""
+    """A fault that is not possible as requested."""
 
 
 class NotHere(Exception):
@@ -74,7 +74,7 @@ Do: TypeAlias = Callable[[Scene, Sequence[str], Any], Injected | None]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One fault that can be asked for."""
+    """A kind of fault."""
 
     needs: Needs
     about: str

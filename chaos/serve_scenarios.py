@@ -40,7 +40,7 @@ log = get_logger("chaos")
 
 
 class Busy(Exception):
-    """What cannot be while a scenario runs."""
+    """An operation that is not possible while a scenario runs."""
 
 
 class NoReport(Exception):

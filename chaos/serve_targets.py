@@ -1,4 +1,4 @@
-"""Whom the targets of a fault stand for at the moment it begins: names, or words as a scenario has them.
+"""Resolution of a fault's targets when it begins: names, or selectors as in scenarios.
 
     node-1, node-1/broker, clients, brokers, controllers                names
     active-controller, standby-controllers, random, all, not node-1     words; each with /broker or /controller, too
@@ -32,12 +32,12 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 class NotNow(Exception):
-    """Words that stand for nobody at the moment: no leader, no active controller; or nobody who would tell."""
+    """A selector that matches nothing at present: no leader, no active controller, or no response."""
 
 
 @dataclass(slots=True)
 class View:
-    """What a served cluster shows of itself, looked at once (scenario.targets.Seen)."""
+    """Visible state of a served cluster at one moment (scenario.targets.Seen)."""
 
     served: Served
     _partitions: Mapping[str, PartitionView] | None = field(default=None, init=False)

@@ -154,7 +154,7 @@ def created(
 
 
 def attached(folder: Path, events: "Events") -> "Served":
-    """Open the cluster in a folder, whoever runs it."""
+    """Open the cluster in a folder, whichever process runs it."""
     from kvorum.chaos.inside import InsideError
     from kvorum.chaos.serve import fault_told
     from kvorum.chaos.served import Served
@@ -188,7 +188,7 @@ def url_of(host: str, port: int) -> str:
 
 
 async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> None:
-    """Serve until told to end."""
+    """Serve until a stop signal."""
     from aiohttp import web
 
     from kvorum.admin.http_server import runner_of

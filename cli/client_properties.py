@@ -43,14 +43,14 @@ LEVEL = re.compile(r"compression\.(gzip|lz4|zstd)\.level")
 
 
 class Translated(NamedTuple):
-    """What an unmodified client is made with, and which properties it does not heed."""
+    """Properties for an unmodified client, and those that it ignores."""
 
     properties: dict[str, Any]
     unheeded: list[str]
 
 
 class PropertyError(ValueError):
-    """A property that librdkafka cannot be told; the message says why."""
+    """A property that librdkafka does not support, with the reason."""
 
 
 def translated(java: Mapping[str, Any]) -> Translated:

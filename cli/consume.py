@@ -153,7 +153,7 @@ def range_of(options: dict[str, Any]) -> Range:
 
 
 def reset_of(where: Range, group: str | None) -> str:
-    """Return what to do where there is no offset to go on from, or not any more: what was chosen, or say so."""
+    """Return the reset policy for missing or invalid offsets: the given one, or an error."""
     if where.start.kind is Kind.START:
         return "earliest"
     return "error" if group is None else "latest"

@@ -26,7 +26,7 @@ INTERNAL: Final = re.compile(r"__.*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What to read, and how to print it."""
+    """Topics to read, and the output format."""
 
     topics: Sequence[str]
     is_regex: bool
@@ -185,7 +185,7 @@ class Loop:
         self._out.flush()
 
     def _at_error(self, error: "KafkaError", message: "Message") -> None:
-        """Take what is no record: the end of a partition, or what ends the command."""
+        """Handle a message without a record: the end of a partition, or a fatal error."""
         from confluent_kafka import KafkaError
 
         if error.code() != KafkaError._PARTITION_EOF:

@@ -72,7 +72,7 @@ def dump_log(
 
 
 def decoder_of(special: str | None, key: str, value: str, *, wanted: bool) -> "Decoder | None":
-    """Return what prints keys and values; None if nobody asked for them."""
+    """Return the decoder of keys and values; None if it is not requested."""
     from kvorum.cli import record_decoders
 
     match special:

@@ -1,4 +1,4 @@
-"""What `dev`, `up`, `nodes` and `quickstart` share: a folder with a cluster in it, and what can be wrong there."""
+"""Common parts of `dev`, `up`, `nodes` and `quickstart`: a cluster's folder and its errors."""
 
 import os
 import sys

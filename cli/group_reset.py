@@ -25,7 +25,7 @@ def check_groups(names: tuple[str, ...], all_groups: bool) -> None:
 
 
 def with_usage(bootstrap: str, work: Any) -> Any:
-    """Run `work` as `with_cluster`; what cannot be asked for is wrong usage."""
+    """Run `work` as `with_cluster`; a ResetError is a usage error."""
     from kvorum.admin.offset_reset import ResetError
 
     try:

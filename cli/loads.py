@@ -1,4 +1,4 @@
-"""What `kvorum bench` has a client do: produce, consume, and send one record after the other."""
+"""Loads of `kvorum bench`: produce, consume, and end-to-end latency."""
 
 import os
 import time
@@ -27,7 +27,7 @@ Row = dict[str, object]
 
 
 class LoadError(Exception):
-    """The cluster did not do what was asked of it, and why one thinks so."""
+    """The cluster failed, with the reason."""
 
 
 class Unreachable(LoadError):
@@ -88,7 +88,7 @@ def row_of(timed: Timed) -> Row:
 
 
 def milliseconds(ranked: Sequence[float], share: float) -> float | None:
-    """Return the value below which this share of sorted seconds lies."""
+    """Return the quantile of sorted seconds, in milliseconds."""
     return round(ranked[min(len(ranked) - 1, int(len(ranked) * share))] * 1000, 2) if ranked else None
 
 
@@ -182,7 +182,7 @@ def consumer_of(bootstrap: str) -> Consumer:
 
 
 def check(message: Message) -> None:
-    """Refuse what is no record. Raises LoadError."""
+    """Reject an error message. Raises LoadError."""
     error = message.error()
     if error is not None:
         raise LoadError(f"consuming failed: {error.str()}")

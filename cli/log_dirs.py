@@ -77,7 +77,7 @@ def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -
 
 
 def volume_rows(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
-    """Return a row a directory, with the bytes of its volume; an older broker does not tell these."""
+    """Return a row per directory, with the size of its volume, which an older broker does not return."""
     from kvorum.admin.client import code_of
 
     rows: list[dict[str, Any]] = []

@@ -23,7 +23,7 @@ class FileProblem(Exception):
 
 
 class Batch(NamedTuple):
-    """A batch, where it lies in its file, and its bytes."""
+    """A batch with its position in the file, and its bytes."""
 
     position: int
     header: BatchHeader

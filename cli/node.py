@@ -121,7 +121,7 @@ def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
 
 
 class FirstVoters(NamedTuple):
-    """What the options say of a dynamic quorum's first voters; at most one of them says something."""
+    """Options for a dynamic quorum's first voters; at most one of them is set."""
 
     standalone: bool
     initial: str | None

@@ -25,7 +25,7 @@ BEHIND = ("end", "latest")
 
 
 class Kind(Enum):
-    """What a place is counted from."""
+    """Reference point of an offset."""
 
     START = "start"
     END = "end"

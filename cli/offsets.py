@@ -76,7 +76,7 @@ def offsets(
 
 
 def offset_row(place: "Place", found: "Found") -> dict[str, Any]:
-    """Return a partition's row; without an offset where there is no such record, or its leader refused."""
+    """Return a partition's row; without an offset if there is no such record, or its leader returned an error."""
     return {
         "topic": place.topic,
         "partition": place.partition,

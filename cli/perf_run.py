@@ -33,7 +33,7 @@ def wall_ms() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to send: so many records; a throughput below 0 is no limit (records a second)."""
+    """Load to send: number of records; a throughput below 0 means unlimited (records per second)."""
 
     topic: str
     count: int
@@ -163,7 +163,7 @@ def run_producer(client: "Producer", load: Load, payloads: Iterator[bytes]) -> S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What to read: so many records, none of them later than so long after the one before."""
+    """Records to read: their number, and the timeout for the next one."""
 
     topics: Sequence[str]
     count: int

@@ -1,4 +1,4 @@
-"""What performance tests count, and the lines they print, as Kafka's tools do. Sans-IO: times are arguments, in ms.
+"""Statistics of performance tests, and the lines they print, as Kafka's tools do. Sans-IO: times are arguments, in ms.
 
 Source: Kafka's ProducerPerformance.Stats, ConsumerPerformance.
 """
@@ -31,7 +31,7 @@ class DateFormatError(ValueError):
 
 @dataclass(slots=True)
 class Window:
-    """What was sent within a while."""
+    """Counts of one reporting interval."""
 
     start_ms: float
     count: int = 0

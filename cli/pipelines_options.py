@@ -1,4 +1,4 @@
-"""What the commands of `kvorum pipelines` share: the folder of states, and where the extra is missing."""
+"""Common parts of `kvorum pipelines`: the state folder, and the hint for the missing extra."""
 
 import importlib.util
 from collections.abc import Callable, Iterator

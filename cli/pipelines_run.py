@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def session_options(command: F) -> F:
-    """Add what a Spark session can be told."""
+    """Add the options of a Spark session."""
     for option in (
         click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Spark setting."),
         click.option("--jars", metavar="DIR", help="Folder of jars (default: $KVORUM_SPARK_JARS)."),

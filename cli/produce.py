@@ -107,7 +107,7 @@ def produce(
 
 
 def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
-    """Leave idempotence to the client where a profile or -X asks for fewer acks, and nobody for idempotence."""
+    """Disable idempotence if a profile or -X sets weaker acks and does not request idempotence."""
     if "acks" not in typed and str(options["acks"]) not in ("all", "-1") and options["enable.idempotence"] is True:
         return {**options, "enable.idempotence": False}
     return options
@@ -159,7 +159,7 @@ def records(stream: Readable, shape: Shape, delimiter: bytes, is_json: bool, tee
 
 
 def told_as(output: str) -> Any:
-    """Return what says where each record is, None where nobody asked."""
+    """Return the printer of record positions, None if it is not requested."""
 
     def text(error: "KafkaError | None", message: "Message | None") -> None:
         if error is None and message is not None:

@@ -1,4 +1,4 @@
-"""Profiles: clusters by name, so that nobody types their addresses twice. A file of one's own, and which one counts.
+"""Profiles: named clusters with their addresses. The user's file, and the profile in use.
 
 `$XDG_CONFIG_HOME/kvorum/profiles.json` (~/.config without it): {"current": NAME, "profiles": {NAME: {...}}}. What is
 given with the command comes first: -b, then --profile, $KVORUM_BOOTSTRAP, $KVORUM_PROFILE, and the one in use.
@@ -130,6 +130,6 @@ def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def remember_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Keep the profile's name for whoever asks where the cluster is."""
+    """Store the profile's name for the lookup of the cluster's address."""
     if value is not None:
         ctx.meta[PROFILE_KEY] = value

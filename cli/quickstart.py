@@ -1,4 +1,4 @@
-"""What `make run` runs: a cluster from configs/three-nodes.yaml, real records flowing through an unmodified client."""
+"""`make run`: a cluster from configs/three-nodes.yaml, with records of an unmodified client."""
 
 import json
 import os
@@ -208,7 +208,7 @@ def what_next(cluster: "LocalCluster", topic: str) -> None:
 
 
 def activation() -> list[str]:
-    """Return what a shell has to be told first, if it does not find `kvorum`: the environment this runs in."""
+    """Return the shell command that makes `kvorum` available, if necessary: the environment of this process."""
     folder = os.path.dirname(sys.executable)
     if shutil.which("kvorum") is not None or not os.path.exists(os.path.join(folder, "activate")):
         return []

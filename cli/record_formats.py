@@ -25,7 +25,7 @@ class FormatError(ValueError):
 
 
 def data(value: bytes | str | None) -> bytes | None:
-    """Return what a client tells as bytes."""
+    """Return a client's value as bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
@@ -95,7 +95,7 @@ def plain(delimiter: bytes, *, key_delimiter: bytes | None = None, null: bytes =
 
 
 def as_json(message: "Message", *, meta_only: bool = False) -> dict[str, Any]:
-    """Return all that is told of a record; without key and value, only their sizes."""
+    """Return a record as JSON; without key and value, only their sizes."""
     kind, timestamp = message.timestamp()
     found: dict[str, Any] = {
         "topic": message.topic(),

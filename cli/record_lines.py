@@ -1,4 +1,4 @@
-"""What is typed or piped, as records: values, keys beside them, or JSON as `consume -o json` prints it. Sans-IO.
+"""Records from input lines: values, keys and values, or JSON as `consume -o json` prints it. Sans-IO.
 
 JSON, one object a line, all of it but the value optional and other members left aside:
 
@@ -30,7 +30,7 @@ class Readable(Protocol):
 
 
 class RecordError(ValueError):
-    """What is no record; the message names the line."""
+    """An invalid record, with its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def check_of(disk: Disk, settings: Settings) -> ClusterCheck | None:
 
 
 def run_admin(settings: Settings, paths: NodePaths) -> int:
-    """Run the admin process until it is told to end; returns the exit code."""
+    """Run the admin process until it receives a stop signal; return the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
         access = access_of(settings, OsDisk())

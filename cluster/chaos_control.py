@@ -62,7 +62,7 @@ class Greeting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=str.lower):
-    """What can be asked; its class name is the word."""
+    """A command; its class name is its word."""
 
 
 class Inject(Command, frozen=True):
@@ -110,7 +110,7 @@ class Failpoints(Command, frozen=True):
 
 
 class Slow(Command, frozen=True):
-    """Delay whoever comes to places of the disk."""
+    """Delay file operations at given failpoints."""
 
     arm: Text
 
@@ -124,7 +124,7 @@ Answer: TypeAlias = dict[str, object]
 
 
 class CannotDo(Exception):
-    """What was asked for cannot be, and why."""
+    """The command is not possible, with the reason."""
 
 
 class ChaosControl:
@@ -181,7 +181,7 @@ class ChaosControl:
             return {"ok": False, "error": str(error)}
 
     async def _do(self, command: Commands) -> Answer:
-        """Do it; return what is to be told. Raises CannotDo, TooManyRules, NoSuchListener, OSError."""
+        """Execute a command; return the response. Raises CannotDo, TooManyRules, NoSuchListener, OSError."""
         injection = self._injection
         match command:
             case Inject():

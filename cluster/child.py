@@ -92,7 +92,7 @@ def load(role: str) -> None:
 
 
 def run(role: str, settings: Settings, paths: NodePaths) -> int:
-    """Run one role in this process until it is told to end; returns the exit code."""
+    """Run one role in this process until it receives a stop signal; return the exit code."""
     match role:
         case "broker":
             from kvorum.cluster.broker_process import run_broker

@@ -47,7 +47,7 @@ BROKERS_STOP_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerWorld:
-    """What a controller is handed by whoever runs it."""
+    """Dependencies that the host of a controller passes in."""
 
     disk: Disk
     clock: Clock
@@ -62,7 +62,7 @@ class ControllerWorld:
 
 
 class ControllerNode:
-    """See above. `start` once, `close` once, in one event loop."""
+    """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
     def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
         """Put the parts together; nothing runs yet. `opened` is the Raft directory, open and checked."""
@@ -113,7 +113,7 @@ class ControllerNode:
         )
 
     def _voter_addresses(self) -> dict[int, Address]:
-        """Return where each voter is reached by whoever asks on its default listener; a static quorum is configured."""
+        """Return the address of each voter on its default listener; those of a static quorum are configured."""
         endpoints = self.metadata_log.voter_endpoints()
         return {node_id: found[0][1:] for node_id, found in endpoints.items() if found} if endpoints else self._known
 

@@ -1,4 +1,4 @@
-"""What a process of ours means by its exit code: whether starting it again could help."""
+"""Exit codes of the processes: whether a restart can help."""
 
 import errno
 import mmap
@@ -89,7 +89,7 @@ def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:
 
 
 def _disk_errors(error: BaseException | None) -> Iterator[OSError]:
-    """Go through an error and its causes for those that a file operation raised: connections raise OSErrors, too."""
+    """Iterate over an error and its causes that file operations raised; connections raise OSErrors as well."""
     while error is not None:
         if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
             yield error

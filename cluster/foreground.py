@@ -138,7 +138,7 @@ def _near(paths: ClusterPaths) -> Iterator[str]:
 
 @contextmanager
 def _control_socket(paths: ClusterPaths) -> Iterator[socket.socket]:
-    """Listen for orders meanwhile. The folder is held, so a socket that lies there is of one who was killed."""
+    """Accept commands on a socket. The folder is locked, so an existing socket belongs to a killed process."""
     with _near(paths) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -157,7 +157,7 @@ def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, st
 
 
 def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:
-    """Take orders until told to end."""
+    """Execute commands until the stop command."""
     with selectors.DefaultSelector() as selector:
         selector.register(server, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)

@@ -62,7 +62,7 @@ def _run(
     environment: Mapping[str, str],
     signal_mask: set[int | signal.Signals],
 ) -> int:
-    """In the child: make it look like a process that was started anew, then work."""
+    """In the child: reset the state of a newly started process, then work."""
     signal.set_wakeup_fd(-1)  # first: it is the parent's pipe
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)

@@ -112,7 +112,7 @@ class InitialController:
 
 
 class VotersAtFirst(TypedDict):
-    """What a Raft directory is formatted with."""
+    """Initial voters with which a Raft directory is formatted."""
 
     voter_ids: list[int]
     directories: VoterSet | None

@@ -1,4 +1,4 @@
-"""What every process of a role does around its server: event loop, pid file, signals, metrics, exit code."""
+"""Common parts of every role's process: event loop, pid file, signals, metrics, exit code."""
 
 import asyncio
 import errno
@@ -53,17 +53,17 @@ log = get_logger("cluster")
 
 
 class Refusal(Exception):
-    """The process must not run: the exit code tells its supervisor whether to try again."""
+    """The process must not run; the exit code tells its supervisor whether to try again."""
 
     def __init__(self, code: Exit, reason: str) -> None:
-        """Hold the code and what to tell the operator."""
+        """Store the exit code and the message for the operator."""
         super().__init__(reason)
         self.code = code
         self.reason = reason
 
 
 class Ending:
-    """Why the process ends in order: told by a signal, or by its surroundings. The first reason stands."""
+    """Reason of an orderly stop: a signal, or the environment. The first reason counts."""
 
     def __init__(self) -> None:
         """Start without a reason. Made inside the running loop."""
@@ -153,12 +153,12 @@ def is_harmless(what: str, error: BaseException) -> bool:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Tell whether an exception has a cause outside of this process, and is no bug."""
+    """Tell whether an exception has a cause outside this process."""
     return isinstance(error, EXPECTED)
 
 
 def is_unread(what: str) -> bool:
-    """Tell whether asyncio's message is of an exception that nobody waited for."""
+    """Tell whether asyncio's message concerns an exception that was never retrieved."""
     return any(words in what for words in UNREAD)
 
 

@@ -37,7 +37,7 @@ END_OF_HEAD: Final = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a page says."""
+    """A response."""
 
     status: int
     content_type: str
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What of a request matters here."""
+    """The used parts of a request."""
 
     method: str
     path: str
@@ -169,7 +169,7 @@ def parse(head: bytes) -> Request:
 
 
 def allow(*methods: str) -> tuple[str, str]:
-    """Return the header that says what a path may be asked for."""
+    """Return the Allow header of a path."""
     return "Allow", ", ".join(methods)
 
 

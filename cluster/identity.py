@@ -1,4 +1,4 @@
-"""Whose directories these are: checked before a process does anything with them."""
+"""Checks the identity of the directories before a process uses them."""
 
 from contextlib import ExitStack
 

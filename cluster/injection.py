@@ -44,7 +44,7 @@ class NoSuchListener(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Rule:
-    """What becomes of requests of one API."""
+    """Action for requests of one API."""
 
     action: Action
     api_key: int
@@ -69,7 +69,7 @@ class Rule:
 
 
 class Injection:
-    """See the module. An Interposer: put around every handler of a process, and told of its listeners."""
+    """An Interposer for fault injection: wraps every handler of a process and knows its listeners."""
 
     def __init__(self) -> None:
         """Begin without a rule."""
@@ -205,7 +205,7 @@ def refused(rule: Rule, ctx: RequestContext, request: Message) -> Message:
 
 
 def _begun(result: Result) -> Message | asyncio.Future[Message | None] | None:
-    """Let a handler go on by itself, whoever waits for it."""
+    """Let a handler continue independently of its caller."""
     if result is None or is_message(result):
         return result
     return asyncio.ensure_future(_awaited(result))

@@ -152,7 +152,7 @@ class LocalCluster:
         return self.paths.node(name)
 
     def format_lost(self, name: str) -> dict[str, Uuid]:
-        """Format anew the directories that a stopped node lost (removed): {directory: its new directory id}.
+        """Format the lost (removed) directories of a stopped node: {directory: its new directory id}.
 
         A controller's stays out of the quorum until it is re-admitted. Raises FormatError.
         """
@@ -399,7 +399,7 @@ def last_line(path: str) -> str:
 
 
 def wait_for_all(processes: list[ProcessId]) -> None:
-    """Wait until these, which were killed, are gone, GONE_SECONDS each at the most."""
+    """Wait until these killed processes are gone, at most GONE_SECONDS each."""
     for process in processes:
         wait_for_exit(process, GONE_SECONDS)
 

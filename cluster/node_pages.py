@@ -1,4 +1,4 @@
-"""/v1/node and what is below it: what a broker or controller process tells of itself, and what it does when it is told.
+"""/v1/node: state of a broker or controller process, and commands to it.
 
     GET  /v1/node                       who this is, and since when
     GET  /v1/node/connections           ?limit=100: the open connections, the latest that was active first
@@ -46,7 +46,7 @@ TOLD: Final = tuple(field.name for field in fields(ConnectionTold))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What the pages are of."""
+    """The process that the pages describe."""
 
     clock: Clock
     age_ms: int
@@ -71,10 +71,10 @@ class Page(NamedTuple):
 
 
 class NodePages:
-    """Answers what is asked of one process, in its own event loop. Made when `own` is."""
+    """Serves the pages of one process in its event loop. Created with `own`."""
 
     def __init__(self, role: str, node_id: int, own: Process, entrance: Entrance) -> None:
-        """Tell of this process, to those whom `entrance` lets in."""
+        """Serve this process's pages to clients that `entrance` accepts."""
         self._role = role
         self._node_id = node_id
         self._own = own
@@ -232,7 +232,7 @@ def number(given: dict[str, str], name: str, default: int, largest: int) -> int:
 
 
 def level_of(given: dict[str, str]) -> Level:
-    """Return the level that is asked for. Raises Refused."""
+    """Return the requested level. Raises Refused."""
     name = given.get("level", "info").upper()
     if name in Level.__members__:
         return Level[name]

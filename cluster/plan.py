@@ -1,4 +1,4 @@
-"""What a cluster on this machine is made of: nodes with their names and their whole configurations, ports resolved."""
+"""Plan of a cluster on this machine: nodes with names and complete configurations, ports resolved."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ PLAN_VERSION = 1
 
 
 class ClusterError(Exception):
-    """What cannot be done with the cluster in this folder, and why."""
+    """An operation on the cluster in this folder is not possible, with the reason."""
 
 
 class PortUnusable(ClusterError):
@@ -79,7 +79,7 @@ class ClusterPlan:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """Return bootstrap.servers for clients."""
         return ",".join(self.endpoints())
 
     def admin_urls(self) -> list[str]:

@@ -20,7 +20,7 @@ FLAG = "--rebuild"
 
 @dataclass(slots=True)
 class FoundNode:
-    """What there is of a node: its configuration, and its directories with and without an identity."""
+    """Remains of a node: its configuration, and its directories with and without an identity."""
 
     name: str
     settings: Settings | None = None

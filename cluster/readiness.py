@@ -37,7 +37,7 @@ def announce() -> None:
 
 
 class Reports(NamedTuple):
-    """What a child wrote so far: `ready` is None while it is not ready, False if it died."""
+    """Messages of a child: `ready` is None while it is not ready, False if it died."""
 
     ready: bool | None
     waiting: list[str]

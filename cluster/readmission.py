@@ -34,7 +34,7 @@ log = get_logger("quorum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survivor:
-    """What a controller's directory holds: what an operator must know before giving up what others held."""
+    """Contents of a surviving controller directory, so that an operator can judge the loss."""
 
     node_id: int
     directory: str

@@ -112,7 +112,7 @@ class Supervisor:
         self._wakeup, self._wakeup_writer = os.pipe()
 
     def run(self) -> int:
-        """Run until told to stop, or until a child ended in order or must not run. Returns the exit code."""
+        """Run until a stop signal, or until a child ended in order or must not run. Returns the exit code."""
         os.set_blocking(self._wakeup_writer, False)
         signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):

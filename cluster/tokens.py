@@ -24,7 +24,7 @@ def read_access(settings: Settings, disk: Disk) -> Access:
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Who may see the pages of a process, or why nobody may."""
+    """Access rules of a process's pages, or why there is no access."""
 
     access: Access
     shut: tuple[int, str, str] | None = None

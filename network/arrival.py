@@ -25,7 +25,7 @@ log = get_logger("network")
 
 
 class Arrival(NamedTuple):
-    """Who has come, and from where (HOST:PORT)."""
+    """A new connection with its address (HOST:PORT)."""
 
     peer: Peer
     address: str
@@ -113,7 +113,7 @@ def _is_one_too_many(shared: Shared, fd: int, now_s: float) -> bool:
 
 
 def _admit(shared: Shared, address: str, host: str, now_s: float) -> float | Refusal:
-    """Count a new connection; return the seconds it has to wait, or how it is refused, which is told here."""
+    """Count a new connection; return the seconds it has to wait, or the rejection, which is logged here."""
     admitted: Refusal | float = Refusal("shutting down")
     if not shared.closing:
         admitted = shared.counts.admit(host, now_s, protected=shared.protected, listener=shared.listener)

@@ -18,7 +18,7 @@ UNKNOWN_OPERATIONS = -(1 << 31)
 
 
 class Operation(IntEnum):
-    """What is done to a resource."""
+    """Operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -39,7 +39,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What it is done to."""
+    """Type of a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -82,11 +82,11 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyTy
 
 
 class Authorizer(Protocol):
-    """Answers from memory: it is asked several times a request."""
+    """Decides from memory, because it is called several times per request."""
 
     @property
     def version(self) -> int:
-        """Another number after each change of what it answers: who was told so far asks again (fetch sessions)."""
+        """Changes with every change of the permissions, so that cached decisions are renewed (fetch sessions)."""
         ...
 
     def authorize(
@@ -97,7 +97,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """No authorizer configured: everybody may do everything, as in Kafka."""
+    """No authorizer is configured: all operations are permitted, as in Kafka."""
 
     __slots__ = ()
     version = 0

@@ -107,7 +107,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self.lost is None and self._transport is not None and not self._transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail whoever waits."""
+        """Fail all waiting requests."""
         reason = self.lost or (f"connection lost: {exc}" if exc is not None else "the peer closed the connection")
         self.lost = reason
         pending, self._pending = self._pending, {}
@@ -204,7 +204,7 @@ class Channel:
         traffic: Traffic | None = None,
         check: Callable[["ClientConnection", Address], Awaitable[None]] | None = None,
     ) -> None:
-        """Connect to host and port, or to what the callable says when asked (None: not known now).
+        """Connect to a fixed address, or to the one that the callable returns (None: unknown at present).
 
         `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts. `check`
         accepts each new connection before it is used, or raises ChannelError (ClusterCheck).

@@ -46,7 +46,7 @@ class CreationRate:
     __slots__ = ("_next_s", "per_second")
 
     def __init__(self, per_second: int = UNLIMITED) -> None:
-        """Start with a whole burst saved up. The rate may be set at any time; 0 takes nobody."""
+        """Start with a full burst. The rate can be set at any time; 0 admits no connection."""
         self.per_second = per_second
         self._next_s = float("-inf")
 
@@ -159,6 +159,6 @@ class ConnectionCounts:
 
 
 def listener_limit(settings: Settings, listener: str, key: str) -> int:
-    """Return what `listener.name.NAME.KEY` says, UNLIMITED where nobody wrote it."""
+    """Return the value of `listener.name.NAME.KEY`, UNLIMITED if it is not set."""
     own = f"{LISTENER_PREFIX}{listener.lower()}.{key}"
     return settings.int(own) if own in settings.explicit() else UNLIMITED

@@ -1,4 +1,4 @@
-"""What is told of open connections: who is at the other end, since when, and how much it asked. Sans-IO."""
+"""Information about open connections: peer, age and number of requests. Sans-IO."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[
 
 
 def told(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionTold:
-    """Return what is told of a connection; the same moment by the loop's clock and by the wall's."""
+    """Return the information about a connection; both arguments are the same moment on two clocks."""
     peer = connection.peer
     return ConnectionTold(
         id=peer.connection_id,

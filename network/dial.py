@@ -1,4 +1,4 @@
-"""Connecting: with a limit in time, and told apart why it failed. And how long to wait before the next attempt."""
+"""Connects with a timeout, classifies failures, and computes the backoff."""
 
 import asyncio
 import errno
@@ -106,7 +106,7 @@ def is_refusal(error: OSError) -> bool:
 
 
 async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> bool:
-    """Connect once and close; tell whether it was refused. Anything else, a timeout too, is no refusal."""
+    """Connect once and close; tell whether it was refused. Other failures and timeouts count as not refused."""
     try:
         protocol = await dial(Knock, host, port, timeout_ms)
     except ConnectionLost as lost:

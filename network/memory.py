@@ -176,7 +176,7 @@ class ConnectionMemory:
 
 
 class MemoryShare:
-    """What one connection holds."""
+    """Memory of one connection."""
 
     __slots__ = ("_memory", "_progress_bytes", "holder", "progress_s", "request_bytes", "response_bytes", "waits")
 

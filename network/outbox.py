@@ -74,7 +74,7 @@ class Slot:
 
 
 class Watched(Protocol):
-    """An answer whose sending is to be told."""
+    """A response whose transmission is reported."""
 
     slot: Slot | None
     """Its place; None: it goes with what is gathered."""

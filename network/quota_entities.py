@@ -28,7 +28,7 @@ DEFAULT: Final = None
 
 
 class Scope(NamedTuple):
-    """Whose use is counted together, and Kafka's metric tags: empty is «whoever»."""
+    """Entities whose usage is counted together, with Kafka's metric tags: empty for the default entity."""
 
     user: str
     client_id: str

@@ -47,7 +47,7 @@ STAGES: Final = (
 
 
 def told_as(api: str, request: Message | None) -> str:
-    """Return the name under which Kafka tells of a request of an API that is TOLD_APART."""
+    """Return the name under which Kafka exposes requests of an API in TOLD_APART."""
     if isinstance(request, FetchRequest):
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         return FETCH_FOLLOWER if replica_id >= 0 else FETCH_CONSUMER

@@ -68,7 +68,7 @@ class AnswerImpossible(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """What the way in and out needs to know of one API, looked up once."""
+    """Codec information of one API, looked up once."""
 
     api_key: int
     name: str
@@ -119,7 +119,7 @@ class Router:
         assert all(key >= PRIVATE_KEY_MIN for key in self.upgrades)
 
     def interpose(self, around: Callable[[int, HandlerFunction], HandlerFunction]) -> None:
-        """Put `around(api key, handler)` in the place of every handler: fault injection does, before anybody connects.
+        """Replace every handler by `around(api key, handler)`; used by fault injection, before the first connection.
 
         Who does not ask for it pays nothing: the routes stay as they are. There is no short way past the handlers then.
         """

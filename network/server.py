@@ -84,7 +84,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Return the port listened on (the one asked for, until started)."""
+        """Return the port (the requested one until started)."""
         return self._port
 
     @property
@@ -102,7 +102,7 @@ class Listener:
         return sum(connection.queued for connection in self._shared.by_activity) if self._shared is not None else 0
 
     async def start(self) -> int:
-        """Listen; return the port, chosen by the machine if 0 was asked for. Raises OSError."""
+        """Listen; return the port, chosen by the kernel if 0 was requested. Raises OSError."""
         assert self._shared is None, "a listener starts once"
         loop = asyncio.get_running_loop()
         shared = self._shared = Shared(
@@ -160,7 +160,7 @@ class Listener:
                 connection.abort()
 
     async def accept(self) -> None:
-        """Open the address again, on the same port. Idempotent. Raises OSError: somebody else has it now."""
+        """Listen again on the same port. Idempotent. Raises OSError: the port is in use."""
         shared = self._shared
         assert shared is not None, "start comes first"
         if not self.is_refusing:

@@ -121,7 +121,7 @@ class Armed:
 
 
 class TracedRequest:
-    """One request on its way; each stage ends when the next is told of."""
+    """A traced request; each stage ends when the next one starts."""
 
     __slots__ = (
         *("_last_s", "_now", "address", "began_s", "bytes_in", "bytes_out", "inside", "left", "queue_ms", "stages"),
@@ -147,7 +147,7 @@ class TracedRequest:
         self._last_s = now_s
 
     def answered(self, api: str, ctx: RequestContext, response: Message | None) -> None:
-        """Write the line. Without a response nothing was to be answered (acks=0), or nobody is there."""
+        """Write the line. Without a response the request had none (acks=0), or the client has disconnected."""
         codes = Counter(error_codes(response, ctx.api_version)) if response is not None else Counter[int]()
         log.info(
             "request traced",

@@ -26,11 +26,11 @@ O_contra = TypeVar("O_contra", bound=BaseModel, contravariant=True)
 
 
 class PluginError(Exception):
-    """What cannot be found or used under a name, and why."""
+    """A plug-in that is unknown or not usable, with the reason."""
 
 
 class Kind(StrEnum):
-    """What a plugin is; the value is the last word of its entry point group."""
+    """Kind of a plug-in; the value is the last word of its entry point group."""
 
     SOURCE = "sources"
     SINK = "sinks"
@@ -51,7 +51,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a source or a sink is told of the pipeline it is part of."""
+    """Information on the pipeline for its source and sink."""
 
     name: str
     """The pipeline's name, unique where it runs: names of queries, groups and transactional ids are made from it."""

@@ -35,7 +35,7 @@ def kafka_name(level: Level) -> str:
 def checked_changes(
     resource: AlterConfigsResource, node_id: int, loggers: Collection[str]
 ) -> list[tuple[str, Level | None]]:
-    """Return (logger, level or None for the root's) of all that is asked for, if all of it may be.
+    """Return the requested (logger, level or None for the root's), if all of them are permitted.
 
     Raises:
         KafkaError: INVALID_REQUEST (another node, an operation that is none here), INVALID_CONFIG (no such logger, no

@@ -19,7 +19,7 @@ FIXED_SIZE = _FIXED.size
 
 
 class RequestHeader(NamedTuple):
-    """What a request says of itself."""
+    """A request header."""
 
     api_key: int
     api_version: int

@@ -32,7 +32,7 @@ _CONTINUED: Final = bytes(range(128))
 
 
 class Walk(NamedTuple):
-    """What was found. Timestamps are deltas to the batch's base timestamp, in ms."""
+    """Result of a scan. Timestamps are deltas to the batch's base timestamp, in ms."""
 
     timestamp_delta_min: int
     timestamp_delta_max: int
@@ -42,7 +42,7 @@ class Walk(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where the structure of a record lies in the data."""
+    """Positions of a record's parts in the data."""
 
     constant: list[int]
     """Every byte of every length: what records of one shape have in common."""

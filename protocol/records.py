@@ -118,7 +118,7 @@ def patch_place(view: memoryview, position: int, base_offset: int, partition_lea
 
 
 def patch_times(view: memoryview, position: int, size: int, log_append_time: bool, max_timestamp: int) -> None:
-    """Write timestamp type and max timestamp, and the CRC anew, since it covers them. The view must be writable."""
+    """Write timestamp type and max timestamp, and the CRC, which covers them. The view must be writable."""
     attributes = int.from_bytes(view[position + 21 : position + 23], "big", signed=True)
     attributes = attributes | LOG_APPEND_TIME_FLAG if log_append_time else attributes & ~LOG_APPEND_TIME_FLAG
     view[position + 21 : position + 23] = attributes.to_bytes(2, "big", signed=True)
@@ -294,7 +294,7 @@ def build_batch(
 
 
 def rebuilt_batch(header: BatchHeader, payload: bytes) -> bytearray:
-    """Return a batch of this header and these records, as they lie in it (compressed); length and CRC are set anew."""
+    """Return a batch of this header and these (compressed) records; length and CRC are computed."""
     batch = bytearray(HEADER_SIZE)
     HEADER.pack_into(batch, 0, *header.replaced(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0).fields())
     batch += payload

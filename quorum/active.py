@@ -177,7 +177,7 @@ class ActiveController:
         return not self._open.is_set()
 
     async def _in_turns(self, steps: Steps[Made[T]]) -> Made[T]:
-        """Work out a decision: a small one at once, a large one in slices, with everybody else's decisions held back.
+        """Compute a decision: a small one at once, a large one in steps, while other decisions wait.
 
         Raises KafkaError NOT_CONTROLLER if what it is made on is no longer what the next change goes on from.
         """
@@ -244,7 +244,7 @@ class ActiveController:
     # What the metadata log tells. The store is its listener before this one, so the committed image is ahead of us.
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
-        """See MetadataLogListener: the store took it; whoever waits is told when the append's future completes."""
+        """The store has applied the batch; waiters complete with the append's future."""
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
         """See MetadataLogListener."""
@@ -277,7 +277,7 @@ class ActiveController:
             listener.on_deactivated()
 
     def write_nowait(self, name: str, records: Sequence[MetadataRecord]) -> None:
-        """Append a small change that nobody waits for; refused like any other. A large one that is made is spoilt."""
+        """Append a small change without a waiter; it can be rejected. It invalidates a large decision in progress."""
         try:
             self._write(name, records)
         except KafkaError as error:
@@ -328,7 +328,7 @@ class ActiveController:
         raise not_controller(str(error)) from error
 
     def _appended(self, change: Change[T], future: "asyncio.Future[int]") -> None:
-        """Take one append's outcome; those of an earlier turn concern nobody any more."""
+        """Process the outcome of an append; outcomes of an earlier activation are ignored."""
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if change.turn != self._turn or self._state is State.INACTIVE:
             return

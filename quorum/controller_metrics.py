@@ -1,4 +1,4 @@
-"""What a controller tells Prometheus: followed at each scrape, so that nothing is kept up to date in vain.
+"""Metrics of a controller, computed at each scrape.
 
 Elections alone are counted as they are committed, on the active controller only: summed over the controllers, each is
 there once, and a controller that replays the log at its start counts none again.
@@ -90,7 +90,7 @@ class ElectionCounts:
         self._eligible = metrics.counter(names.ELIGIBLE_LEADER_ELECTIONS).labels()
 
     def take(self, delta: MetadataDelta) -> Steps[None]:
-        """Count what a delta elected. A new partition's first leader is no election (ControllerMetricsChanges)."""
+        """Count the elections of a delta. A new partition's first leader is not counted (ControllerMetricsChanges)."""
         if delta.topics_delta.is_empty or not self._is_active():
             return
         for topic in delta.topics_delta.changed_topics.values():

@@ -171,7 +171,7 @@ class ControllerTasks:
             self._services.on_fault(error)
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
-        """Run a task; a KafkaError ends it, for example when this node is no longer active. The next one repeats it."""
+        """Run a task; a KafkaError ends it, for example when another controller became active, which runs it again."""
         try:
             await work
         except KafkaError as error:

@@ -50,7 +50,7 @@ class Prober(Protocol):
     """Tries to connect."""
 
     async def refuses(self, address: Address) -> bool:
-        """Connect once; tell whether it was refused. Anything else, a timeout too, is no refusal."""
+        """Connect once; tell whether it was refused. Other failures and timeouts count as not refused."""
         ...
 
 
@@ -65,7 +65,7 @@ class NetworkProber:
 
 
 class Step(Enum):
-    """What a probe wants next."""
+    """Next step of a probe."""
 
     ATTEMPT = "attempt"
     WAIT = "wait"
@@ -121,7 +121,7 @@ class Connections:
         self._by_broker.setdefault(broker_id, set()).add(connection_id)
 
     def closed(self, connection_id: str) -> int | None:
-        """Note that a connection is gone; return whose it was, None for one that is no broker's."""
+        """Record a closed connection; return its broker, None for other connections."""
         broker_id = self._by_connection.pop(connection_id, None)
         if broker_id is not None:
             connections = self._by_broker[broker_id]
@@ -167,7 +167,7 @@ class FastFencing:
         self._activation = asyncio.get_running_loop().call_later(ACTIVATION_GAP_MS / 1000, self._ask_unheard)
 
     def on_deactivated(self) -> None:
-        """Ask nobody any more; probes under way find out by themselves."""
+        """Start no more probes; those in progress end by themselves."""
         self._unheard.clear()
         if self._activation is not None:
             self._activation.cancel()

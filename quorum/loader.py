@@ -57,7 +57,7 @@ class PublisherFailed(Exception):
 
 
 class MetadataLoader:
-    """See above. One a broker; `start` once, `close` once."""
+    """Replicates the metadata log and publishes its images. One per broker; `start` once, `close` once."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class MetadataLoader:
         directory: str | None = None,
         directory_id: Uuid = ZERO_UUID,
     ) -> None:
-        """Prepare. The copy lies below `directory` (metadata.log.dir if not given), which nobody else may use."""
+        """Prepare. The copy is stored below `directory` (default: metadata.log.dir), for exclusive use."""
         self._settings = settings
         self._disk = disk
         self._clock = clock
@@ -122,7 +122,7 @@ class MetadataLoader:
 
     @property
     def readable_log(self) -> Log | None:
-        """What `log` answers, None too while a thread takes away from it: for clients, who read what lies in it."""
+        """Return `log`, None while a thread removes parts of it: for clients that read it."""
         return None if self._copy is None else self._copy.readable
 
     @property
@@ -317,7 +317,7 @@ class MetadataLoader:
             await self._publish_whole(copy.image)
 
     async def _start_over(self, copy: MetadataCopy, reason: str) -> None:
-        """Throw the copy away, if nobody has acted on it yet. Raises MetadataCopyDiverged if somebody has."""
+        """Discard the copy if none of it was published. Raises MetadataCopyDiverged otherwise."""
         if self._published:
             raise MetadataCopyDiverged(f"{reason}; this broker has already published offset {self.offset}")
         log.warning("local metadata log discarded", reason=reason, end_offset=copy.end_offset)

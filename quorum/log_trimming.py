@@ -1,4 +1,4 @@
-"""What a controller's stored metadata log lets go of when Raft has written a snapshot.
+"""Trims a controller's stored metadata log after Raft has written a snapshot.
 
 Raft writes snapshots by itself (metadata.log.max.record.bytes.between.snapshots,
 metadata.log.max.snapshot.interval.ms). The stored log then begins a new segment, is synced, and keeps what lies

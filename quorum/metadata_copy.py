@@ -45,7 +45,7 @@ class MetadataCopyDiverged(Exception):
 
 
 class MetadataCopy:
-    """See above. `image` is what is replayed so far; who publishes it is the loader's business."""
+    """A broker's stored copy of the metadata log. `image` is the replayed state; the loader publishes it."""
 
     def __init__(self, stored: Log, files: SnapshotFiles, clock: Clock) -> None:
         """Take over an open log and its checkpoints; `load` comes next."""
@@ -77,7 +77,7 @@ class MetadataCopy:
 
     @property
     def stored(self) -> Log:
-        """The storage log, changed by nobody else; others read it as `readable`."""
+        """The storage log, changed by this class only; readers use `readable`."""
         return self._stored
 
     @property
@@ -153,7 +153,7 @@ class MetadataCopy:
         return self._written_bytes, self._clock.monotonic_ms() - self._written_ms
 
     async def snapshot_if_due(self, bytes_max: int, interval_ms: int) -> bool:
-        """Write a checkpoint of the image if so much has come, or so long ago, and let go of the log below it."""
+        """Write a checkpoint of the image if enough records or time have passed, and trim the log below it."""
         age_ms = self._clock.monotonic_ms() - self._snapshot_taken_ms
         due = self._bytes_since_snapshot >= bytes_max or (0 < interval_ms <= age_ms and self._bytes_since_snapshot > 0)
         if not due or self._transactions.open_since is not None:
@@ -179,7 +179,7 @@ class MetadataCopy:
             log.error("local metadata log not closed cleanly", error=error)
 
     async def _change_in_thread(self, work: Callable[[int], None], offset: int) -> None:
-        """Take something away from the log; nobody reads it until the thread has ended, whatever becomes of us."""
+        """Remove a part of the log in a thread; it is not readable until the thread has ended, even after a cancel."""
         self._change = blocking.run(asyncio.get_running_loop(), work, offset)
         await asyncio.shield(self._change)
 

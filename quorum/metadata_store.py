@@ -1,4 +1,4 @@
-"""What a controller has of the metadata: the committed image, and the metadata log as a log like any other.
+"""A controller's metadata: the committed image, and the metadata log as a normal log.
 
 Batches that Raft has applied come in order (MetadataLogListener), are written to the storage log `__cluster_metadata-0`
 with the offsets and epochs that lie in their bytes, and replayed into the image. Raft's journal is what makes them
@@ -40,11 +40,11 @@ NO_TIMESTAMP: Final = -1
 
 
 class MetadataMismatch(Exception):
-    """The stored metadata log and what Raft committed differ: see WHAT_TO_DO. Or somebody wrote to the folder."""
+    """The stored metadata log differs from Raft's committed log (WHAT_TO_DO), or the folder was modified."""
 
 
 class MetadataStore:
-    """See above. One a controller, on its event loop; also the source of its snapshots."""
+    """Stores the committed metadata log and image. One per controller, on its event loop; the source of snapshots."""
 
     def __init__(self, stored: Log, clock: Clock) -> None:
         """Start with the empty image over an opened storage log; the metadata log brings everything else."""
@@ -106,14 +106,14 @@ class MetadataStore:
             await self.changed()
 
     def changed(self) -> "asyncio.Future[None]":
-        """Return what completes when a batch is applied, or at `wake`. Cancel it when it is no longer wanted."""
+        """Return a future that completes when a batch is applied, or at `wake`. Cancel it when no longer needed."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         waiter.add_done_callback(self._waiters.discard)
         return waiter
 
     def wake(self) -> None:
-        """Make everybody who waits look again."""
+        """Wake all waiters."""
         for waiter in tuple(self._waiters):
             if not waiter.done():
                 waiter.set_result(None)

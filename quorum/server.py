@@ -57,7 +57,7 @@ log = get_logger("quorum")
 
 
 class ControllerServer:
-    """See above. `start` once, `close` once, in one event loop."""
+    """A controller. `start` once, `close` once, in one event loop."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ControllerServer:
         membership: Membership | None = None,
         voter_endpoints: Callable[[], Endpoints] = Endpoints,
     ) -> None:
-        """Prepare. The stored log lies below `directory` (metadata.log.dir if not given), which nobody else may use.
+        """Prepare. The log is stored below `directory` (default: metadata.log.dir), for exclusive use.
 
         `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
         `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
@@ -109,7 +109,7 @@ class ControllerServer:
 
     @property
     def services(self) -> ControllerServices:
-        """What the handlers use; there once started."""
+        """Services of the handlers; available once started."""
         assert self._services is not None, "the server is started first"
         return self._services
 

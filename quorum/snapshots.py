@@ -45,7 +45,7 @@ _FOOTER_VALUE: Final = Struct(">hB")
 
 
 class SnapshotDamaged(Exception):
-    """The bytes are no whole snapshot. The node must not go on with it, nor start empty in its place."""
+    """The bytes are not a complete snapshot. The node must neither continue with it nor start empty instead."""
 
 
 def checkpoint_name(snapshot_id: SnapshotId) -> str:
@@ -103,7 +103,7 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSnapshot:
-    """What a snapshot says: the image, the transaction that is open behind it, the last batch's timestamp (ms)."""
+    """Contents of a snapshot: image, open transaction after it, timestamp of the last batch (ms)."""
 
     image: MetadataImage
     transactions: TransactionBuffer

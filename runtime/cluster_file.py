@@ -190,7 +190,7 @@ def with_derived(directory: str, name: str, entries: Mapping[str, Entry]) -> dic
 
 
 def voters_of(settings: Settings) -> list[str]:
-    """Return this node's entry in the voters, none if it is no controller. Port 0 is filled in at format time."""
+    """Return this node's entry in the voters, none if it is not a controller. Port 0 is filled in at format time."""
     if "controller" not in settings.list("process.roles"):
         return []
     own = controller_listeners(settings)

@@ -1,4 +1,4 @@
-"""What the keys of one node's configuration must be to each other before it starts.
+"""Checks between the keys of one node's configuration, before its start.
 
 Sans-IO. Roles, listeners, exposure and classes are checked here, rules between numbers in config_relations. Each check
 raises ConfigError that names the key to change; what is only unwise comes back as a warning.
@@ -146,7 +146,7 @@ def check_early_listeners(settings: Settings) -> None:
 
 
 def check_broker_listeners(settings: Settings) -> None:
-    """What a broker listens on, tells clients, and uses for other brokers."""
+    """Check a broker's own, advertised and inter-broker listeners."""
     own = [endpoint.listener_name for endpoint in broker_listeners(settings)]
     if not own:
         raise refuse(settings, "listeners", "a broker needs a listener that is not in controller.listener.names")
@@ -175,7 +175,7 @@ def check_broker_listeners(settings: Settings) -> None:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Where anybody who connects may do everything, only this machine may connect: controllers and the admin API."""
+    """Without authentication, permit connections from this machine only: controllers and the admin API."""
     peer_addresses(settings)
     if "controller" in settings.list("process.roles"):
         for endpoint in controller_listeners(settings):
@@ -198,7 +198,7 @@ def check_exposure(settings: Settings) -> None:
 
 
 def check_chaos_token(settings: Settings) -> None:
-    """Who may inject faults must know a secret, in one place or the other."""
+    """Require a secret for fault injection, in one of two configs."""
     token = settings.optional_str("kvorum.chaos.token")
     if (token is None) == (settings.optional_str("kvorum.chaos.token.file") is None):
         raise refuse(settings, "kvorum.chaos.listener", "requires either kvorum.chaos.token or kvorum.chaos.token.file")

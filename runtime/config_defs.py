@@ -79,7 +79,7 @@ REMOVED: Mapping[str, str] = MappingProxyType(
 
 
 class Scope(IntEnum):
-    """What a config belongs to; the number is ConfigResource.Type on the wire."""
+    """Type of resource that has a config; the number is ConfigResource.Type on the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -87,7 +87,7 @@ class Scope(IntEnum):
 
 
 class Mutability(Enum):
-    """Whether a running cluster takes a new value, and for whom (KIP-226)."""
+    """Whether a config can be changed in a running cluster, and its scope (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

@@ -224,7 +224,7 @@ def known_below(prefix: str, written: Iterable[Written]) -> Iterator[Written]:
 
 
 def map_advice(key: str) -> str:
-    """Return what is wrong with a map at a key below which there are no configs."""
+    """Return the error for a map at a key that has no sub-keys."""
     if config_defs.is_known(key):
         return "has a map where its value is to be"
     return "no config's name begins so; write configs with their whole names, as in `num.partitions: 3`"

@@ -22,7 +22,7 @@ DELAY_MS_MAX = 60_000
 
 
 class Armed(NamedTuple):
-    """What happens at a place."""
+    """Action at a failpoint."""
 
     action: str
     number: int = 1
@@ -111,7 +111,7 @@ def arm(text: str, owner: int | None = None) -> None:
 
 
 def slow(text: str) -> None:
-    """Keep whoever comes to these places (NAME=delay:MS), in place of those before, beside what is armed; empty: none.
+    """Set delays at failpoints (NAME=delay:MS), replacing earlier delays, besides armed actions; empty: none.
 
     What is armed goes on counting its hits. Raises ValueError with what is wrong.
     """

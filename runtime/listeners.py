@@ -1,4 +1,4 @@
-"""`listeners`, `advertised.listeners`, `listener.security.protocol.map`: where a node listens and what it tells others.
+"""`listeners`, `advertised.listeners`, `listener.security.protocol.map`: own and advertised addresses of a node.
 
 Sans-IO. A listener is NAME://HOST:PORT; its name is upper-cased and unique, and stands for a security protocol through
 the map (unset: each protocol is a name of its own, and a controller listener is PLAINTEXT unless TLS or SASL is used).
@@ -113,7 +113,7 @@ def controller_listeners(settings: Settings) -> list[Endpoint]:
 
 
 def advertised_listeners(settings: Settings, default_host: str = LOOPBACK) -> list[Endpoint]:
-    """Return what the broker tells clients: `advertised.listeners`, else its own listeners.
+    """Return the broker's advertised listeners: `advertised.listeners`, else its own listeners.
 
     `default_host` stands in where a listener has no host (Kafka: the machine's name). Raises ConfigError.
     """

@@ -35,7 +35,7 @@ PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 class Level(IntEnum):
-    """How much it matters: ERROR wants somebody to act, WARNING to look, INFO is the node's diary, DEBUG is for us.
+    """Severity: ERROR requires action, WARNING attention, INFO records events, DEBUG is for developers.
 
     TRACE and FATAL are there because Kafka's loggers have them: nothing is written of either.
     """
@@ -145,12 +145,12 @@ class Logger:
             self._write("INFO", message, facts)
 
     def warning(self, message: str, **facts: object) -> None:
-        """Write what somebody should look at."""
+        """Write an event that deserves attention."""
         if self.level <= Level.WARNING:
             self._write("WARNING", message, facts)
 
     def error(self, message: str, **facts: object) -> None:
-        """Write what somebody must act on."""
+        """Write an event that requires action."""
         if self.level <= Level.ERROR:
             self._write("ERROR", message, facts)
 
@@ -283,7 +283,7 @@ def observe_unexpected(observer: Callable[[str, BaseException], None]) -> Iterat
 
 
 def keep_latest() -> None:
-    """Keep the latest lines of this process in memory from now on, and none of those before (of whom it is a fork)."""
+    """Keep the latest lines of this process in memory from now on, without those of its parent."""
     _OUTPUT.ring = LogRing()
 
 

@@ -33,7 +33,7 @@ def middle_of(bucket: int) -> float:
 
 
 class Quantiles:
-    """See the head of the module. Memory: a number for each bucket in use, times WINDOWS."""
+    """Quantiles over a sliding window. Memory: a number for each bucket in use, times WINDOWS."""
 
     __slots__ = ("_windows", "count")
 

@@ -53,7 +53,7 @@ class Worker:
         return answer
 
     def kill(self) -> None:
-        """End it at once, whatever it does: whoever is asking is told WorkerLost. It is to be closed then."""
+        """Kill the worker at once; its caller receives WorkerLost. Close it afterwards."""
         self._process.kill()
 
     def close(self) -> None:

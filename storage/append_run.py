@@ -24,7 +24,7 @@ JOINED_BYTES_MAX: Final = 64 * 1024
 
 
 class RunInfo(NamedTuple):
-    """What was appended: the first batches of those given, all or fewer."""
+    """The batches that were appended: the first ones of the given batches, possibly all."""
 
     base_offsets: list[int]
     """One a batch."""

@@ -28,7 +28,7 @@ class Lack(Enum):
 
 
 class Damage(NamedTuple):
-    """What is wrong with a log, for a person, and what it lacks by that."""
+    """Damage of a log as text, and the records that it lacks."""
 
     problem: str
     lack: Lack

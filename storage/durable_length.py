@@ -50,7 +50,7 @@ def decode(data: bytes) -> DurableLength:
 
 
 def read(disk: Disk, folder: str) -> DurableLength | None:
-    """Return a log's record; None where there is no file; nothing durable where it is damaged."""
+    """Return a log's record; None without a file; nothing durable if it is damaged."""
     path = join(folder, DURABLE_LENGTH)
     if not disk.exists(path):
         return None

@@ -79,7 +79,7 @@ class FutureLogs:
         return found
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:
-        """Return where it lies."""
+        """Return the directory of a future log."""
         place, _ = self._table.futures.get(partition, (None, None))
         return place
 

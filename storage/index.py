@@ -82,7 +82,7 @@ class OffsetIndex:
         return self._positions[place - 1] if place else 0
 
     def entry_at(self, position: int) -> int | None:
-        """Return the last offset of the batch that an entry says lies exactly there, None without such an entry."""
+        """Return the last offset of the batch that has an entry with exactly this position, or None."""
         place = bisect_right(self._positions, position)
         if not place or self._positions[place - 1] != position:
             return None

@@ -137,7 +137,7 @@ class LogDir:
             return {}
 
     def find_folders(self) -> "Folders":
-        """Return what lies here, by name. Raises OSError.
+        """Return the folders of this directory, by name. Raises OSError.
 
         A folder of any other name is ignored, with one warning for all of them, and never touched. (Kafka does not
         start with such a folder.)

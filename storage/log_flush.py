@@ -17,7 +17,7 @@ from kvorum.storage.snapshots import write_snapshots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushPlan:
-    """What one flush syncs. `generation` is the log's when it began: it counts truncations."""
+    """Files that one flush syncs. `generation` is the log's at its start: it counts truncations."""
 
     disk: Disk
     folder: str

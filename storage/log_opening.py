@@ -189,7 +189,7 @@ class LogOpening:
         return opened
 
     def _note_damage(self, directory: LogDir, folder: str, partition: TopicPartition, damage: Damage) -> None:
-        """Remember what is wrong with a log. Called in its thread; a future log is nobody's only one."""
+        """Store the damage of a log. Called in its thread; a future log is never the only copy."""
         level = log.warning if damage.lack is Lack.NOTHING else log.error
         level("a log is damaged and is repaired", folder=folder, problem=damage.problem)
         directory.had_damage = True

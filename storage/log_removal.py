@@ -173,5 +173,5 @@ class LogRemoval:
 
 
 def reach_of(each: Log) -> tuple[int, int]:
-    """Return what tells of two logs of one history which has more: the last epoch, and where it ends."""
+    """Return the sort key for two copies of one log: the last epoch and its end offset."""
     return (-1 if each.latest_epoch is None else each.latest_epoch, each.log_end_offset)

@@ -13,7 +13,7 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. A duplicate wrote nothing: its offsets are those of the batch written then."""
+    """Result of an append. A duplicate wrote nothing: its offsets are those of the original batch."""
 
     first_offset: int
     last_offset: int
@@ -26,7 +26,7 @@ class AppendInfo(NamedTuple):
 
 
 class LogParts(NamedTuple):
-    """What recovery found, or made, of a log's folder."""
+    """Parts of a log that recovery found or created."""
 
     segments: Segments
     log_start_offset: int

@@ -1,4 +1,4 @@
-"""What a leader checks of a Produce before it appends, and what it changes. Sans-IO (Kafka's LogValidator, UnifiedLog).
+"""Validation of a Produce on the leader before the append. Sans-IO (Kafka's LogValidator, UnifiedLog).
 
 In Kafka's order: exactly one batch, of magic 2 (ProduceRequest.validateRecords); base offset 0; size within
 max.message.bytes; CRC; offset range against record count; no control batch, no producer id without a sequence; then

@@ -200,7 +200,7 @@ class Lag(NamedTuple):
 
 
 async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place], bool] | None = None) -> list[Lag]:
-    """Return a group's lags, sorted; without partitions that are not there any more, or whose leader tells no end.
+    """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
     Raises Refused; KafkaError where the leader of one that is needed tells none, or of all.
     """

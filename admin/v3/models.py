@@ -1,4 +1,4 @@
-"""What resources of Confluent's REST API look like; each name and kind is that API's."""
+"""Models of Confluent's REST API; names and kinds are defined by that API."""
 
 from typing import Literal
 
@@ -86,7 +86,7 @@ class ConfigSynonymData(BaseModel):
 
 
 class ConfigData(BaseModel):
-    """What all configs have."""
+    """Common fields of all configs."""
 
     metadata: ResourceMetadata
     cluster_id: str

@@ -1,4 +1,4 @@
-"""What records look like in Confluent's REST API."""
+"""Models of records in Confluent's REST API."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""What bodies of Confluent's REST API hold, but for records (record_models.py)."""
+"""Request bodies of Confluent's REST API, except records (record_models.py)."""
 
 from typing import Annotated, Literal
 

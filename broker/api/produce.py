@@ -144,7 +144,7 @@ class PendingAnswer:
 
 
 def resolve(ctx: RequestContext, topic: TopicProduceData, broker: Broker) -> tuple[str, ErrorCode]:
-    """Return a topic's name and whether it may be written to; an unknown id has a name nobody can have."""
+    """Return a topic's name and whether it is writable; an unknown id gets a name that no topic can have."""
     name = topic.name
     if ctx.api_version >= 13:
         found = broker.metadata.image.topics.by_id.get(topic.topic_id)
@@ -212,7 +212,7 @@ def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, brok
 def checked(
     ctx: RequestContext, broker: Broker, key: TopicPartition, data: PartitionProduceData, is_closed: bool
 ) -> memoryview:
-    """Return the records of one partition, after what is checked before the log is asked. Raises KafkaError."""
+    """Return the records of one partition after the checks that precede the log's. Raises KafkaError."""
     if broker.metadata.partition(key.topic, key.partition) is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if is_closed:
@@ -260,7 +260,7 @@ def check_one_batch(records: memoryview) -> None:
 def respond(
     ctx: RequestContext, request: ProduceRequest, broker: Broker, names: list[str], rows: Rows, size: int
 ) -> ProduceResponse | None:
-    """Move the rows into an answer by topic, in the order asked; None for acks=0. Raises KafkaError to close.
+    """Move the rows into a response by topic, in request order; None for acks=0. Raises KafkaError to close.
 
     `size` is that of the whole request, as quotas count it.
     """
@@ -285,7 +285,7 @@ def respond(
 
 
 def add_hints(ctx: RequestContext, broker: Broker, response: ProduceResponse, rows: Rows) -> None:
-    """Say who leads where the client asked the wrong broker."""
+    """Add the current leader where the client sent the request to the wrong broker."""
     misplaced = [key for key, row in rows.items() if row.error_code in WRONG_LEADER]
     if not misplaced:
         return

@@ -110,7 +110,7 @@ Groups: TypeAlias = dict[TopicPartition, list[Piece]]
 
 
 class Replicas(Protocol):
-    """What the short way asks of ReplicaManager."""
+    """Interface of ReplicaManager for the fast path."""
 
     def append_run(
         self, timeout_ms: int, required_acks: int, key: TopicPartition, batches: Sequence[memoryview], on_done: RunDone
@@ -352,7 +352,7 @@ class ProduceLane:
             self._answered[caller] = None
 
     def _answer(self, taken: Taken) -> bytes:
-        """Return the frame, none for acks=0. Raises KafkaError where only a closed connection can tell."""
+        """Return the response frame, none for acks=0. Raises KafkaError if the connection must be closed."""
         head = taken.head
         correlation_id = bytes(taken.frame[CORRELATION_ID_POSITION:HEAD_POSITION])
         placed = [row for row in taken.rows if isinstance(row, tuple)]

@@ -53,7 +53,7 @@ class Controller(Protocol):
 
 
 class InternalTopics:
-    """See the head of the module. A metadata publisher."""
+    """Creates internal topics on demand. A metadata publisher."""
 
     def __init__(
         self, controller: Controller, settings: Callable[[], Settings], image: Callable[[], MetadataImage]
@@ -99,7 +99,7 @@ class InternalTopics:
             self._brokers_changed.set()
 
     async def close(self) -> None:
-        """Give up what is under way; whoever waits is told."""
+        """Cancel attempts in progress; their callers receive an error."""
         attempts = tuple(self._attempts.values())
         for attempt in attempts:
             attempt.cancel()

@@ -68,7 +68,7 @@ class CoordinatorReplicas(Replicas, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What every coordinator stands on."""
+    """Common dependencies of all coordinators."""
 
     broker_id: int
     settings: Settings
@@ -109,7 +109,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Whom coordinators, and the leaders of partitions that are written to in transactions, speak to."""
+    """Peers of coordinators and of leaders of transactional partitions."""
 
     producer_ids: ProducerIds
     open_channel: Callable[[int], Channel]
@@ -151,7 +151,7 @@ class Coordinators:
 
     @property
     def followers(self) -> tuple[MetadataPublisher, ...]:
-        """Who follows the metadata, behind the replicas and in this order."""
+        """Metadata publishers, after the replicas and in this order."""
         transactions = self.transactions
         return (self.internal_topics, transactions.peers, self.group_runtime, transactions.runtime)
 
@@ -161,7 +161,7 @@ class Coordinators:
         self.transactions.runtime.replica_reopened(key, registration)
 
     async def close(self) -> None:
-        """Decide nothing more; whoever waits is told NOT_COORDINATOR. Idempotent."""
+        """Decide nothing more; waiting clients receive NOT_COORDINATOR. Idempotent."""
         await self.internal_topics.close()
         await self.log_ends.close()
         await self.transactions.close()

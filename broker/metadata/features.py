@@ -1,4 +1,4 @@
-"""The features this broker supports: told to clients by ApiVersions, and to the controller on registration.
+"""Features that this broker supports, for ApiVersions and for the registration.
 
 A level that is not built is not supported: share.version and streams.version come with what they switch on. The
 controller has the same list (quorum.controller.features); a test holds them together.

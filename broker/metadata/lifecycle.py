@@ -92,7 +92,7 @@ class LifecycleController(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """What a broker says of itself when it registers. Listeners are the advertised ones, ports resolved."""
+    """Registration data of a broker. Listeners are the advertised ones, ports resolved."""
 
     broker_id: int
     cluster_id: str
@@ -215,7 +215,7 @@ class BrokerLifecycleManager:
             self._wake.set()
 
     async def controlled_shutdown(self) -> bool:
-        """Ask to go and wait until the controller agrees; False if it could not be asked or took too long."""
+        """Request a controlled shutdown and wait for the controller; False if it is unreachable or too slow."""
         if self.state not in (BrokerState.RECOVERY, BrokerState.RUNNING):
             return False
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
@@ -234,7 +234,7 @@ class BrokerLifecycleManager:
             future.cancel()
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
-        """Let whoever waits know why the task ended."""
+        """Report the end of the task to its waiters."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return

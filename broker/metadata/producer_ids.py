@@ -60,7 +60,7 @@ class ProducerIdManager:
         self._retry_not_before = 0.0
 
     async def next_producer_id(self) -> int:
-        """Return an id nobody had before.
+        """Return a producer id that was never used before.
 
         Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS when no block came within ALLOCATE_TIMEOUT_MS: clients retry it.
         """

@@ -1,4 +1,4 @@
-"""Takes the replication throttles of the metadata over into the quotas that heed them (KIP-73).
+"""Applies the replication throttles of the metadata to the quotas (KIP-73).
 
     broker's own or cluster-wide   leader.replication.throttled.rate, follower.replication.throttled.rate,
                                    replica.alter.log.dirs.io.max.bytes.per.second

@@ -1,4 +1,4 @@
-"""What a change of the metadata makes of this broker's replicas: deletes, then leaders, then followers.
+"""Applies a metadata change to this broker's replicas: deletes, then leaders, then followers.
 
 The logs of new replicas are made before: their topic ids are synced, which takes time, and clients that hear of a
 leader find it leading. A large delta is applied in slices: between two partitions the event loop gets its turn when 10
@@ -261,7 +261,7 @@ class DeltaApplier:
         return is_new_epoch
 
     async def _follow(self, key: TopicPartition, info: PartitionInfo) -> Partition | None:
-        """Become a follower; return the partition if it has to be fetched anew."""
+        """Become a follower; return the partition if its fetcher must be restarted."""
         partition, replica_log = await self._partition_and_log(key, info)
         if replica_log is None:
             return None
@@ -324,7 +324,7 @@ class DeltaApplier:
             return partition, None
 
     def _assign(self, key: TopicPartition, info: PartitionInfo) -> None:
-        """Have the controller know in which directory a replica lies (KIP-858), or that it is lost.
+        """Report a replica's directory (KIP-858), or its loss, to the controller.
 
         One on its way to the directory that the metadata name is left there.
         """

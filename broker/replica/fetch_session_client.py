@@ -1,4 +1,4 @@
-"""A follower's side of an incremental fetch session with one leader (KIP-227): what to ask for, and what was asked.
+"""A follower's side of an incremental fetch session with one leader (KIP-227): requested and acknowledged partitions.
 
     NONE --full request--> OPEN (if the answer names a session) --incremental requests--> OPEN
     OPEN --session error, lost connection--> NONE (the next request is full, and closes the old session)
@@ -29,7 +29,7 @@ INT32_MAX = 2**31 - 1
 
 
 class FollowerFetch(NamedTuple):
-    """One partition as it is asked for."""
+    """Fetch parameters of one partition."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -40,7 +40,7 @@ class FollowerFetch(NamedTuple):
 
 
 class SessionLimits(NamedTuple):
-    """What every request says: long poll and sizes (replica.fetch.*)."""
+    """Limits in every request: long poll and sizes (replica.fetch.*)."""
 
     replica_id: int
     max_wait_ms: int
@@ -68,11 +68,11 @@ class FetchSessionClient:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the leader remembers what was asked."""
+        """Tell whether the leader has the session."""
         return self._epoch != INITIAL_EPOCH
 
     def reset(self) -> None:
-        """Have the next request name all that is asked for, and the old session for the leader to close."""
+        """Let the next request list all partitions, with the old session id for the leader to close."""
         self._epoch = INITIAL_EPOCH
 
     def ask(self, key: TopicPartition, asked: FollowerFetch | None) -> None:
@@ -128,7 +128,7 @@ class FetchSessionClient:
         )
 
     def response(self, response: FetchResponse) -> Iterable[tuple[TopicPartition, PartitionData]] | ErrorCode:
-        """Take the answer; return its rows for what was asked, or the error that ended the session."""
+        """Process a response; return its rows for requested partitions, or the error that ended the session."""
         if response.error_code != ErrorCode.NONE:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION

@@ -43,7 +43,7 @@ RENEW_DELAY_MS = 2
 
 
 class LeaderChannel(Protocol):
-    """What a fetcher needs of network.channel.Channel."""
+    """Interface of network.channel.Channel for a fetcher."""
 
     async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
         """Send a request and return its answer. Raises ChannelError, KafkaError."""
@@ -275,7 +275,7 @@ class ReplicaFetcher:
             self._handle(key, self._session.asked[key], row)
 
     def _delay_all(self, error: ErrorCode) -> None:
-        """Have everything that was asked for wait its back-off."""
+        """Delay all requested partitions by their back-off."""
         now_ms = self._now_ms()
         for key in self._session.asked:
             follower = self.followers.get(key)
@@ -360,7 +360,7 @@ class ReplicaFetcher:
     async def _offsets(
         self, followers: list[Follower], timestamp: int
     ) -> dict[TopicPartition, ListOffsetsPartitionResponse | ErrorCode]:
-        """Return what the leader says of each; an empty answer where it cannot be asked."""
+        """Return the leader's ListOffsets rows; empty if the request failed."""
         topics: dict[str, ListOffsetsTopic] = {}
         for follower in followers:
             topic, index = follower.partition.topic_partition

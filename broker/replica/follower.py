@@ -43,7 +43,7 @@ class FollowerPhase(Enum):
 
 
 class Outcome(Enum):
-    """What an answer came to."""
+    """Outcome of a response."""
 
     IGNORED = "ignored"
     """Of another epoch or offset: the partition was truncated, or is led by somebody else meanwhile."""
@@ -97,7 +97,7 @@ class Follower:
         return partition.log
 
     def is_ready(self, phase: FollowerPhase, now_ms: int) -> bool:
-        """Tell whether the leader may be asked now for what this phase asks."""
+        """Tell whether the next request of this phase may be sent to the leader."""
         return (
             self.phase is phase
             and (self.not_before_ms is None or self.not_before_ms <= now_ms)

@@ -24,7 +24,7 @@ class HostedPartitions:
     __slots__ = ("_cluster", "_low_watermark_watchers", "adding", "by_name")
 
     def __init__(self, cluster: ClusterView) -> None:
-        """Start without any. `cluster` tells a replica that is elsewhere from one that is nowhere."""
+        """Begin empty. `cluster` distinguishes replicas on other brokers from unknown partitions."""
         self.by_name: dict[TopicPartition, Partition] = {}
         self.adding: dict[TopicPartition, tuple[int, ...]] = {}
         """Who is being added to a replica here by a reassignment; seldom is there any."""
@@ -90,7 +90,7 @@ class HostedPartitions:
 
 
 class IsrSender(Protocol):
-    """Who carries proposals to the controller."""
+    """Sender of ISR proposals to the controller."""
 
     def submit(self, partition: Partition, proposal: AlterPartitionProposal) -> None:
         """Send it, as soon as the one before has been answered; the answer goes to isr_changes."""
@@ -121,12 +121,12 @@ class Outbox:
         self.settle(partition)
 
     def leadership_changed(self, partition: Partition) -> None:
-        """Wake everybody who waits on the partition: it may not be theirs to wait on any more."""
+        """Wake all waiters on the partition, because its leader may have changed."""
         self.wake_all(partition.topic_partition)
         self.settle(partition)
 
     def wake_all(self, key: TopicPartition) -> None:
-        """Wake everybody who waits on this name."""
+        """Wake all waiters on this topic name."""
         self._queue.extend(((self.produces, key), (self.fetches, key), (self.delete_records, key)))
         self._run()
 
@@ -156,7 +156,7 @@ class Outbox:
             self._run()
 
     def _touch(self, purgatory: Purgatory, key: TopicPartition) -> None:
-        """Have who waits on a key look again soon; whoever begins to wait meanwhile looks by itself."""
+        """Schedule a check of the waiters on a key; later waiters check themselves."""
         if key in purgatory.watchers:
             self._queue.append((purgatory, key))
 

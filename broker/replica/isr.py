@@ -42,7 +42,7 @@ class AlterPartitionProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionAnswer:
-    """What the controller says the partition is now, after a proposal went through (or changed nothing)."""
+    """The controller's partition state after a proposal was applied (or changed nothing)."""
 
     leader_id: int
     leader_epoch: int
@@ -53,7 +53,7 @@ class AlterPartitionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """What the controller last said, and nothing on its way."""
+    """The controller's last state, without a proposal in flight."""
 
     isr: frozenset[int]
 
@@ -74,7 +74,7 @@ class PendingExpandIsr:
 
     @property
     def isr(self) -> frozenset[int]:
-        """What the controller last said."""
+        """The ISR in the controller's last state."""
         return self.last_committed.isr
 
 
@@ -88,7 +88,7 @@ class PendingShrinkIsr:
 
     @property
     def isr(self) -> frozenset[int]:
-        """What the controller last said."""
+        """The ISR in the controller's last state."""
         return self.last_committed.isr
 
     @property
@@ -101,7 +101,7 @@ IsrState: TypeAlias = CommittedIsr | PendingExpandIsr | PendingShrinkIsr
 
 
 class AfterRefusal(Enum):
-    """What a leader does when the controller refuses its proposal."""
+    """Action of a leader after the controller rejected its proposal."""
 
     ROLL_BACK = "roll back"
     """It was not applied and never will be: back to the last committed ISR."""

@@ -233,7 +233,7 @@ class LogDirMoves:
     # --- what becomes of the partitions ----------------------------------------------------------------------------
 
     def resume(self, key: TopicPartition) -> None:
-        """Go on with the copy of a replica that is here, if it has one and nobody is at it. Idempotent."""
+        """Continue the copy of a local replica, if it has one and no task works on it. Idempotent."""
         partition, future = self._hosted.by_name.get(key), self._futures.get(key)
         if partition is None or partition.log is None or future is None or key in self._moves or self._is_closed:
             return
@@ -255,14 +255,14 @@ class LogDirMoves:
                     move.task.cancel()
 
     def is_on_its_way(self, key: TopicPartition, directory_id: Uuid) -> bool:
-        """Tell whether a replica's copy lies in this directory, and its log in one that works."""
+        """Tell whether a replica's copy is in this directory, and its log in an online one."""
         target, source = self._futures.dir_of(key), self._log_manager.dir_of(key)
         if target is None or not target.is_online or source is None or not source.is_online:
             return False
         return target.directory_id == directory_id
 
     def tell(self, key: TopicPartition) -> None:
-        """Have the metadata name the directory in which a replica's log lies, if they name another."""
+        """Report the log directory of a replica if the metadata have another one."""
         source = self._log_manager.dir_of(key)
         registered = self._cluster.partition(key.topic, key.partition)
         topic_id = self._cluster.topic_id(key.topic)

@@ -1,4 +1,4 @@
-"""What becomes of a replica whose log lies in no log directory that works, or lacks records that it had. Sans-IO.
+"""Decides on a replica whose log is in no online log directory, or lacks records. Sans-IO.
 
 An empty log does harm where somebody takes it for the one that was there: it could be elected, and the others would cut
 theirs to nothing. So one is made only where nobody counts on this replica, or where the controller will not elect it

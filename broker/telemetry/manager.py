@@ -1,4 +1,4 @@
-"""Who is asked for which metrics, how often, and what came of it (KIP-714). Sans-IO: time and chance are handed in.
+"""Subscriptions and pushes of client metrics (KIP-714). Sans-IO: time and randomness are passed in.
 
 A client instance is known by an id, which it is given with its first request and keeps as long as it runs, whichever
 broker it asks. It is told what to push and how often, under a subscription id that is another whenever that changes;
@@ -85,7 +85,7 @@ class ClientInstance:
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Tell whether it pushes after it asked, or an interval after its last push, and note so."""
+        """Tell whether a push is on time (after a subscription request, or an interval after the last); record it."""
         if self.last_get_ms <= self.last_push_ms and now_ms - self.last_push_ms < self.interval_ms:
             return False
         self.last_push_ms = now_ms
@@ -93,7 +93,7 @@ class ClientInstance:
 
 
 class ClientMetricsManager:
-    """See the head of the module. One a broker."""
+    """Handles client metrics subscriptions and pushes. One per broker."""
 
     def __init__(self, max_bytes: int, new_id: Callable[[], Uuid]) -> None:
         """`max_bytes` is telemetry.max.bytes, of a push as it comes and when it is inflated."""

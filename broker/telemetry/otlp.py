@@ -29,7 +29,7 @@ DOUBLE: Final = struct.Struct("<d")
 
 
 class Wire(IntEnum):
-    """How a field lies in a message."""
+    """Wire type of a field."""
 
     VARINT = 0
     FIXED64 = 1
@@ -120,7 +120,7 @@ def _messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    """Yield (field number, its value): an integer for all but bytes; fixed64 as it lies there. Raises Malformed."""
+    """Yield (field number, value): an integer for all but bytes; fixed64 as raw bytes. Raises Malformed."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)

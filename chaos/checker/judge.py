@@ -29,7 +29,7 @@ ROWS_MAX = 16
 
 
 class Group:
-    """Findings that are told as one."""
+    """Findings that are reported together."""
 
     def __init__(self, first: Violation, values_max: int) -> None:
         """Begin with the first of them; `values_max` values are kept."""

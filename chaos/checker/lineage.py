@@ -1,4 +1,4 @@
-"""What a log cannot have lost, since something behind it is there: of each partition, from what survived to the end.
+"""Records that a log cannot have lost, because later records survived: per partition, to the end.
 
 A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So what
 survived the final reads vouches for every record of its leader epoch at a lower offset, whoever was elected since and

@@ -47,7 +47,7 @@ class Turn(NamedTuple):
 
 
 class Case:
-    """What the excuses of one partition's losses need, worked out once."""
+    """Data for the excuses of one partition's losses, computed once."""
 
     def __init__(
         self,

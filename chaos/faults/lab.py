@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class LabError(Exception):
-    """What the cluster did not do in time, or the lab cannot do as it was made."""
+    """The cluster did not act in time, or the lab does not support the operation."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs: broken by hooks, seen through Metadata and DescribeQuorum.
+"""An external cluster: faults by hooks, state from Metadata and DescribeQuorum.
 
 Hooks are shell commands; `{node}` in them is the node's name (`node-ID`), `{id}` its id. Without hooks nobody breaks
 it but by hand, and load and checker run all the same.

@@ -1,4 +1,4 @@
-"""Scenario files: found by name or path, read, their matrix unfolded, and every slip told with its place.
+"""Scenario files: found by name or path, parsed, their matrix expanded, errors with their positions.
 
 Shipped scenarios lie in configs/chaos, from where they are run by name: `n-minus-one`, or one cell of it
 `n-minus-one/rf3-min2`.

@@ -20,7 +20,7 @@ PARTITIONS_TOLD_MAX: Final = 5
 
 
 class Operated(Protocol):
-    """What is asked of the cluster under test."""
+    """Operator requests to the cluster under test."""
 
     @property
     def bootstrap(self) -> str:

@@ -1,4 +1,4 @@
-"""Who a step's target stands for, at the moment the step begins."""
+"""Resolution of a step's target when the step begins."""
 
 from collections.abc import Callable
 from random import Random
@@ -15,11 +15,11 @@ LEADER_SECONDS: Final = 30.0
 
 
 class UnknownTarget(ValueError):
-    """Words that stand for nobody here."""
+    """A target that matches nothing here."""
 
 
 class Seen(Protocol):
-    """What a cluster shows of itself; the lab and a cluster of somebody else's both do."""
+    """Visible state of a cluster, of a lab or external."""
 
     @property
     def nodes(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who may be elected: every running member of ISR and ELR has all that is committed (LeaderCandidateCompleteness).
+"""Election candidates: every running member of ISR and ELR has all committed records (LeaderCandidateCompleteness).
 
 Who is a suspect (see lives) is let off, and so is an election of which the ledger knows that it may lose something. But
 who lost its log with the log's directory is no candidate any more once the controllers know its next life.

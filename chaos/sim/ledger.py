@@ -1,4 +1,4 @@
-"""What must be true of a partition, whatever happens: the committed batches, and who may lead. Sans-IO.
+"""Invariants of a partition: the committed batches, and possible leaders. Sans-IO.
 
 The ledger of a partition grows when a leader moves its high watermark: what lies below is committed, from then on every
 replica that shows it must show the same, every new leader must have it, and every running member of ISR and ELR too

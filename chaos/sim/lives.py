@@ -16,7 +16,7 @@ from kvorum.storage.names import TopicPartition
 
 
 class Held(NamedTuple):
-    """What a log held when its broker was killed, and where it lay."""
+    """Contents and directory of a log when its broker was killed."""
 
     key: Key
     entries: list[Entry]
@@ -31,7 +31,7 @@ class LostLog(NamedTuple):
 
 
 class Lives:
-    """One a run; whoever ends a broker says so here."""
+    """Lives of brokers. One per run; all code that ends a broker reports it here."""
 
     def __init__(self, metadata: MetadataWatch, ledgers: Mapping[Key, Ledger], now: Callable[[], float]) -> None:
         """Begin with nothing known; `ledgers` are those of the run, as they grow."""

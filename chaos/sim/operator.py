@@ -77,7 +77,7 @@ Ask = Callable[[SimClient], Awaitable[int]]
 
 
 class Operator:
-    """Of one run. Each method returns what is asked for in words, None where there is nothing to change."""
+    """Operator of one run. Each method returns a description of its request, None if there is nothing to change."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Take the cluster."""

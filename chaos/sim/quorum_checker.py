@@ -1,4 +1,4 @@
-"""What must hold of the metadata quorum at every moment, whatever fails: checked after each event of a simulation.
+"""Invariants of the metadata quorum, checked after each event of a simulation.
 
 ConsistentCommittedData    no two nodes ever apply different batches at one offset; none is skipped, none comes twice
 MonotonicHighWatermark     within one life of a node it never goes back
@@ -42,7 +42,7 @@ def next_state(state: bytes, batch: bytes) -> bytes:
 
 
 class CheckedVoter(Protocol):
-    """What the checker looks at."""
+    """Interface of a voter for the checker."""
 
     node_id: int
     journals: dict[bytes, DurableJournal]

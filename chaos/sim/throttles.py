@@ -1,4 +1,4 @@
-"""What a throttle time must mean (KIP-219), as clients see it, and what requests cost where their time is counted.
+"""Meaning of a throttle time (KIP-219) for clients, and cost of requests where their time is counted.
 
 ThrottleKept: a client that was told of a throttle time gets no answer, over the connection it was told on, to what it
 asks from then on before that time is over. It runs from when the throttled request was handled: not before it was

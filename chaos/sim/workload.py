@@ -1,4 +1,4 @@
-"""What clients of a simulated cluster do: send, poll, change metadata; and each operation's event in the history.
+"""Operations of a simulated cluster's clients: send, poll, change metadata; and their events in the history.
 
 Classified as a careful client can tell: `fail` only where nothing can have happened, `info` wherever something may.
 A producer with idempotence repeats a batch under its sequence numbers until the delivery timeout; one without repeats

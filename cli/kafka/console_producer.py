@@ -115,7 +115,7 @@ def batch_option(options: dict[str, Any]) -> str:
 
 
 def read_lines(stream: BinaryIO, reader: LineReader) -> Generator[Line, None, None]:
-    """Yield the lines of a stream, with a prompt for somebody at a terminal. Raises LineError.
+    """Yield the lines of a stream, with a prompt on a terminal. Raises LineError.
 
     What is no UTF-8 is U+FFFD, and a line ends at \\n, \\r or both, as for Java's readers.
     """

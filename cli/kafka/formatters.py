@@ -126,7 +126,7 @@ def deserializer_of(name: str | None) -> Deserializer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultFormatter:
-    """What is printed of a record, and what stands between the parts."""
+    """Parts of a record to print, and their separators."""
 
     shown: frozenset[str]
     key_separator: bytes

@@ -278,7 +278,7 @@ def line_of(replica: "Replica", state: "MoveState") -> str:
 
 
 async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
-    """Take throttles off, and say of whom."""
+    """Remove throttles, and list them."""
     brokers, topics = await found.unthrottle(wanted)
     for what, names in (("broker", list(map(str, brokers))), ("topic", topics)):
         say(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")

@@ -117,7 +117,7 @@ def format_(
 
 
 def check_cluster_id(text: str) -> None:
-    """Refuse what is no id of a cluster."""
+    """Reject an invalid cluster id."""
     from kvorum.protocol.uuids import Uuid
 
     try:

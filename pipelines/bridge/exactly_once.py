@@ -84,7 +84,7 @@ class ExactlyOnce:
         Places(query=query, span=1)
 
     def check(self, spark: SparkSession) -> None:
-        """Refuse a start whose marks are not those of the checkpoint. Nothing is written, nobody is fenced."""
+        """Reject a start if the marks do not belong to the checkpoint. Nothing is written or fenced."""
         assert self.checkpoint is not None, "a stream has a checkpoint"
         folder = Folder(spark, self.checkpoint)
         if folder.read("lineage") is not None:
@@ -212,7 +212,7 @@ class ExactlyOnce:
         )
 
     def refuse_orphan(self, ledger: Ledger, places: Places) -> None:
-        """Refuse a checkpoint that has lost the sink's folder: its marks can't be told from another query's."""
+        """Reject a checkpoint without the sink's folder: its marks could belong to another query."""
         if ledger.committed() is None or self.options.marks_missing == "renew":
             return
         if MarkReader(self.options.settings, places).read([0])[0] is not None:
@@ -234,7 +234,7 @@ class ExactlyOnce:
         return Manifest(batch_id=batch_id, layout=name, tasks=max(numbers, default=0) + 1, staged=folder)
 
     def same_layout(self, frame: DataFrame, manifest: Manifest, ledger: Ledger, places: Places) -> Manifest | None:
-        """Return the manifest if the frame is dealt out as it says, None if it was not begun and can be planned anew.
+        """Return the manifest if the frame has its layout, None if no task has run, so that it can be planned again.
 
         Raises: MarkError if some tasks have written and the others would get other rows now.
         """
@@ -274,7 +274,7 @@ class ExactlyOnce:
         transactions.commit(mark, nothing)
 
     def refresh(self) -> None:
-        """Commit every mark anew, as it is: it lives another offsets.retention.minutes. Fences all earlier attempts."""
+        """Commit every mark again, unchanged, for another offsets.retention.minutes. Fences all earlier attempts."""
         assert self.places is not None, "called after the start"
 
         def commit_again(transactions: Transactions) -> None:

@@ -68,7 +68,7 @@ def is_active(spark: SparkSession, query_id: str) -> bool:
 
 
 def refresh_seconds(settings: client.Settings) -> float:
-    """Return how often to refresh: by the brokers' retention, if they tell it."""
+    """Return the refresh interval, from the brokers' retention if it is available."""
     admin = AdminClient(dict(client.for_admin(settings)))
     try:
         broker = min(admin.list_topics(timeout=ASK_SECONDS).brokers)

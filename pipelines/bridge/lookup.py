@@ -1,4 +1,4 @@
-"""What a cluster says of itself: which partitions topics have, where they begin and end, what lies at a time."""
+"""Lookups in a cluster: partitions of topics, their first and last offsets, and offsets by time."""
 
 import re
 import time
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class TopicMissing(RuntimeError):
-    """A topic or partition that is asked for by name is not there."""
+    """A topic or partition that was requested by name does not exist."""
 
 
 class Lookup:
@@ -153,7 +153,7 @@ def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition
 
 
 def retried(ask: Callable[[], Answer], *, unknown_seconds: float = 0.0) -> Answer:
-    """Return what the cluster answers; what passes by itself is asked again within a limit.
+    """Return the cluster's response; retriable errors are retried within a limit.
 
     `unknown_seconds`: how long a topic that is not known may be one that is not known yet.
     """

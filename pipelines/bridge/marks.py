@@ -25,7 +25,7 @@ NEVER = -1  # the micro-batch "before the first"
 
 
 class MarkError(RuntimeError):
-    """The marks and the checkpoint do not tell the same story; writing on could lose rows or write them twice."""
+    """Marks and checkpoint contradict each other; continuing could lose or duplicate rows."""
 
 
 class MarksMissing(MarkError):
@@ -34,7 +34,7 @@ class MarksMissing(MarkError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What a task has written last."""
+    """A task's last write."""
 
     batch_id: int  # NEVER before the first
     lineage: str
@@ -103,7 +103,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What all tasks of one micro-batch have in common."""
+    """Common data of all tasks of one micro-batch."""
 
     places: Places
     batch_id: int

@@ -1,4 +1,4 @@
-"""What may be said to the data source: the options of Spark's own Kafka source and sink, checked and typed.
+"""Options of the data source: those of Spark's own Kafka source and sink, checked and typed.
 
 Names are case-insensitive, as Spark's. What Spark's source would ignore without a word (a misspelt name) is refused.
 """
@@ -50,7 +50,7 @@ DURATION_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """What is read: exactly one of the three."""
+    """Selection of topics: exactly one of the three."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -70,7 +70,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a reader is told."""
+    """Options of a reader."""
 
     settings: Settings
     topics: Topics
@@ -95,7 +95,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a writer is told."""
+    """Options of a writer."""
 
     settings: Settings
     topic: str | None  # for all rows; without it each row has its own

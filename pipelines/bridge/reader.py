@@ -96,7 +96,7 @@ class Pool:
             self._timer.start()
 
     def _expire(self) -> None:
-        """Close what nobody came back to."""
+        """Close idle readers."""
         surplus = []
         with self._lock:
             self._timer = None
@@ -212,7 +212,7 @@ class RangeReader:
             self.skip_to(self.wanted.end)
 
     def skip_to(self, offset: int) -> None:
-        """Give up what lies before an offset."""
+        """Skip the records below an offset."""
         self.position = offset
         self.stands_at_end = False
 

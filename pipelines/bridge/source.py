@@ -45,7 +45,7 @@ class KvorumDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what format() is told."""
+        """Return the name for format()."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -111,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver's Python process, and reads their ranges in tasks."""
 
     def __init__(self, read_options: ReadOptions) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self.options = read_options
         self.lookup: Lookup | None = None  # made where planning happens, never sent
         self.begun_at: Offsets | None = None

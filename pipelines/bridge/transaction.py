@@ -67,7 +67,7 @@ class Abortable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a task is told. It travels to the workers."""
+    """Parameters of a task. They are sent to the workers."""
 
     settings: client.Settings
     topic: str | None
@@ -174,7 +174,7 @@ class MarkReader:
     """Reads the marks of a query."""
 
     def __init__(self, settings: client.Settings, places: Places) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self.settings = settings
         self.places = places
 
@@ -265,7 +265,7 @@ class Transactions:
         return None
 
     def close(self) -> None:
-        """Let the producer go, with what it still has in its queue. Of one that was fenced, that is told once more."""
+        """Release the producer with its queued records. A fenced one reports its error once more."""
         self.writer.producer.purge()
         with contextlib.suppress(KafkaException):
             self.writer.producer.close()

@@ -61,7 +61,7 @@ class LogTask(InputPartition):
 
 
 class PostgresqlDataSource(DataSource):
-    """What `spark.readStream.format("kvorum-postgresql")` finds."""
+    """Data source of `spark.readStream.format("kvorum-postgresql")`."""
 
     @classmethod
     def name(cls) -> str:

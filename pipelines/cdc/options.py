@@ -1,4 +1,4 @@
-"""What a user sets, under the names of Debezium's PostgreSQL connector where it has one.
+"""User options, under the names of Debezium's PostgreSQL connector where it has one.
 
 The same model reads the `source:` of a pipeline's file and the options of `format("kvorum-postgresql")`.
 """

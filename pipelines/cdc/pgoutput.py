@@ -1,4 +1,4 @@
-"""What PostgreSQL's output plugin `pgoutput` writes (proto_version 1): bytes in, messages out.
+"""Decoder of PostgreSQL's output plug-in `pgoutput` (proto_version 1): bytes in, messages out.
 
 Sans-IO. One call of `decode` takes one message, as a row of pg_logical_slot_peek_binary_changes holds it. The order of
 a transaction: Begin, its changes, Commit. A relation is described before its first change, and when its shape changed.
@@ -25,11 +25,11 @@ _TEXT, _NULL, _UNCHANGED = b"tnu"
 
 
 class DecodeError(ValueError):
-    """A message is cut, too long, or of a kind that proto_version 1 does not have."""
+    """A message is truncated, too long, or of a kind that proto_version 1 does not have."""
 
 
 class Missing(enum.Enum):
-    """What stands for a value that is not in the log."""
+    """Placeholder for a value that is not in the log."""
 
     UNCHANGED = "unchanged"  # a TOASTed value that the update did not touch
 

@@ -80,7 +80,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made: the log is read from `lsn` on, and what was there before it is in the chunks."""
+    """Description of a snapshot: the log is read from `lsn` on, earlier rows are in the chunks."""
 
     slot: str
     generation: str
@@ -155,7 +155,7 @@ def _make(connection: Connection, options: Options, folder: Path, generation: st
 
 
 def _check_wanted(parent: int) -> None:
-    """Raise CaptureError if the process that this one works for was killed: another will begin anew."""
+    """Raise CaptureError if the parent process was killed: another one starts again."""
     if os.getppid() != parent:
         raise CaptureError("the query of this snapshot has ended")
 
@@ -233,7 +233,7 @@ def _begin_anew(connection: Connection, options: Options, folder: Path) -> None:
 
 
 def _adopt(slot: database.Slot, options: Options, folder: Path) -> Manifest:
-    """Begin where a slot stands that somebody made for us."""
+    """Begin at the position of an existing slot."""
     if slot.plugin != "pgoutput" or slot.database != options.dbname or slot.lost:
         raise CaptureError(f"slot {options.slot_name} is not of pgoutput and {options.dbname}, or lost its log: {slot}")
     manifest = Manifest(

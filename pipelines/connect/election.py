@@ -30,7 +30,7 @@ class Election(Protocol):
         ...
 
     async def leader(self) -> str | None:
-        """Return the URL of who leads, None when nobody does."""
+        """Return the leader's URL, None without a leader."""
         ...
 
     async def end(self) -> None:
@@ -46,7 +46,7 @@ class Alone:
         changed(True)
 
     async def leader(self) -> str | None:
-        """Return nobody else."""
+        """Return the leader's URL, None without a leader."""
         return None
 
     async def end(self) -> None:
@@ -54,7 +54,7 @@ class Alone:
 
 
 class GroupElection:
-    """See the head of the module. The consumer lives in a thread of its own."""
+    """Leader election through a consumer group. The consumer runs in its own thread."""
 
     def __init__(
         self, client: dict[str, str], *, group: str, topic: str, url: str, session_ms: int = SESSION_MS

@@ -1,4 +1,4 @@
-"""What a manager that leads does: the operations behind the routes, and a keeper for each connector.
+"""Operations of the leading manager: the routes' operations, and a keeper for each connector.
 
 All that writes runs in one task, one thing after the other, so nothing changes between a check and what relies on it:
 look at the state, write records, replay them. When a write fails, whether it is in is not known: `lead` ends with the
@@ -36,7 +36,7 @@ Operation = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True)
 class Herder:
-    """See the head of the module."""
+    """Executes operations on connectors while this manager leads."""
 
     store: Store
     runner: Runner
@@ -57,7 +57,7 @@ class Herder:
     _positions_at: dict[str, int] = field(default_factory=dict)
 
     async def lead(self, adopt: Callable[[State], Awaitable[None]] | None = None) -> None:
-        """Take over, then do what is asked until cancelled. Raises Fenced, Unavailable: lead again, or do not."""
+        """Take the leadership, then execute operations until cancelled. Raises Fenced, Unavailable."""
         self.state, self._queue = State(), asyncio.Queue(OPERATIONS_MAX)
         self.state.replay(await self.store.load())
         log.info("state read connectors=%d", len(self.state.names()))
@@ -96,7 +96,7 @@ class Herder:
                     log.error("worker not stopped error=%s", outcome)
 
     async def hand_over(self) -> None:
-        """End all workers and say so: whoever leads next need not wait for them. Within an operation."""
+        """End all workers and record it, so that the next leader need not wait for them. Within an operation."""
         await self._let_go()
         await self.release()
         nobody = Status(state=Condition.UNASSIGNED, worker_id="", generation=self.generation)
@@ -179,7 +179,7 @@ class Herder:
         return connector.target, made[1]
 
     async def reported(self, name: str, told: Report, worker: Worker | None) -> None:
-        """Write what a connector is, when it is something else than before; now and then its positions, too."""
+        """Write a connector's changed state, and periodically its offsets."""
         if not self.leading:
             return
         connector = self.state.get(name)

@@ -47,7 +47,7 @@ log = logging.getLogger("kvorum.pipelines.connect.manager")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the command line says."""
+    """Command line options."""
 
     bootstrap: str
     state_dir: Path
@@ -75,7 +75,7 @@ def application(service: Service) -> web.Application:
 
 
 class Manager:
-    """See the head of the module."""
+    """A manager of connectors."""
 
     def __init__(self, settings: Settings, *, store: Store, election: Election, runner: Runner, url: str) -> None:
         """Put the parts together; nothing runs yet."""
@@ -103,7 +103,7 @@ class Manager:
         off.clear()
 
     async def run(self, ended: asyncio.Event) -> None:
-        """Work until told to end."""
+        """Work until a stop signal."""
         async with aiohttp.ClientSession() as session:
             self.service.session = session
             work = asyncio.create_task(self._work(), name="manager")
@@ -166,7 +166,7 @@ class Manager:
                 guarding.cancel()
 
     async def _touch(self) -> None:
-        """Keep the lease, and somebody who watches it."""
+        """Renew the lease, and keep its guard running."""
         folder, watcher = self._settings.state_dir, None
         while True:
             lease.touch(folder)

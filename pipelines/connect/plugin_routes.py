@@ -1,4 +1,4 @@
-"""What a manager answers by itself: /, /health, /connector-plugins, /admin/loggers."""
+"""Routes that every manager answers itself: /, /health, /connector-plugins, /admin/loggers."""
 
 import asyncio
 from typing import Final
@@ -45,7 +45,7 @@ def routes(service: Service) -> list[web.RouteDef]:
 
 
 def _health(service: Service) -> web.Response:
-    """GET /health (KIP-1017): whether the cluster is reached and somebody leads, as far as this manager knows."""
+    """GET /health (KIP-1017): whether the cluster is reachable and a leader exists, as known by this manager."""
     if not service.ready:
         return answer({"status": "starting", "message": "Worker is still starting up."}, 503)
     healthy = "Worker has completed startup and is ready to handle requests."

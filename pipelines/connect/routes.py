@@ -292,7 +292,7 @@ async def moved(service: Service, request: web.Request) -> web.StreamResponse:
 
 
 async def reset(service: Service, request: web.Request) -> web.StreamResponse:
-    """DELETE /connectors/{name}/offsets: it begins anew, as its configuration says."""
+    """DELETE /connectors/{name}/offsets: the connector restarts as configured."""
     name, herder = name_in(request), service.herder
     await herder.submit(lambda: herder.move(name, None))
     return answer({"message": "The offsets for this connector have been reset successfully"})

@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """What is seen of a worker process."""
+    """Observed state of a worker process."""
 
     alive: bool
     state: State
@@ -36,7 +36,7 @@ class Worker:
 
 
 class Runner(Protocol):
-    """Runs workers. A name has one worker at most, whoever started it."""
+    """Runs workers. A name has at most one worker, whichever manager started it."""
 
     async def seen(self, name: str) -> Worker | None:
         """Return how a worker is; None: there was never one."""
@@ -55,7 +55,7 @@ class Runner(Protocol):
         ...
 
     async def alive(self) -> list[str]:
-        """Return the names of the workers that run, whoever started them."""
+        """Return the names of the running workers, whichever manager started them."""
         ...
 
     def checkpoint(self, name: str, run: int) -> str:
@@ -64,7 +64,7 @@ class Runner(Protocol):
 
 
 def revision_of(pipeline: Pipeline) -> str:
-    """Return what tells a pipeline's configuration from another one: nothing of it can be read from that."""
+    """Return a fingerprint of a pipeline's configuration, which does not reveal it."""
     return hashlib.sha256(records.compact(pipeline.as_data()).encode()).hexdigest()
 
 

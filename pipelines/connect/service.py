@@ -1,4 +1,4 @@
-"""What the routes have in common: who leads and gets the request, how bodies are read, how answers and errors look."""
+"""Common parts of the routes: forwarding to the leader, request bodies, responses and errors."""
 
 import ipaddress
 import json

@@ -42,7 +42,7 @@ class Store(Protocol):
         ...
 
     async def load(self) -> list[Record]:
-        """Fence whoever wrote before, and return what is there. Raises Unavailable."""
+        """Fence earlier writers, and return the state. Raises Unavailable."""
         ...
 
     async def append(self, found: Sequence[Record]) -> None:

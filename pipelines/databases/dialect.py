@@ -1,4 +1,4 @@
-"""What differs between databases, behind one seam; and a URL's way to it.
+"""Interface for the differences between databases, and the lookup by URL.
 
 Drivers are Python's (DB-API), not Java's: pip brings them, and they run in the Python workers, where offsets are read
 and rows become Arrow batches (docs/pipelines/README.md says what that costs). URLs are JDBC's or the drivers' own:
@@ -21,7 +21,7 @@ TABLES_MAX = 10_000
 
 
 class DatabaseError(Exception):
-    """What a database or its URL refused, and why."""
+    """An error of a database or its URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

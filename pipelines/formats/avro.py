@@ -136,7 +136,7 @@ def _body(column: Column) -> Column:
 
 
 def _read_natively(column: Column, writer: Any, reader: Any) -> Coded:
-    """Read within a record of one field: its bytes are the same, and a failure is told from a record of nulls."""
+    """Decode within a record of one field: the bytes are the same, and a failure differs from a record of nulls."""
     from pyspark.sql.avro.functions import from_avro
 
     options = {"mode": "PERMISSIVE"}

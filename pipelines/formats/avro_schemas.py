@@ -135,7 +135,7 @@ def nullable(schema: Any) -> bool:
 
 
 def field_names(schema: Any) -> list[str] | None:
-    """Return the names of a record's fields; None of a schema that is no record's."""
+    """Return the names of a record's fields; None if the schema is not a record."""
     if isinstance(schema, dict) and schema.get("type") == "record":
         return [str(one["name"]) for one in schema["fields"]]
     return None

@@ -139,7 +139,7 @@ def from_data(found: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
 
 
 def unknown_type(found: Any) -> str | None:
-    """Return the first name in Spark's JSON form that is no type of Spark's."""
+    """Return the first name in Spark's JSON form that is not a Spark type."""
     if isinstance(found, str):
         plain = re.sub(r"\(.*\)", "", found)
         return None if plain in SPARKS or plain.startswith("interval") else found

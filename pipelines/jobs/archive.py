@@ -31,7 +31,7 @@ HOUR_US: Final = 3_600_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archiving:
-    """What to archive, and where."""
+    """Topic to archive, and target."""
 
     cluster: Cluster
     topic: str

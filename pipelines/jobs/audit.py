@@ -35,7 +35,7 @@ VERDICTS: Final = ("missing", "stale", "resurrected", "different", "unknown", "w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong with some keys. Examples are (partition, key as text, offset in the archive, in the topic)."""
+    """A difference of some keys. Examples are (partition, key as text, offset in the archive, in the topic)."""
 
     verdict: str
     count: int
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What an audit came to."""
+    """Result of an audit."""
 
     topic: str
     keys: int

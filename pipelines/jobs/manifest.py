@@ -27,7 +27,7 @@ class ArchiveError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run takes: offsets from `start` up to `end`, by partition."""
+    """Offsets of a run: from `start` up to `end`, by partition."""
 
     run: int
     topic: str
@@ -41,7 +41,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one file holds of one partition."""
+    """Records of one partition in one file."""
 
     first: int
     last: int

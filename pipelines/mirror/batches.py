@@ -1,4 +1,4 @@
-"""The mirror's micro-batches: topics first, then the records, then the marks that say what lies where.
+"""Micro-batches of the mirror: topics first, then the records, then the marks of their offsets.
 
 Order in a batch, and why a crash between any two steps does no harm:
 
@@ -86,7 +86,7 @@ class Ledger:
 
 
 class Batches:
-    """What foreachBatch calls."""
+    """Function for foreachBatch."""
 
     def __init__(
         self, spec: MirrorSpec, spark: SparkSession, topics: TopicSync, ledger: Ledger, figures: Figures

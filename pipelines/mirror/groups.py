@@ -41,7 +41,7 @@ Positions = dict[Place, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsSeen:
-    """What one round of the groups came to."""
+    """Result of one round of the groups."""
 
     checkpoints: Sequence[Checkpoint]
     committed: Mapping[str, int] = field(default_factory=dict)
@@ -240,7 +240,7 @@ class GroupSync:
     """Follows the groups of one mirror."""
 
     def __init__(self, spec: MirrorSpec, source: AdminClient, target: AdminClient, translator: Translator) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self._spec = spec
         self._naming = spec.naming
         self._source = source
@@ -360,7 +360,7 @@ class GroupSync:
         return states
 
     def _commit(self, group: str, wanted: Positions) -> int:
-        """Commit what lies ahead of where the target's group stands; returns how many partitions that were."""
+        """Commit offsets that are ahead of the target group's; return the number of partitions."""
         there = _committed(self._target, group)
         ahead = {
             Place(self._naming.to_target(place.topic), place.partition): offset for place, offset in wanted.items()

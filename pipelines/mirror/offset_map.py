@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """See the head of the module. `number` counts a partition's marks, from 0."""
+    """A pair of offsets on source and target. `number` counts a partition's marks, from 0."""
 
     place: Place
     number: int

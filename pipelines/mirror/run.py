@@ -61,7 +61,7 @@ class Mirror:
 
     @property
     def metrics_port(self) -> int | None:
-        """Return where the metrics are told."""
+        """Return the port of the metrics."""
         return self._listener.port if self._listener else None
 
     def start(self) -> None:
@@ -151,7 +151,7 @@ class Mirror:
             self._ledger.write([Control(self.spec.naming.heartbeats_topic, key, value)])
 
     def close(self) -> None:
-        """Stop the query and let go of everything."""
+        """Stop the query and release all resources."""
         try:
             if self._query is not None and self._query.isActive:
                 self._query.stop()

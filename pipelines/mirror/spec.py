@@ -60,7 +60,7 @@ class Cluster(Model):
 
 
 class Sync(Model):
-    """What is followed besides records, and how often."""
+    """What is synchronised besides records, and how often."""
 
     interval: Duration = "10s"
     configs: bool = True

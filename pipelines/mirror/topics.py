@@ -39,7 +39,7 @@ Configs = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What the target lacks, by the target's names: partitions of whole topics, and of topics that have grown."""
+    """Missing topics and partitions of the target, by the target's names."""
 
     create: Mapping[str, int]
     grow: Mapping[str, int]
@@ -47,7 +47,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What makes a topic's configs those of the source."""
+    """Changes that make a topic's configs equal to the source's."""
 
     set: Configs
     unset: Sequence[str]
@@ -78,7 +78,7 @@ class TopicSync:
     """Follows the topics of one mirror."""
 
     def __init__(self, spec: MirrorSpec, source: Lookup, target: Lookup) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self._spec = spec
         self._naming = spec.naming
         self._source = source.admin
@@ -90,7 +90,7 @@ class TopicSync:
         """Partitions by the source's topic name, as last seen, all of which are on the target."""
 
     def ensure(self) -> None:
-        """Make sure that every topic and partition that the source has now is on the target, too.
+        """Create every topic and partition of the source on the target.
 
         Called by the batches and by the mirror's loop; one at a time.
         """

@@ -1,4 +1,4 @@
-"""What a pipeline has done: records, rates, lag and offsets, out of Spark's reports of its micro-batches."""
+"""Progress of a pipeline: records, rates, lag and offsets, from Spark's reports of its micro-batches."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -147,7 +147,7 @@ def failed(cluster: Cluster, said: Mapping[str, KafkaError]) -> Unreachable:
 
 
 def refuses(error: KafkaError) -> bool:
-    """Tell whether somebody is there who does not want us: now and then OpenSSL's error has the code of another one."""
+    """Tell whether a server rejects the connection; OpenSSL sometimes reports the code of another error."""
     return error.code() in REFUSED or "SSL" in error.str()
 
 

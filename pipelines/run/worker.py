@@ -47,7 +47,7 @@ class StopRequested(Exception):
 
 @dataclass(slots=True)
 class Worker:
-    """See the head of the module."""
+    """Runs one pipeline in this process."""
 
     folder: Folder
     pipeline: Pipeline
@@ -212,7 +212,7 @@ class Worker:
         self.folder.write_status(self.status)
 
     def catch_signals(self) -> None:
-        """End in order when told by a signal. Spark sets its own handler when it starts; so this comes after."""
+        """Stop in order on a signal. Call after Spark's start, which sets its own handler."""
 
         def note(number: int, frame: FrameType | None) -> None:
             self.told = True

@@ -1,4 +1,4 @@
-"""What Spark needs of the machine before it starts: a Java it runs on, and memory for it."""
+"""Requirements of Spark on the machine: Java, and memory."""
 
 import os
 import re
@@ -20,7 +20,7 @@ MIB = {"k": 1 / 1024, "": 1 / 1024 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 class MachineError(Exception):
-    """What the machine lacks, and what to do about it."""
+    """A missing requirement of the machine, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

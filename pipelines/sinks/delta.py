@@ -31,7 +31,7 @@ class DeltaOptions(Options):
 
 
 class DeltaSink:
-    """See the head of the module."""
+    """Sink into a Delta table."""
 
     Options: ClassVar[type[BaseModel]] = DeltaOptions
 

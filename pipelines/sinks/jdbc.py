@@ -77,7 +77,7 @@ class JdbcSinkOptions(ConnectOptions):
 
 
 class JdbcSink:
-    """See the head of the module."""
+    """Sink into a database table."""
 
     Options: ClassVar[type[BaseModel]] = JdbcSinkOptions
 

@@ -42,7 +42,7 @@ def reader_of(spark: SparkSession, options: GeneratorOptions, now_ms: int) -> Da
 
 
 class GeneratorSource:
-    """See the head of the module."""
+    """Source of generated records."""
 
     Options: ClassVar[type[BaseModel]] = GeneratorOptions
 

@@ -97,7 +97,7 @@ class JdbcSourceOptions(ConnectOptions):
 
 
 class JdbcSource:
-    """See the head of the module."""
+    """Source of a database table or query."""
 
     Options: ClassVar[type[BaseModel]] = JdbcSourceOptions
 

@@ -28,7 +28,7 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is read, and how far at a time."""
+    """Table or query to read, and limits per batch."""
 
     relation: str
     mode: str
@@ -113,7 +113,7 @@ class JdbcPartition(InputPartition):
 
 
 class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Positions and rows of one table. Lives in the driver's Python process and, anew, in each task."""
+    """Positions and rows of one table. Exists in the driver's Python process and, separately, in each task."""
 
     def __init__(self, dialect: Dialect, settings: Settings, schema: StructType) -> None:
         """Take what to read; the first look happens at the first call."""

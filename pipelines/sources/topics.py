@@ -49,7 +49,7 @@ class TopicsOptions(TopicOptions):
 
 
 class TopicsSource:
-    """See the head of the module."""
+    """Source of topics."""
 
     Options: ClassVar[type[BaseModel]] = TopicsOptions
 

@@ -41,7 +41,7 @@ Duration = Annotated[str, AfterValidator(_checked_duration)]
 
 
 class Errors(Model):
-    """What becomes of records that fail."""
+    """Treatment of failed records."""
 
     tolerance: Literal["fail", "skip", "dead-letter"] = "fail"
     topic: str | None = Field(default=None, min_length=1)

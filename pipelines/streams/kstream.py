@@ -121,7 +121,7 @@ class KStream:
         store: str | None = None,
         named: str | None = None,
     ) -> "KStream":
-        """Join as join does; a record without a counterpart comes out, too, and `right` is null."""
+        """Join as join does; a record without a counterpart is emitted with a null `right`."""
         return self._join(other, joiner, windows, "left", key_selector, store, named)
 
     def outer_join(
@@ -133,7 +133,7 @@ class KStream:
         store: str | None = None,
         named: str | None = None,
     ) -> "KStream":
-        """Join with a stream within a window; records of either without a counterpart come out, too."""
+        """Join with a stream within a window; records of either without a counterpart are emitted as well."""
         return self._join(other, joiner, windows, "outer", None, store, named)
 
     def _join(

@@ -48,7 +48,7 @@ UPDATE: frozenset[Mode] = frozenset(("update",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a query has taken on, seen from one of its nodes; of one operation, what that adds."""
+    """Operations of a query up to one of its nodes; of one operation: its own."""
 
     modes: frozenset[Mode] = BOTH
     has_state: bool = False

@@ -115,7 +115,7 @@ class FolderTopics:
         return trigger.apply(writer.outputMode(query.mode)).start()
 
     def create_internal(self, queries: tuple[Query, ...]) -> None:
-        """Nothing to do: a folder is made when it is first asked for."""
+        """Nothing to do: a folder is created on first use."""
 
     def records(self, topic: str) -> Iterator[tuple[str, TestRecord]]:
         """Yield a topic's records and the files they are in, batch by batch."""
@@ -132,12 +132,12 @@ class _Seen:
 
 
 class TopologyTestDriver:
-    """See the head of the module."""
+    """Runs a topology on test records."""
 
     def __init__(
         self, topology: Topology, spark: SparkSession, folder: Path, *, on_bad_record: OnBadRecord = "fail"
     ) -> None:
-        """Work in a folder of its own; a driver that is made anew in the same one goes on."""
+        """Use a folder; a new driver on the same folder continues."""
         for key, value in STATE_SETTINGS.items():
             spark.conf.set(key, value)
         self.topics = FolderTopics(spark=spark, folder=folder)

@@ -140,7 +140,7 @@ INSTANCES: Final[Sequence[tuple[str, DataType]]] = (
 
 
 class FlattenOptions(Options):
-    """What stands between the names."""
+    """Delimiter between the names."""
 
     delimiter: str = "."
     replace_null: bool = Option(default=True, alias="replace.null.with.default")

@@ -46,7 +46,7 @@ class WithDefaults(Options):
 
 
 def only_objects(value: Value, purpose: str, *, nulls: bool = True) -> list[Wrong]:
-    """Return what is wrong with values that have no fields (and, when told, with null): they fail, row by row."""
+    """Return the error for values without fields (and, if requested, for null): they fail, row by row."""
     wrong = []
     if value.schemaless:
         wrong.append(Wrong(when=values.not_an_object(value), message=f"{purpose}: the value has no fields"))
@@ -297,7 +297,7 @@ class HoistFieldOptions(Options):
 
 
 def hoist_field(record: Record, options: HoistFieldOptions, part: Part) -> Change:
-    """Put the whole under a field. Null, too: a tombstone becomes a value, as in Connect."""
+    """Wrap the value in a field. Null as well: a tombstone becomes a value, as in Connect."""
     value = record.value(part)
     one = Field(name=options.field, column=value.column, type=value.type, metadata=value.metadata)
     if isinstance(value.type, VariantType):
@@ -366,7 +366,7 @@ class SetSchemaMetadataOptions(WithDefaults):
 
 
 def set_schema_metadata(record: Record, options: SetSchemaMetadataOptions, part: Part) -> Change:
-    """Name the schema. The name lies in the column's metadata; JSON's envelope and Avro write it."""
+    """Set the schema's name. It is stored in the column's metadata; JSON's envelope and Avro write it."""
     value = record.value(part)
     if value.schemaless:
         raise TransformError("SetSchemaMetadata needs a schema: give the source's format one")

@@ -139,7 +139,7 @@ def rebuilt(value: Value, made: Iterable[Field]) -> Value:
 
 
 def as_map(value: Value) -> Column:
-    """Return a value without schema as a map; null where it is null, or is no object (see not_an_object)."""
+    """Return a value without schema as a map; null for null and for other values (see not_an_object)."""
     if isinstance(value.type, VariantType):
         return F.try_variant_get(value.column, "$", MAP_OF_VARIANTS)
     assert is_map(value.type), value.type

@@ -22,7 +22,7 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: EnvelopeRequest, services: ControllerServices, router: Router
 ) -> EnvelopeResponse:
-    """Carry out the request inside for whoever made it."""
+    """Execute the embedded request for its original client."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     if ctx.forwarded:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an envelope must not contain an envelope")

@@ -118,7 +118,7 @@ def _look(
 
 
 def _below_start(ctx: RequestContext, services: ControllerServices) -> PartitionData:
-    """Return the name of the snapshot that stands for what is no longer in the log."""
+    """Return the id of the snapshot that replaces the trimmed part of the log."""
     snapshot = services.metadata_log.latest_snapshot()
     if snapshot is None or ctx.api_version < FIRST_SHORT_VERSION:
         return PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)

@@ -1,4 +1,4 @@
-"""What DescribeConfigs says of each config: value in force, where it comes from, and what else decides it.
+"""Entries of DescribeConfigs: effective value, source and synonyms.
 
 A value comes from the first of its synonyms that is set, layer by layer: the topic's own, this broker's dynamic
 one, the cluster-wide dynamic one, the static one, the default. As in Kafka, synonyms count from the first that
@@ -101,7 +101,7 @@ def broker_entries(layers: ConfigLayers) -> Iterator[ConfigEntry]:
 
 
 def unknown_entry(name: str, sources: Sequence[ConfigSource]) -> ConfigEntry:
-    """Return a dynamic broker config that nobody knows, perhaps a plugin's: told as a secret, since it may be one."""
+    """Return the entry of an unknown dynamic config, perhaps a plug-in's: sensitive, because it may be a secret."""
     return ConfigEntry(
         name=name,
         value=None,

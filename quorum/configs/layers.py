@@ -41,7 +41,7 @@ Texts = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigLayers:
-    """See the head of the module."""
+    """Layers of a node's configs (order in the module docstring)."""
 
     static: Settings
     settings: Settings

@@ -1,4 +1,4 @@
-"""What the active controller decides: pure functions of the image, one module a subject.
+"""Decisions of the active controller: pure functions of the image, one module per subject.
 
     (Context, request) -> Result(records, response)        refuses a request as a whole: KafkaError(code, message)
     (Context) -> Result(records, response)                 periodic tasks of the controller

@@ -35,7 +35,7 @@ FRACTION_MAX: Final = 1e-6
 
 
 class Kind(Enum):
-    """What a quota's value is (ConfigDef.Type): a whole number up to its greatest, or any."""
+    """Type of a quota's value (ConfigDef.Type): an integer up to a maximum, or any number."""
 
     DOUBLE = None
     INT = 2.0**31 - 1

@@ -1,4 +1,4 @@
-"""What configs exist, which values they take, and what is in effect (Kafka's KafkaConfigSchema, LogConfig.validate).
+"""Known configs, their valid and effective values (Kafka's KafkaConfigSchema, LogConfig.validate).
 
 Sans-IO. `ConfigSchema` is what decisions ask; `KafkaConfigSchema` answers from the tables of runtime.config_defs and
 the node's own configuration.
@@ -25,7 +25,7 @@ CONFIGS_PER_RESOURCE_MAX: Final = 1_000
 
 
 class ConfigSchema(Protocol):
-    """What decisions ask about configs."""
+    """Config lookups for decisions."""
 
     def validate(
         self,

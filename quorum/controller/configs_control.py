@@ -83,19 +83,19 @@ def _with_refusals(context: Context, items: "Iterable[tuple[Altered, Mapping[str
 
 
 class Altered(Protocol):
-    """What the two requests' resources have in common."""
+    """Common fields of the resources of both requests."""
 
     resource_type: int
     resource_name: str
 
     @property
     def configs(self) -> Sized:
-        """What is named of it."""
+        """The configs of the resource."""
         ...
 
 
 class MakeRow(Protocol[Row_co]):
-    """What the two answers' rows have in common: how they are made."""
+    """Constructor of the rows of both responses."""
 
     def __call__(
         self, *, error_code: int = 0, error_message: str | None, resource_type: int, resource_name: str

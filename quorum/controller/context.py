@@ -1,4 +1,4 @@
-"""What a decision may look at besides the request. Sans-IO: image, time and chance are handed in.
+"""Input of a decision besides the request. Sans-IO: image, time and randomness are passed in.
 
 Every decision is a function `(context, request) -> Result`, or Steps of one where much may follow from little; what it
 refuses as a whole it raises as KafkaError. It sees the *speculative* image: all that was decided before it, committed
@@ -36,7 +36,7 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class SettingsView(Protocol):
-    """What is read of a node's configuration (runtime.config.Settings)."""
+    """Read access to a node's configuration (runtime.config.Settings)."""
 
     def int(self, key: str) -> int:
         """Return a number."""
@@ -49,7 +49,7 @@ class SettingsView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """What of the node's own configuration decisions depend on, by Kafka's keys."""
+    """Settings of the node that decisions depend on, by Kafka's keys."""
 
     cluster_id: str
     node_id: int
@@ -157,7 +157,7 @@ class Context:
         return list(found)
 
     def rests(self, broker_id: int) -> bool:
-        """Tell whether a broker rests for maintenance: it leads only what nobody else in sync may lead."""
+        """Tell whether a broker is in maintenance: it leads only partitions without another in-sync replica."""
         resting = self._rests.get(broker_id)
         if resting is None:
             resting = self._rests[broker_id] = rests(self.image.configs, broker_id)
@@ -181,7 +181,7 @@ class Context:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def default_directory(self, broker_id: int) -> Uuid:
-        """Return where a new replica lies on a broker: its only log directory, else not known yet (KIP-858)."""
+        """Return the directory of a new replica on a broker: its only log directory, else unassigned (KIP-858)."""
         broker = self.image.cluster.broker(broker_id)
         if broker is None or len(broker.log_dirs) != 1:
             return UNASSIGNED_DIRECTORY

@@ -51,14 +51,14 @@ class Departure:
 
 @dataclass(slots=True, kw_only=True)
 class _Places:
-    """Who may take a replica, and what each has."""
+    """Candidate brokers for replicas, with their counts."""
 
     racks: dict[int, str | None]
     replicas: Counter[int] = field(default_factory=Counter)
     leaders: Counter[int] = field(default_factory=Counter)
 
     def choose(self, others: set[int], racks_of_others: Counter[str | None], *, first: bool) -> int | None:
-        """Return who takes a place beside these others, None if nobody can."""
+        """Return the broker for one replica next to the others, None without a candidate."""
         free = [broker_id for broker_id in self.racks if broker_id not in others]
         if not free:
             return None
@@ -176,7 +176,7 @@ def _move(context: Context, key: TopicIdPartition, leaving: frozenset[int], plac
 def _target(
     context: Context, partition: PartitionRegistration, leaving: frozenset[int], places: _Places
 ) -> tuple[int, ...] | None:
-    """Return the replicas a partition is to have; None where nobody can take a place."""
+    """Return the target replicas of a partition; None if there is no candidate."""
     target = [replica for replica in partition.replicas if replica not in partition.removing_replicas]
     for index, replica in enumerate(target):
         if replica not in leaving:

@@ -52,7 +52,7 @@ def _throttle_in(configs: Mapping[str, str | None]) -> int | None:
 def throttle_records(
     image: MetadataImage, throttles: Collection[int], changes: Sequence[PartitionChange]
 ) -> list[Config]:
-    """Return what throttles the moves that begin with these changes; nothing where no throttle is asked for."""
+    """Return the records that throttle the moves started by these changes; none without a throttle."""
     if not throttles or not changes:
         return []
     records = [record for key in RATES for record in _rate(image.configs, key, str(min(throttles)))]
@@ -106,7 +106,7 @@ def _throttles_after(image: MetadataImage, changes: Sequence[Config]) -> dict[in
 
 
 def _marks_off(image: MetadataImage, departed: Container[int]) -> Steps[list[Config]]:
-    """Return what takes the marks off replicas whose partitions nobody reassigns, or only off those brokers."""
+    """Return records that unthrottle replicas whose partitions are not reassigned, or only those of some brokers."""
     records: list[Config] = []
     for piece in pieces(image.configs.resources.items()):
         for resource, configs in piece:

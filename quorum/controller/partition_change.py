@@ -32,7 +32,7 @@ NOBODY: Final = -1
 
 
 class Election(Enum):
-    """What an election is for.
+    """Kind of an election.
 
     PREFERRED: the first replica if it is in the ISR; else as ONLINE. ONLINE: the leader stays if it may, else the
     first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss. Replicas
@@ -48,7 +48,7 @@ class Election(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class PartitionChangeBuilder:
-    """See the head of the module. None of a target means: as it is."""
+    """Builds a PartitionChange. A target of None means unchanged."""
 
     topic_id: Uuid
     partition_id: int
@@ -155,7 +155,7 @@ class PartitionChangeBuilder:
         return known[0]
 
     def _last_known(self, isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
-        """Return the last known leader to keep: noted when the ISR dies out, forgotten when somebody leads again."""
+        """Return the last known leader to store: set when the ISR becomes empty, cleared with the next leader."""
         before = self.partition
         if not self.elr_enabled or leader != NO_LEADER or isr:
             return ()

@@ -42,7 +42,7 @@ def _relieve(context: Context, broker_id: int, records: list[MetadataRecord]) ->
 
 
 def _shared(context: Context, partitions: Iterator[TopicIdPartition]) -> Iterator[TopicIdPartition]:
-    """Leave out what nobody else is in sync with: a broker may have many such, each time."""
+    """Skip partitions without another in-sync replica: a broker may have many."""
     return (key for key in partitions if len(context.image.topics.existing(key)[1].isr) > 1)
 
 

@@ -77,7 +77,7 @@ class MetadataImage:
 
 
 class MetadataDelta:
-    """What changed since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
+    """Changes since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
 
     __slots__ = (
         *("client_quotas_delta", "cluster_delta", "configs_delta", "features_delta", "image", "producer_ids_delta"),

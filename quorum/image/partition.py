@@ -1,4 +1,4 @@
-"""What the cluster knows of one partition (org.apache.kafka.metadata.PartitionRegistration). Sans-IO."""
+"""Registration of one partition (org.apache.kafka.metadata.PartitionRegistration). Sans-IO."""
 
 from typing import Final, TypeAlias
 
@@ -117,7 +117,7 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
     @property
     def is_imbalanced(self) -> bool:
-        """Tell whether somebody other than the preferred leader leads it, or nobody."""
+        """Tell whether the partition is not led by its preferred leader."""
         return self.leader != self.replicas[0]
 
     @property

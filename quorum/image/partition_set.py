@@ -35,7 +35,7 @@ PartitionsByTopic = Mapping[Uuid, list[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSet:
-    """See the head of the module. A topic without any is not in it."""
+    """Immutable set of partitions by topic. Topics without partitions are not included."""
 
     topics: HashTrieMap[Uuid, int] = field(default_factory=lambda: HashTrieMap())
     count: int = 0

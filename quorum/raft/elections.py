@@ -1,4 +1,4 @@
-"""Votes and pre-votes in and out, around pysyncobj's election: who may ask, whom to answer, when to try again.
+"""Votes and pre-votes around pysyncobj's election: who may vote, responses, and retries.
 
 pysyncobj decides by terms and logs. What is added: only voters that count (node id and directory), nobody twice,
 loyalty to a live leader unless it handed over itself, a pre-vote round before any term is spent, and refusals said

@@ -32,7 +32,7 @@ class Greetings:
         self._tell(peer)
 
     def tell_news(self) -> None:
-        """Tell everybody what changed in the voters' view, and ask them for theirs where an election got no answer."""
+        """Send changes of the voters' view to all peers, and request theirs after an election without responses."""
         elections, version = self._elections, self._replica.voters.version
         if not elections.silent and self._told_version == version:
             return

@@ -17,7 +17,7 @@ TermAt = Callable[[int], int | None]
 
 
 class AppendVerdict(NamedTuple):
-    """What to do with an Append whose term is current.
+    """Action for an Append whose term is current.
 
     `matched`: truncate from `truncate_from` (None: nothing to truncate), add the entries from place `skip` on, answer
     `at`, the last index vouched for. Not matched: change nothing, answer `at` as where to go on from.

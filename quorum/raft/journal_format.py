@@ -41,7 +41,7 @@ class JournalCorrupt(Exception):
 
 
 class RecordKind(IntEnum):
-    """What a record does on replay."""
+    """Effect of a record on replay."""
 
     ENTRY = 1
     """A Raft entry: index, term, command."""
@@ -71,7 +71,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a segment holds: its sound blocks as (sequence, records), and where the next one would begin.
+    """Contents of a segment: its valid blocks as (sequence, records), and the position of the next block.
 
     `torn` tells that something other than zeros follows.
     """
@@ -148,7 +148,7 @@ def decode_records(payload: bytes, path: str) -> Iterator[Record]:
 
 
 def scan_segment(data: bytes, path: str) -> Scan:
-    """Read a whole segment. Raises JournalCorrupt when a sound block lies behind an unsound one."""
+    """Read a complete segment. Raises JournalCorrupt if a valid block follows an invalid one."""
     number = decode_segment_header(data, path)
     blocks: list[tuple[int, list[Record]]] = []
     position = SEGMENT_HEADER_SIZE

@@ -27,7 +27,7 @@ def segment_name(number: int) -> str:
 
 @dataclass(slots=True)
 class Replayed:
-    """What the stream adds up to."""
+    """Result of the replay."""
 
     log: list[tuple[bytes, int, int]] = field(default_factory=list)
     term: int = 0

@@ -43,7 +43,7 @@ def replica_keys(voters: VoterSet) -> str:
 
 @dataclass(slots=True)
 class OpenChange:
-    """A set that this leader appended and nobody has seen committed yet."""
+    """A voter set that this leader appended and that is not committed yet."""
 
     index: int
     future: asyncio.Future[None]
@@ -207,6 +207,6 @@ def _late(message: str) -> KafkaError:
 
 
 def _seen(future: asyncio.Future[None]) -> None:
-    """Take note of a failure that nobody may be waiting for: whoever asked may have given up."""
+    """Retrieve a failure whose waiter may have given up."""
     if not future.cancelled():
         future.exception()

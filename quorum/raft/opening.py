@@ -20,7 +20,7 @@ from kvorum.runtime.disk import Disk
 
 @dataclass(slots=True, kw_only=True)
 class Opened:
-    """What was found."""
+    """Result of opening."""
 
     journal: DurableJournal
     snapshots: SnapshotStore

@@ -258,7 +258,7 @@ class RaftMetadataLog:
         return future
 
     async def snapshot_now(self) -> SnapshotTaken:
-        """Write a snapshot on somebody's demand. Raises SnapshotBusy, NothingToSnapshot."""
+        """Write a snapshot on request. Raises SnapshotBusy, NothingToSnapshot."""
         snapshotting = self.node.snapshotting
         if snapshotting.source is None or self.node.halted:
             raise NothingToSnapshot("this node is not a member of the quorum yet, or no longer")

@@ -52,7 +52,7 @@ class SnapshotCorrupt(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMeta:
-    """What a snapshot stands for, in Raft's terms and in Kafka's."""
+    """Identity of a snapshot, in Raft's terms and in Kafka's."""
 
     index: int
     term: int

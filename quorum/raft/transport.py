@@ -54,7 +54,7 @@ class Greeting(msgspec.Struct, array_like=True):
 
 
 class LinkOwner(Protocol):
-    """Who speaks over the links: QuorumNode."""
+    """User of the links: QuorumNode."""
 
     def connected(self, peer: int) -> None:
         """Frames to the peer can go out."""
@@ -102,7 +102,7 @@ class Outgoing:
 
 
 class Incoming:
-    """What takes over a connection that a peer made."""
+    """Receiver of a connection from a peer."""
 
     __slots__ = ("_peer", "_transport", "link")
 
@@ -190,7 +190,7 @@ class RaftTransport:
 
     @property
     def upgrades(self) -> dict[int, Upgrade]:
-        """What the listener's router must hand over."""
+        """Upgrades that the listener's router must pass on."""
         return {RAFT_KEY: self._accept}
 
     def attach(self, owner: LinkOwner) -> None:
@@ -221,7 +221,7 @@ class RaftTransport:
             self.guest_gone(peer)
 
     def introduce(self, peer: int, address: Address) -> None:
-        """Connect to a controller that somebody named: whoever follows only knows nobody at first."""
+        """Connect to a given controller: a new observer knows no peers."""
         if peer not in self._links and peer != self._node_id:
             self._addresses.put(peer, address)
             self._members.add(peer)

@@ -1,4 +1,4 @@
-"""Who counts as a voter: node ids are configured, the directory behind each is agreed. Sans-IO.
+"""Set of voters: node ids are configured, the directory of each is agreed on. Sans-IO.
 
 A controller that lost its directory must not vote or acknowledge as if it still had it: committed metadata that only
 the lost log and one dead voter held would be overwritten. So a voter is a (node id, directory id); a quorum is a
@@ -70,7 +70,7 @@ class Pending:
 
 
 class StoredState(msgspec.Struct, array_like=True, tag=STATE_TAG):
-    """What a node keeps in its journal beside the log: who it is, and what it pinned."""
+    """State in a node's journal besides the log: its identity, and pinned directories."""
 
     cluster_id: str
     node_id: int
@@ -103,7 +103,7 @@ def decode_state(data: bytes) -> StoredState:
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """What a peer's newest Hello says of itself beside its directory."""
+    """Contents of a peer's newest Hello besides its directory."""
 
     kraft_version_max: int = 0
     """The highest kraft.version that its software knows."""
@@ -287,7 +287,7 @@ class Voters:
         return {node_id: agreed for node_id in self.ids if (agreed := self.agreed(node_id)) is not None}
 
     def force(self, node_id: int, directory_id: bytes) -> None:
-        """Pin a directory by an operator's word. The caller makes `state` durable and tells the peers."""
+        """Pin a directory on an operator's request. The caller makes `state` durable and informs the peers."""
         assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.ids
         self.version += 1
         forced = {each: self.state.pins[each] for each in self.state.forced}

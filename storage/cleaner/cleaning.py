@@ -39,7 +39,7 @@ class Aborted(Exception):
 
 
 class Cleaned(NamedTuple):
-    """What came of a cleaning: below `end_offset` the log is clean."""
+    """Result of a cleaning: the log is clean below `end_offset`."""
 
     end_offset: int
     stats: CleanerStats

@@ -53,7 +53,7 @@ class Host(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give everything back. A later call begins anew. Idempotent."""
+        """Release all resources. A later call starts again. Idempotent."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Going over the records of a batch for what compaction asks: the key, whether there is a value, and where each lies.
+"""Scans the records of a batch for compaction: the key, whether there is a value, and the position of each record.
 
 Nothing but keys is copied. `decode_records` would make an object of every record and cost four times as much. Sans-IO.
 """

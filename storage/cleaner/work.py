@@ -62,7 +62,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What a slice did. `size`: bytes read and written; the rest is of the task, and counts once that is done."""
+    """Result of a slice. `size`: bytes read and written; other values count when the task is done."""
 
     size: int
     is_done: bool

@@ -1,4 +1,4 @@
-"""What a group of either protocol says of its offsets: who may commit, which are in use, since when they age. Sans-IO.
+"""Rules for offsets of groups of either protocol: who may commit, which are in use, when they expire. Sans-IO.
 
 Source: Kafka's Group interface (validateOffsetCommit, isSubscribedToTopic, offsetExpirationCondition) as ClassicGroup
 and ConsumerGroup fill it; KIP-1251 for commits with an earlier epoch.
@@ -20,7 +20,7 @@ EPOCHS_FROM: Final = 9
 
 
 class CommitTerms(NamedTuple):
-    """Who commits. `epoch` is a generation to classic groups; below 0 the committer is no member of a group."""
+    """Identity of a committer. `epoch` is the generation for classic groups; below 0 it is not a member."""
 
     member_id: str
     instance_id: str | None

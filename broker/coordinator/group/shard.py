@@ -62,7 +62,7 @@ BATCHED_LEAVE_FROM: Final = 3
 
 
 class GroupShard:
-    """See the head of the module, and Shard."""
+    """Groups of one __consumer_offsets partition; a Shard."""
 
     def __init__(
         self, settings: GroupSettings, rng: Random, counts: GroupCounts | None = None, aside: Aside | None = None
@@ -98,7 +98,7 @@ class GroupShard:
     # --- leadership --------------------------------------------------------------------------------------------------
 
     def activated(self, turn: Turn[GroupsState]) -> None:
-        """See Shard. Members' sessions begin anew: nobody knows when they were last heard of.
+        """Start the sessions of all members, because their last heartbeats are unknown.
 
         In the groups' order: a map's own is another one in each process, and sessions that end at once end in it.
         """
@@ -152,7 +152,7 @@ class GroupShard:
             self._rebalances.renew_session(group, member)
 
     def drop_classic(self, group_id: str, code: ErrorCode) -> ClassicGroup | None:
-        """Let go of a group that is converted to a consumer group, or gone: whoever waits is told this."""
+        """Remove a converted or deleted group, and answer its waiting members."""
         group = self._classic.pop(group_id, None)
         if group is not None:
             group.refuse_all(code)
@@ -345,12 +345,12 @@ class GroupShard:
 
 
 def decided(change: Change) -> Decision[None]:
-    """Return a change as a decision; whoever waits is answered by the group."""
+    """Return a change as a decision; waiting clients are answered by the group."""
     return Decision(response=None, records=change.records, outcome=change.outcome)
 
 
 def unknown_row(identity: MemberIdentity) -> MemberResponse:
-    """Return the row of a member that nobody knows."""
+    """Return the row of an unknown member."""
     return MemberResponse(
         member_id=identity.member_id,
         group_instance_id=identity.group_instance_id,

@@ -1,4 +1,4 @@
-"""What __consumer_offsets says of groups, as immutable values. Sans-IO.
+"""Groups as stored in __consumer_offsets, as immutable values. Sans-IO.
 
     GroupsState   groups by id, committed offsets by group, offsets of open transactions by producer
     ClassicGeneration   the last complete generation of a classic group
@@ -29,7 +29,7 @@ FIRST_GROUP_EPOCH: Final = 1
 
 
 class OffsetKey(NamedTuple):
-    """What an offset is of."""
+    """Key of a committed offset."""
 
     topic: str
     partition: int
@@ -60,7 +60,7 @@ class ClassicGeneration:
 
     @property
     def is_simple(self) -> bool:
-        """Whether nobody ever joined: it is there for its offsets alone."""
+        """Whether the group never had members and only stores offsets."""
         return not self.value.protocol_type
 
 

@@ -44,7 +44,7 @@ class Replicas(Protocol):
 
 
 class CoordinatorRuntime(Generic[S, H]):
-    """See the head of the module. A metadata publisher and the listener of its partitions."""
+    """Manages the partitions of one internal topic. A metadata publisher and the listener of its partitions."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ class TransactionFilter:
 
     @property
     def unknown_state_names(self) -> list[str]:
-        """The names that stand for no state: they are told, and match nothing."""
+        """Unknown state names: they are returned, and match nothing."""
         return [name for name in self.state_names if name not in STATES_BY_NAME]
 
     def lets_pass(self, metadata: TransactionMetadata, wall_ms: int) -> bool:

@@ -65,7 +65,7 @@ def tombstone_of(transactional_id: str) -> CoordinatorRecord:
 
 
 def replay(state: TransactionsState, offset: int, record: CoordinatorRecord) -> TransactionsState:
-    """Return the state behind a record that lies at this offset."""
+    """Return the state after the record at this offset."""
     try:
         _, key, value = decode_record(TRANSACTION_SHAPES, record)
     except UnknownRecordType as error:

@@ -43,7 +43,7 @@ class MarkerChannel(Protocol):
 
 
 class MarkerSender:
-    """See the head of the module."""
+    """Sends transaction markers to partition leaders."""
 
     def __init__(self, channel: MarkerChannel, leader_of: LeaderOf) -> None:
         """Send nothing yet."""

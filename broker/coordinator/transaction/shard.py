@@ -73,7 +73,7 @@ class ProducerIds(Protocol):
     """Gives out producer ids (ProducerIdManager)."""
 
     async def next_producer_id(self) -> int:
-        """Return an id nobody had before. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return a producer id that was never used before. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS."""
         ...
 
 
@@ -105,7 +105,7 @@ class LastEpoch(NamedTuple):
 
 
 class TransactionShard:
-    """See the head of the module. A Shard[TransactionsState]."""
+    """Transactions of one __transaction_state partition. A Shard[TransactionsState]."""
 
     def __init__(
         self, home: TopicPartition, markers: Markers, producer_ids: ProducerIds, settings: TransactionSettings
@@ -347,7 +347,7 @@ class TransactionShard:
             self._fetches[transactional_id] = spawn("producer-id-for-abort", fetch())
 
     def _expire(self) -> None:
-        """Forget the ids that nobody has used for transactional.id.expiration.ms."""
+        """Remove transactional ids that were unused for transactional.id.expiration.ms."""
         turn = self._turn
         found = listing.expired(turn.state, turn.wall_ms(), self._settings.expiration_ms)
         for each in found[:EXPIRED_PER_TURN_MAX]:

@@ -1,4 +1,4 @@
-"""What __transaction_state says of transactional ids, as immutable values. Sans-IO.
+"""Transactional ids as stored in __transaction_state, as immutable values. Sans-IO.
 
     from               to
     EMPTY              EMPTY (InitProducerId), ONGOING (partitions added), PREPARE_ABORT (version 2: nothing to abort)
@@ -107,7 +107,7 @@ class TransactionMetadata:
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether only the epoch is left that fences; it is given to nobody, so that each producer can be fenced."""
+        """Whether only the reserved fencing epoch is left, which no producer receives."""
         return is_epoch_exhausted(self.producer_epoch)
 
     @property

@@ -619,6 +619,6 @@ def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
         code, text = said("-d", str(tmp_path), "--create", "--small-disk", wrong)
         assert code == 2 and "--small-disk" in text, text
     code, text = said("-d", str(tmp_path), "--create", "--small-disk", "node-9=64")
-    assert code == 2 and "no such node" in text
+    assert code == 2 and "unknown node" in text
     code, text = said("-d", str(tmp_path), "--plain")
     assert code == 2 and "--create" in text

@@ -90,8 +90,8 @@ def test_a_cluster_that_is_not_there_is_told_of_in_one_line(kvorum: Command, tmp
     assert "reason" in good(kvorum("status", "away")) and why in good(kvorum("status", "away"))
     result = kvorum("run", "away.yaml", "--detach", "--retries", "1")
     assert result.returncode == 1 and result.stderr.splitlines() == [
-        f"kvorum: pipeline away does not run yet: {why}",
-        "(it is tried again by itself; kvorum pipelines stop away ends it)",
+        f"kvorum: pipeline away is not running yet: {why}",
+        "(retried automatically; kvorum pipelines stop away ends it)",
     ]
 
 

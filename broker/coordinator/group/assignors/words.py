@@ -1,4 +1,4 @@
-"""What an assignor is given, and what it makes of it. Sans-IO.
+"""Input and output of assignors. Sans-IO.
 
 Source: Kafka's GroupSpec, MemberSubscription, SubscribedTopicDescriber, ConsumerGroupPartitionAssignor. No assignor of
 Kafka 4.3 looks at racks: those only decide when there is something to assign anew (they are in the metadata hash).

@@ -54,10 +54,10 @@ COMES_FROM: Final[Mapping[ClassicState, Collection[ClassicState]]] = {
 
 
 class ClassicGroup:
-    """See the head of the module."""
+    """State of a classic group (state table in the module docstring)."""
 
     def __init__(self, group_id: str, wall_ms: Callable[[], int]) -> None:
-        """Begin empty; `wall_ms` tells the time of each transition, which the group's record keeps."""
+        """Begin empty; `wall_ms` returns the time of each transition, which the group's record stores."""
         self.group_id = group_id
         self.state = State.EMPTY
         self.previous_state = State.DEAD
@@ -93,7 +93,7 @@ class ClassicGroup:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether each member's join is parked here, and nobody else is expected."""
+        """Whether each member's join is parked and no pending member is expected."""
         return len(self.members) == self.awaiting_join_count and not self.pending_joins
 
     @property
@@ -115,7 +115,7 @@ class ClassicGroup:
         return self.is_consumers if self.topics is None else topic in self.topics
 
     def joined_members(self, member_id: str) -> list[JoinGroupResponseMember]:
-        """Return whom this member is told of: all, if it is the leader."""
+        """Return the members in this member's join response: all for the leader."""
         if not self.is_leader(member_id):
             return []
         return [member.joined(self.protocol_name) for member in self.members.values()]
@@ -240,7 +240,7 @@ class ClassicGroup:
     # --- protocols ---------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Tell whether somebody who speaks these could be a member: one of them all members speak."""
+        """Tell whether a client with these protocols could join: it supports one that all members support."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         everybody = len(self.members)

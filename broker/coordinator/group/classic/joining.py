@@ -57,7 +57,7 @@ class Join(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What the client gives as its reason (KIP-800)."""
+        """The client's reason for joining (KIP-800)."""
         return shown_reason(self.request.reason)
 
     @property
@@ -274,7 +274,7 @@ class Joining:
     def _return_answer(
         self, group: ClassicGroup, join: Join, member: ClassicMember, leader_before: str | None
     ) -> JoinGroupResponse:
-        """Return what a static member is told that comes back to a stable group.
+        """Return the response for a static member that rejoins a stable group.
 
         A leader of an older version is told its former id as the leader's: it would assign anew, and nobody would ask.
         """

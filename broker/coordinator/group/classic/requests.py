@@ -24,7 +24,7 @@ State = ClassicState
 
 
 class MemberRequests:
-    """What members ask between two joins, of the groups of one shard."""
+    """Requests of members between joins, for the groups of one shard."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         """Share the rebalances with the joins."""
@@ -86,7 +86,7 @@ class MemberRequests:
     # --- Heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Renew a member's session; tell it of a rebalance.
+        """Renew a member's session; report a rebalance.
 
         Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the session goes on to its end.
         """

@@ -59,7 +59,7 @@ log = get_logger("groups")
 
 
 class ClassicMembers:
-    """See the head of the module. One a shard."""
+    """Requests of classic-protocol members of consumer groups. One per shard."""
 
     def __init__(self, groups: ConsumerGroups, regexes: Regexes, rng: Random) -> None:
         """Member ids are drawn from `rng`."""
@@ -200,14 +200,14 @@ class ClassicMembers:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member joined with protocol {name}")
 
     def _await_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A member is told to join again: from the first time on it has one rebalance timeout."""
+        """Start one rebalance timeout within which the member must rejoin, unless it is already running."""
         if not self._groups.timers.has(Deadline.JOIN, group_id, member.member_id):
             self._groups.await_member(Deadline.JOIN, group_id, member.member_id, member.rebalance_timeout_ms)
 
     # --- Heartbeat, LeaveGroup ---------------------------------------------------------------------------------------
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Renew a member's session; tell it to join again where it has to.
+        """Renew a member's session; return REBALANCE_IN_PROGRESS if it must rejoin.
 
         Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
         """

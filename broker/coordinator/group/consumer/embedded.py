@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol say to each other: subscriptions and assignments, as bytes. Sans-IO.
+"""Embedded protocol of classic consumers: subscriptions and assignments, as bytes. Sans-IO.
 
 A version that is newer than the newest known is read, and written, as that. Source: Kafka's ConsumerProtocol,
 ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json (v0-v3).
@@ -34,7 +34,7 @@ class TopicPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class Subscription:
-    """What a consumer says when it joins."""
+    """A consumer's subscription."""
 
     topics: list[str] = field(default_factory=list)
     user_data: bytes | None = None
@@ -52,7 +52,7 @@ class Subscription:
 
 @dataclass(slots=True, kw_only=True)
 class EmbeddedAssignment:
-    """What a consumer is told that it has."""
+    """A consumer's assignment."""
 
     assigned_partitions: list[TopicPartitions] = field(default_factory=list)
     user_data: bytes | None = None

@@ -54,7 +54,7 @@ Response = ConsumerGroupHeartbeatResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asks, and which topics it may see."""
+    """Identity of the client, and the topics that it may describe."""
 
     client: Client
     may_describe: MayDescribe
@@ -135,7 +135,7 @@ class Heartbeats:
     # --- the group ---------------------------------------------------------------------------------------------------
 
     def _found(self, found: ConsumerGroup | ClassicGroup | None, request: Request) -> Found:
-        """Return the group, made or converted for whoever joins. Raises KafkaError GROUP_ID_NOT_FOUND."""
+        """Return the group, created or converted for a joining member. Raises KafkaError GROUP_ID_NOT_FOUND."""
         group_id = request.group_id
         if isinstance(found, ConsumerGroup):
             return Found(found)
@@ -269,7 +269,7 @@ def owned_of(request: Request) -> Owned | None:
 
 
 def _is_full(request: Request) -> bool:
-    """Tell whether a member says everything again, as after an error: then it is told everything, too."""
+    """Tell whether a heartbeat has all fields, as after an error: then the response has the assignment."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout != -1 and has_subscription and request.topic_partitions is not None
 

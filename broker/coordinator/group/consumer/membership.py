@@ -1,4 +1,4 @@
-"""Who may speak as which member, and in which epoch. Sans-IO.
+"""Checks of member ids and member epochs. Sans-IO.
 
 A static member that comes back takes the place of its former self: of one that said it would be back (-2), or, where
 one of the two speaks the classic protocol, of any. Source: Kafka's GroupMetadataManager (getOrMaybeSubscribe...Member,

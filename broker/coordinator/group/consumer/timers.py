@@ -8,7 +8,7 @@ from kvorum.runtime.timers import Timer
 
 
 class Deadline(Enum):
-    """What a member has to do by then, or it is fenced."""
+    """Deadline of a member; it is fenced afterwards."""
 
     SESSION = "session"
     """Send something (group.consumer.session.timeout.ms; a classic member's own session timeout)."""
@@ -21,10 +21,10 @@ class Deadline(Enum):
 
 
 class MemberTimers:
-    """See the head of the module."""
+    """Timers of members by kind of deadline."""
 
     def __init__(self, desk: ShardDesk) -> None:
-        """Wait for nobody yet."""
+        """Begin without timers."""
         self._desk = desk
         self._timers: dict[tuple[str, str], dict[Deadline, Timer]] = {}
 
