@@ -45,6 +45,9 @@ def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> l
             source=source_name(config.config_source),
             read_only=config.read_only,
             sensitive=config.is_sensitive,
+            type=None,
+            documentation=None,
+            choices=None,
         )
         for config in sorted(configs, key=lambda config: config.name)
         if everything or config.config_source != Source.DEFAULT_CONFIG

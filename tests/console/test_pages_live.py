@@ -292,7 +292,9 @@ def test_groups_are_kept_up_to_date_without_anybody_asking_again(scene: Scene) -
     page = scene.page("groups")
     expect(page.locator("tbody .badge")).to_have_text("Stable")
     path = "/v1/live/groups"
-    scene.stage.until(lambda: scene.stage.readers(path) == 1, "a reader of the groups")
+    # A page that was loaded before the stream of events was connected is loaded once more.
+    scene.stage.until(lambda: scene.stage.readers(path) == 1 and scene.stage.count("/v1/groups") == 2, "both streams")
+    expect(page.locator("main [aria-busy=false]")).to_have_count(1)
     asked = scene.stage.count("/v1/groups")
     scene.stage.tells(path, "groups", {"groups": [{**group, "state": "Empty"}], "next": None, "unreachable": []})
     expect(page.locator("tbody .badge")).to_have_text("Empty")
