@@ -139,7 +139,7 @@ def format_node(
     if len(folders) < len(log_directories(settings)) and not ignore_formatted:
         formatted = next(each for each in log_directories(settings) if each not in folders)
         raise FormatError(f"{formatted} is formatted already (cluster {cluster_id}, node {settings.int('node.id')})")
-    done = []
+    done: list[Formatted] = []
     for folder in folders:
         known = voter_directories if folder == controller_directory(settings) else None
         node_id, own = settings.int("node.id"), folder == controller_directory(settings)
