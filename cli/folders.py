@@ -75,16 +75,16 @@ def rebuild_option(command: "click.decorators.FC") -> "click.decorators.FC":
 def opened(folder: str) -> "LocalCluster":
     """Return the cluster in a folder, whose nodes outlive this command; where there is none, the command ends."""
     from kvorum.cluster.local import ClusterError, LocalCluster
-    from kvorum.cluster.plan import BrokenPlan
+    from kvorum.cluster.plan import NoCluster
 
     try:
         cluster = LocalCluster.open(folder, detached=True)
         cluster.on_stopping = report_stopping
         return cluster
-    except BrokenPlan as error:
-        end_command(error, folder)
-    except ClusterError as error:
+    except NoCluster as error:
         fail(f"{error}; --dir or KVORUM_DIR names the data directory of a cluster", Exit.NOT_FOUND)
+    except ClusterError as error:
+        end_command(error, folder)
 
 
 def require_linux() -> None:

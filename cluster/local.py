@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 from kvorum.cluster import readiness
 from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, undo_format, unmounted_hint
 from kvorum.cluster.paths import PROCESSES, ClusterPaths, NodePaths
-from kvorum.cluster.plan import BrokenPlan, ClusterPlan, PortUnusable, read_plan, write_node_configs, write_plan
+from kvorum.cluster.plan import (
+    BrokenPlan,
+    ClusterPlan,
+    NoCluster,
+    PortUnusable,
+    read_plan,
+    write_node_configs,
+    write_plan,
+)
 from kvorum.cluster.plan import ClusterError as ClusterError
 from kvorum.cluster.plan_recovery import rebuilt_plan, refuse_remains
 from kvorum.cluster.port_check import port_problem
@@ -141,7 +149,7 @@ class LocalCluster:
         plan = read_plan(OsDisk(), paths)
         if plan is None:
             refuse_remains(OsDisk(), paths)
-            raise ClusterError(f"there is no cluster in {folder} (no {os.path.basename(paths.cluster)})")
+            raise NoCluster(f"there is no cluster in {folder} (no {os.path.basename(paths.cluster)})")
         return cls(paths, plan, detached)
 
     def node(self, name: str) -> NodePaths:

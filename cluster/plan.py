@@ -28,6 +28,10 @@ class PortUnusable(ClusterError):
         self.key = key
 
 
+class NoCluster(ClusterError):
+    """A folder without a cluster."""
+
+
 class BrokenPlan(ClusterError):
     """A cluster.json that cannot be read."""
 

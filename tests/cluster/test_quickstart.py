@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,8 +98,8 @@ def test_the_readme_can_be_pasted_from_top_to_bottom(folder: Path) -> None:
     assert [typed.index(each) for each in typed if "kvorum nodes kill" in each] == [0] and len(typed) == 4
 
     def paste(text: str) -> str:
-        options = {"cwd": folder, "env": environment, "capture_output": True, "text": True, "timeout": SECONDS}
-        done = subprocess.run(["bash", "-euo", "pipefail"], input=text, check=False, **options)  # type: ignore[call-overload]
+        options: dict[str, Any] = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
+        done = subprocess.run(["bash", "-euo", "pipefail"], input=text, timeout=SECONDS, check=False, **options)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         return str(done.stdout)
 

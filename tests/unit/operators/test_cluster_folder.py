@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 from kvorum.cluster.hosting import Refusal
 from kvorum.cluster.identity import identity_of
 from kvorum.cluster.local import ClusterError, LocalCluster
@@ -73,7 +74,7 @@ def refused(folder: Path, text: str) -> Printed:
     file.write_text(FILE)
     before = files(folder)
     printed = run(FakeCluster(), *text.format(file=file).split(), "--dir", str(folder))
-    assert printed.code in (Exit.FAILED, Exit.NOT_FOUND), printed
+    assert printed.code in (Exit.FAILED, Exit.NOT_FOUND, NodeExit.DATA_REFUSED), printed
     assert len(printed.err.splitlines()) == 1 and not printed.out, printed
     assert "remove it" not in printed.err and "--ignore-formatted" not in printed.err
     assert files(folder) == before

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 from kvorum.cluster.local import LocalCluster
 from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import ClusterSpec, dev_cluster, load_cluster
@@ -75,7 +75,7 @@ def test_a_node_or_a_config_that_is_none_is_named(tmp_path: Path, text: str, sai
     with pytest.raises(ConfigError, match=said):
         loaded(tmp_path, text)
     printed = run(FakeCluster(), "up", str(tmp_path / "cluster.yaml"), "--dir", str(tmp_path / "d"), "--set", text)
-    assert printed.code == Exit.USAGE and len(printed.err.splitlines()) == 1
+    assert printed.code == NodeExit.CONFIG and len(printed.err.splitlines()) == 1
     assert not (tmp_path / "d").exists()
 
 

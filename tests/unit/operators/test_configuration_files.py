@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 from kvorum.pipelines.spec.document import parse
 from kvorum.pipelines.spec.problems import SpecError
 from kvorum.runtime.config_files import load_node
@@ -51,7 +51,7 @@ def test_yaml_that_is_not_read_is_named_with_its_line_and_key(tmp_path: Path, te
     path = tmp_path / "file.yaml"
     path.write_text(text)
     printed = run(FakeCluster(), "config", "validate", str(path))
-    assert printed.code == Exit.FAILED, printed
+    assert printed.code == NodeExit.CONFIG, printed
     assert f"{path}{said}" in printed.err and len(printed.err.splitlines()) == 1
 
 

@@ -23,7 +23,8 @@ class Reader:
 
 def given(**options: Any) -> dict[str, object]:
     spark = cast(Any, SimpleNamespace(readStream=Reader()))
-    return cast(Any, reader_of(spark, GeneratorOptions(**options), 1234)).given
+    reader: Reader = cast(Any, reader_of(spark, GeneratorOptions(**options), 1234))
+    return reader.given
 
 
 def test_timestamps_of_micro_batches_begin_at_the_start_of_the_pipeline() -> None:
