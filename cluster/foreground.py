@@ -30,7 +30,7 @@ SIGNALLED = 128
 """A start that a signal ended has this exit code plus the signal's number, as in a shell."""
 
 ORPHAN_SECONDS = 2.0
-"""Nodes die with the process that runs them, so soon after it that nobody notices; but not in the same instant."""
+"""Nodes die with the process that runs them, shortly after it, but not in the same instant."""
 PEER = struct.Struct("3i")
 """SO_PEERCRED: pid, uid, gid of who listens."""
 
