@@ -28,7 +28,7 @@ ROLES = {role.name.lower(): role for role in Role}
 SCHEME = "bearer"
 BASIC = "basic"
 ELSEWHERE = ("cross-site", "same-site")
-"""Sec-Fetch-Site of another page than this server's: on another port of this machine, too."""
+"""Sec-Fetch-Site of another origin than this server's, including another port of this machine."""
 PAGE = "document"
 """Sec-Fetch-Dest of a link that is followed: the page it stood on is left, and sees nothing of this one."""
 
@@ -137,7 +137,7 @@ class Access:
 
     tokens: Mapping[str, Role] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What the trail calls those who have a token."""
+    """Name of token holders in the trail."""
 
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
         """Refuse what a page from elsewhere has a browser send; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.

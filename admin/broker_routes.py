@@ -21,11 +21,11 @@ from kvorum.protocol.messages.metadata import MetadataResponse
 from kvorum.quorum.image.cluster import BrokerRegistration
 
 LIST_SECONDS: Final = 1.5
-"""What the list waits for brokers' processes, which are asked all at once: one that stands still holds nobody up."""
+"""Timeout of the list for brokers' processes, which are all queried at once."""
 ONE_SECONDS: Final = 10.0
-"""What the question for one broker waits for it."""
+"""Timeout of a single broker's page for its process."""
 REGISTERED_SECONDS: Final = 5.0
-"""What either waits for the metadata log; the first who asks has all of it fetched."""
+"""Timeout of both for the metadata log; the first request fetches all of it."""
 
 Registered = dict[int, BrokerRegistration]
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 FOLLOW_WAIT_MS: Final = 500
-"""fetch.max.wait.ms: a leader without news answers after so long, and is asked again."""
+"""fetch.max.wait.ms: a leader without new records responds after this time."""
 
 
 TURN_RECORDS: Final = 256

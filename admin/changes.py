@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 SETTLE_SECONDS: Final = 5
-"""What is still under way when the server ends, its readers gone: the server has waited for the others before."""
+"""Timeout for changes in progress when the server stops, after the server has waited for the others."""
 
 
 class Changes:

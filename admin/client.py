@@ -67,10 +67,10 @@ METADATA_TOPIC = "__cluster_metadata"
 BROKER_MS = 30_000
 """request.timeout.ms: so long a broker waits for the controller before it answers REQUEST_TIMED_OUT."""
 ANSWER_SHARE = 0.8
-"""Of the time a request may take, what a broker may wait for others: its answer has to come back, too."""
+"""Share of a request's timeout that a broker may wait for others, so that its response arrives in time."""
 TIMEOUT_MS = int(BROKER_MS / ANSWER_SHARE)
 OTHERS = 3
-"""After a third of it a question that is answered at once is asked of the next broker, where there is one."""
+"""After a third of the timeout a quick request is sent to the next broker, if there is one."""
 EARLIEST = -2
 LATEST = -1
 BROKERS = 1
@@ -133,11 +133,11 @@ class ClusterClient:
     check: ClusterCheck | None = None  # of each new connection, where the brokers' cluster id is known beforehand
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
-    """Who did not answer when it was asked last: asked behind all others."""
+    """Brokers that did not respond to their last request: tried last."""
     _since: UpTo | None = None
-    """How much of the metadata log a broker must have before it is asked."""
+    """Offset of the metadata log that a broker must have before it is queried."""
     _told: dict[Address, None] = field(default_factory=dict)
-    """The brokers of the last answer that named them: asked where none of `bootstrap` answers."""
+    """Brokers in the last response that listed them: tried if none of `bootstrap` responds."""
 
     def __post_init__(self) -> None:
         """Connect on first use."""

@@ -40,12 +40,12 @@ NAMED_PARTITIONS_MAX = 100
 ALL_BROKERS = ""
 """The name of what holds for all of them, among the resources of type BROKER."""
 QUORUM_MS = 1_600
-"""/v1/quorum is asked when there is no leader, too: it must not wait for one."""
+"""Timeout of /v1/quorum, which must respond without a leader."""
 QUORUM_SOON_SECONDS = 0.3
-"""Past it, the leader is slow or there is none: a broker is asked what it knows by itself."""
+"""After this time the leader is slow or missing: a broker is queried for its own state."""
 QUORUM_LOCAL_SECONDS = 1.3
 CONTROLLER_MS = 5_000
-"""Who looks after the health is not kept longer; a broker without a controller waits for one."""
+"""Maximum duration of a health check; a broker without a controller waits for one."""
 
 
 async def get_me(call: Call[NoBody]) -> Me:

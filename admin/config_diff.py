@@ -31,7 +31,7 @@ OWN: Final = frozenset(
         "kvorum.peer.addresses",
     }
 )
-"""What each broker has of its own in any healthy cluster."""
+"""Configs that differ per broker in any healthy cluster."""
 
 
 class Layer(StrEnum):

@@ -11,7 +11,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
 COLUMNS_MAX = 20
-"""More than that nobody reads beside each other."""
+"""Limit of columns that are readable next to each other."""
 ALL_BROKERS = "brokers"
 
 

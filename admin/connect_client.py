@@ -21,7 +21,7 @@ REACH_SECONDS: Final = 5.0
 """Until a worker has taken a connection."""
 LOOK_SECONDS: Final = 45.0
 CHANGE_SECONDS: Final = 100.0
-"""Connect itself waits 90 s for whoever leads its workers."""
+"""Connect itself waits 90 s for the leader of its workers."""
 ANSWER_BYTES_MAX: Final = 16 << 20
 """Some thousand connectors with their configs."""
 PIECE_BYTES: Final = 1 << 16

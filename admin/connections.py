@@ -59,7 +59,7 @@ QUICK: Final[frozenset[type[Message]]] = frozenset(
         OffsetForLeaderEpochRequest,
     }
 )
-"""What a broker answers from what it has."""
+"""Requests that a broker answers from its own state."""
 READS: Final = QUICK | {
     DescribeQuorumRequest,
     FetchRequest,
@@ -68,9 +68,9 @@ READS: Final = QUICK | {
     ListPartitionReassignmentsRequest,
     OffsetFetchRequest,
 }
-"""What may be asked a second time, as it changes nothing. Whatever is in neither set may change something, and wait."""
+"""Requests that may be repeated because they change nothing. Requests in neither set may change something, and wait."""
 OWN_MAX: Final = 32
-"""Connections to one broker on which somebody waits at a time; who comes then waits for one of them."""
+"""Connections to one broker with a waiting request; further requests wait for one of them."""
 IDLE_MAX: Final = 4
 """Of those, how many are kept for the next who comes."""
 

@@ -16,7 +16,7 @@ from kvorum.protocol.schema import Message
 
 RETRIES: Final = 30
 RETRY_PAUSE_SECONDS: Final = 0.5
-"""A coordinator that moves or loads is asked again for some 15 s."""
+"""Pause between retries while a coordinator moves or loads, for some 15 s."""
 RETRIED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -27,9 +27,9 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
 
 WAIT_MS = 5_000
-"""So long a broker waits for news; then a comment shows whether anybody still reads."""
+"""Time that a broker waits for new records; then a comment detects disconnected clients."""
 ANSWER_MS = 10_000
-"""What its answer may take beyond that, before the next broker is asked."""
+"""Additional time for its response, before the next broker is queried."""
 BEHIND_MS = 5_000
 """So long a broker is waited for that has not come to where a reader was."""
 PARTITION = 0

@@ -14,7 +14,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.logs import get_logger
 
 GROUPS_AT_ONCE: Final = 16
-"""Asked for beside each other: their coordinators answer everybody else meanwhile."""
+"""Concurrent groups: the coordinators serve other clients meanwhile."""
 
 T = TypeVar("T")
 log = get_logger("admin")

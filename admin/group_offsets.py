@@ -16,7 +16,7 @@ from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode
 
 ATTEMPTS: Final = 4
-"""How often a log's end is asked for: a partition without a leader is shown without it, soon."""
+"""Attempts to read a log end: a partition without a leader is soon shown without it."""
 
 
 class GroupPlace(NamedTuple):

@@ -47,13 +47,13 @@ BY_NAME_VERSION: Final = 9
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 WITHOUT_MEMBERS: Final = (EMPTY, DEAD)
-"""States in which nobody minds that offsets change."""
+"""States in which offsets may be changed."""
 CONSUMERS_PROTOCOLS: Final = ("consumer", "")
 """Protocol types of consumers; "" is of a group that has offsets alone."""
 REMOVED_BY_ADMIN: Final = "member was removed by an admin"
-"""The reason that the group's coordinator is told where there is none."""
+"""Default reason for the group's coordinator."""
 REASON_CHARS_MAX: Final = 255
-"""What Kafka's clients tell of a reason (KIP-800)."""
+"""Maximum length of a reason in Kafka's clients (KIP-800)."""
 
 M = TypeVar("M", bound=Message)
 

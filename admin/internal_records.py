@@ -32,7 +32,7 @@ TRANSACTION_ORDER: Final = (
     *("transactionTimeoutMs", "transactionStatus", "transactionPartitions", "transactionLastUpdateTimestampMs"),
     *("transactionStartTimestampMs", "clientTransactionVersion"),
 )
-"""Kafka's schema has what is tagged beside what it belongs to, our struct as it lies in the bytes."""
+"""Kafka's schema has tagged fields next to their owners, our struct has them in byte order."""
 RACK_VERSION: Final = 3
 """From here on a subscription names a rack."""
 SHAPES_OF: Final[Mapping[str, Mapping[int, Shape]]] = MappingProxyType(

@@ -17,7 +17,7 @@ MESSAGE_CHARS_MAX: Final = 10_000
 SECRET: Final = re.compile(
     r"password|passphrase|secret|token|credential|jaas|(api|access|private)[._-]?key", re.IGNORECASE
 )
-"""In names of configs, of connectors and others, which may be of any plugin: what its values are nobody here knows."""
+"""In names of configs, of any plug-in: their types are unknown here."""
 REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 """Where a value is to be found by the worker that needs it: no secret itself."""
 LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]*@")

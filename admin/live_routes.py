@@ -25,7 +25,7 @@ from kvorum.protocol.errors import KafkaError
 SAMPLE_MS = 2_000
 """Between two questions to the cluster, from beginning to beginning."""
 ANSWER_MS = 10_000
-"""What a broker may take; then it is told that it does not answer."""
+"""Timeout of a broker; then the stream reports that it does not respond."""
 Look: TypeAlias = Callable[[Call[NoBody]], Awaitable[BaseModel]]
 
 

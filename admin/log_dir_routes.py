@@ -23,7 +23,7 @@ from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from kvorum.runtime.logs import get_logger
 
 BEGIN_MS = 10_000
-"""So long a broker that is to get a replica is asked until it has one, as Kafka's tool does."""
+"""Time that a broker is queried until it has the new replica, as in Kafka's tool."""
 
 log = get_logger("admin")
 

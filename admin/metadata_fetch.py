@@ -41,7 +41,7 @@ FETCH_VERSION_MAX = 12
 """Topics by name; ids come with 13."""
 TRIES_MAX = 50
 AGAIN_SECONDS = 0.1
-"""A broker's copy that is trimmed just now is asked for again, for some 5 s."""
+"""Pause between retries while a broker's copy is trimmed, for some 5 s."""
 NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
 

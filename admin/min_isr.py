@@ -23,11 +23,11 @@ from kvorum.runtime.logs import get_logger
 
 KEY: Final = "min.insync.replicas"
 DEFAULT: Final = 1
-"""Of Kafka, for a cluster that does not tell."""
+"""Kafka's default, for a cluster that does not return it."""
 TOPICS_MAX: Final = 500
 """Asked about at a time: one config each."""
 ASK_MS: Final = 5_000
-"""Who looks after the health is not kept longer, neither by brokers that stand still nor by many topics."""
+"""Maximum duration in a health check, for blocked brokers and for many topics."""
 
 log = get_logger("admin")
 

@@ -222,7 +222,7 @@ KINDS: Final = (
     *("broker_registered", "broker_fenced", "broker_unfenced", "broker_shutting_down", "broker_unregistered"),
     *("config_changed", "quota_changed", "feature_changed", "reassignment_changed"),
 )
-"""What is told of."""
+"""Kinds of events."""
 TELLERS: Final = {
     "Topic": Narrator._topic,
     "RemoveTopic": Narrator._remove_topic,

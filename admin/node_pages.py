@@ -47,7 +47,7 @@ ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 UNSURE: Final = "; the operation may or may not have been executed"
 """Of a page; metrics of some 100,000 partitions are as much."""
 REASON_CHARS_MAX: Final = 500
-"""What is told on of a refusal."""
+"""Maximum length of a passed-on error."""
 NODE: Final = "/v1/node"
 
 M = TypeVar("M", bound=BaseModel)
@@ -84,7 +84,7 @@ class NodePages:
     session: ClientSession
     headers: Mapping[str, str]
     process: NodeProcess | None = None
-    """What it tells of itself, once that was asked."""
+    """The process's own description, once it was queried."""
 
     async def get(self, path: str, model: type[M], params: Mapping[str, str] | None = None) -> M:
         """Ask for a page. Raises NodeProblem."""

@@ -61,7 +61,7 @@ class Move(NamedTuple):
     wanted: int
     after: int
     note: str | None = None
-    """What else to know: why it is the latest."""
+    """Additional information: why it is the latest."""
 
     @property
     def is_above(self) -> bool:

@@ -57,7 +57,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "key_format": {"type": "string", "enum": list(FORMATS)},
     "value_format": {"type": "string", "enum": list(FORMATS)},
 }
-"""What is no plain text, by its name: it means the same wherever it is."""
+"""Schemas of parameters that are not plain strings, by name: a name has the same meaning in all operations."""
 
 CONDITIONS = {
     "If-Match": "ETags, one of which the resource must have, or * if it must exist; otherwise 412",

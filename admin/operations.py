@@ -15,7 +15,7 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 YES, NO = ("true", "1", "yes"), ("false", "0", "no")
 NUMBER_DIGITS_MAX = 10
-"""What is shown of a number that is none; most numbers here have no more."""
+"""Shown length of an invalid number; most valid numbers are not longer."""
 WORD_CHARS_SHOWN = 40
 INT64_MAX = 2**63 - 1
 """The last offset, or time in ms, that a request of Kafka's can carry."""
@@ -91,7 +91,7 @@ class Call(Generic[B]):
     guarded: bool = False
     """Whether the server wants tokens."""
     authorization: str | None = None
-    """What the caller said to be let in: for the cluster's own processes, which ask for the same."""
+    """The caller's token, for the cluster's own processes, which require the same."""
     only_create: bool = False
     """The caller sent `If-None-Match: *`: a resource that appears meanwhile is not changed, but answered 412."""
 
@@ -207,15 +207,15 @@ class Operation:
     repeated: Sequence[str] = ()
     """Those of them that may be there several times: the call has them as one, with commas."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
-    """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
+    """Body field that an error of the cluster refers to; a config's name is found separately (admin/fields.py)."""
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
-    """Other statuses of an answer that is no refusal, as a Reply has them, and what comes with each."""
+    """Other statuses of a successful response (Reply), with their models."""
     large: bool = False
     """The answer may be tens of megabytes, all in memory: a few are made at a time, the others wait their turn."""
     streamed: bool = False
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
-    """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    """Required role; None: read for a GET, admin otherwise."""
     noted: bool = True
     """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None

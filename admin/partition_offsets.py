@@ -23,7 +23,7 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 CONSUMER_REPLICA: Final = -1
 UNKNOWN_OFFSET: Final = -1
-"""A leader's answer where no record is as new as the time that was asked for."""
+"""A leader's response if no record is as new as the requested time."""
 RETRIED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -26,7 +26,7 @@ from kvorum.protocol.messages.list_offsets import (
 from kvorum.runtime.logs import get_logger
 
 DEBUGGING_REPLICA: Final = -2
-"""ListOffsetsRequest.DEBUGGING_REPLICA_ID: whoever is asked answers, with the end of its log."""
+"""ListOffsetsRequest.DEBUGGING_REPLICA_ID: any replica responds, with its log end offset."""
 log = get_logger("admin")
 
 

@@ -43,7 +43,7 @@ class Format(Enum):
 
 
 FORMATS: Final = tuple(each.value for each in Format if each is not Format.INTERNAL)
-"""What may be asked for."""
+"""Accepted format names."""
 TYPED: Final = tuple(Format(each) for each in serdes.TYPES)
 
 

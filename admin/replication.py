@@ -18,7 +18,7 @@ from kvorum.protocol.messages.metadata import MetadataResponsePartition, Metadat
 from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
-"""Without a controller nothing is being reassigned that anybody could see to, and the rest is to be told soon."""
+"""Timeout: without a controller no reassignment makes progress, and the response should not be delayed."""
 Moving = Mapping[Place, UnderWay]
 NOTHING: Final[Moving] = MappingProxyType({})
 

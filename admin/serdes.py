@@ -22,7 +22,7 @@ TYPES: Final = (*INTEGERS, *FLOATS, UUID)
 UUID_TEXT: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 UUID_SIZE: Final = 16
 FLOAT_DIGITS: Final = (6, 7, 8, 9)
-"""So many say exactly which float of 32 bits it is; the fewest are told."""
+"""Digits that identify any 32-bit float; the shortest representation is returned."""
 NOT_FINITE: Final[Mapping[str, float]] = MappingProxyType(
     {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 )

@@ -19,11 +19,11 @@ ALPHA: Final = 0.7213 / (1 + 1.079 / REGISTERS)
 """The correction for that many registers."""
 HASH_BITS: Final = 64 - PRECISION
 EXACT_MAX: Final = 4_096
-"""So many hashes are kept as they are: two different values with one hash of 64 bits nobody sees."""
+"""Number of hashes kept exactly; a collision of 64-bit hashes is not expected."""
 ACCURACY: Final = 0.01
 """Of percentiles, relative."""
 GROWTH: Final = (1 + ACCURACY) / (1 - ACCURACY)
-"""Of a bucket's bounds over those before it: a GiB lies in the thousand-and-fortieth."""
+"""Ratio of a bucket's bounds: a GiB is in bucket 1,040."""
 LOG_GROWTH: Final = log(GROWTH)
 
 

@@ -16,7 +16,7 @@ from kvorum.runtime.logs import get_logger
 STREAMS_MAX = 32
 """At once. Each has connections of its own to the brokers."""
 STALLED_SECONDS = 600
-"""Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
+"""A client that reads nothing for this time is disconnected; it would occupy one of STREAMS_MAX."""
 
 log = get_logger("admin")
 

@@ -27,7 +27,7 @@ from kvorum.protocol.messages.describe_configs import (
 )
 
 TOPICS_AT_ONCE = 500
-"""Of each only two configs are asked for."""
+"""Only two configs of each are requested."""
 DYNAMIC_BROKER, DYNAMIC_TOPIC = 2, 1
 """Sources of what was set on a broker, on a topic."""
 

@@ -9,7 +9,7 @@ from kvorum.protocol.records import Record
 
 HOUR_MS: Final = 3_600_000
 HOURS_MAX: Final = 336
-"""Two weeks: of records of more hours only the newest hours are told of."""
+"""Two weeks: only the newest hours are returned."""
 
 
 @dataclass(slots=True)

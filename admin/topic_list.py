@@ -33,9 +33,9 @@ SIZE: Final = "size"
 DAMAGE: Final = "under_replicated"
 ORDERS: Final = (NAME, SIZE, "partitions", DAMAGE)
 ASK_MS: Final = 1_000
-"""A controller that is there answers in some milliseconds; without one the list is shown without what it would tell."""
+"""A controller responds within milliseconds; without one the list is returned without its data."""
 SHORT_PAGE: Final = 200
-"""Topics of a page that is asked of the broker as a page; a longer one is cut out of the whole list."""
+"""Largest page that is requested from the broker; a larger one is cut out of the complete list."""
 PAGE_PARTITIONS_MIN: Final = 64
 PAGE_PARTITIONS_MAX: Final = 2_000
 """Of one question; Kafka's max.request.partition.size.limit."""

@@ -35,7 +35,7 @@ from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
 THROTTLES = (LEADERS, FOLLOWERS)
-"""What a reassignment says of a topic, and takes back."""
+"""Part of a topic's state that belongs to a reassignment."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
 

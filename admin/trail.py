@@ -24,7 +24,7 @@ from kvorum.runtime.logs import get_logger
 CONFIG_FIELDS: Final = ("configs", "config", "set", "append", "subtract")
 """Of all bodies: what holds values by the names of configs, quotas, or loggers."""
 ANNOTATIONS: Final = "annotations"
-"""What Kubernetes and its tools say of a document, by names that mostly have dots; a text may be a copy of it all."""
+"""Kubernetes' annotations, whose names mostly have dots; a value may be a copy of the whole document."""
 ENTRY: Final = {"name", "value", "operation"}
 """How Confluent's API has a config."""
 REFUSALS_MS: Final = 1_000

@@ -22,7 +22,7 @@ from kvorum.admin.transactions import Filters, Transactions
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 AT_ONCE_MAX = 32
-"""Partitions of a transaction whose leaders are asked at the same time."""
+"""Partitions of a transaction whose leaders are queried at the same time."""
 MINUTE_MS = 60_000
 OPEN_MINUTES_DEFAULT = 15
 """transaction.max.timeout.ms: what is open for less may still be at work."""

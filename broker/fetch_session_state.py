@@ -128,7 +128,7 @@ class Session:
         self.parked: ParkedFetch | None = None
         """The request that waits, if one does."""
         self.fetched_ms = fetched_ms
-        """When the last request came: until then a follower asked for whatever rests."""
+        """Time of the last request, which is the last fetch of all idle partitions of a follower."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = INITIAL_EPOCH + 1

@@ -106,12 +106,12 @@ class Seams:
     metrics: Metrics
     authorizer: Authorizer
     ip_rates: IpConnectionRates
-    """What the listeners hold addresses to."""
+    """Connection limits per address for the listeners."""
     on_fault: Callable[[BaseException], None]
     on_offline: Callable[[str, Exception], None]
     """Called with a log directory whose disk failed."""
     metadata_directory: str
-    """Where this broker's copy of the metadata log lies."""
+    """Folder of this broker's copy of the metadata log."""
     tail_budget: TailBudget
 
 

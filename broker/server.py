@@ -99,10 +99,10 @@ class World:
     on_ports: OnPorts | None = None
     """Called with {listener name: port} once every listener whose port was 0 has one."""
     metadata_directory: str | None = None
-    """Where the copy of the metadata log lies; metadata.log.dir if None. Nobody else may use it."""
+    """Folder of the copy of the metadata log; None: metadata.log.dir. For exclusive use."""
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
-    """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
+    """Hook between listeners and handlers: fault injection, if configured."""
     authorizer: Authorizer = field(default_factory=AllowAll)
     tail_budget: TailBudget = field(default_factory=TailBudget)
     """How much of the logs' ends stays in memory: all else is read from files."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 COLUMNS = ("broker", "state", "alive", "rack", "address", "leaders", "replicas", "left", "moving")
 LOOK_AGAIN_S = 0.5
-"""There is nothing in Kafka's protocol that tells of it: a person who watches has it looked at so often."""
+"""Polling interval, because Kafka's protocol has no notification."""
 TIMEOUT_S = 3600.0
 
 

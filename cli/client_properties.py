@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 INTERNAL_TOPICS = "^__(consumer_offsets|transaction_state|share_group_state)$"
-"""What exclude.internal.topics, on by default, keeps from a subscription by pattern."""
+"""Topics that exclude.internal.topics, on by default, keeps from a subscription by pattern."""
 
 JAVA_ONLY = frozenset(
     (
@@ -122,4 +122,4 @@ NAMES: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
     "partitioner.class": ("partitioner", partitioner),
     "auto.offset.reset": ("auto.offset.reset", reset),
 }
-"""What librdkafka calls a property of Java's, and how it is told its value."""
+"""librdkafka's name of a Java property, and the conversion of its value."""

@@ -13,7 +13,7 @@ from kvorum.cli.reset_texts import parse_places
 from kvorum.protocol.errors import KafkaError
 
 Scenarios = Callable[[str], Scenario | None]
-"""What is asked for a group; None where a file has nothing for it."""
+"""Reset of a group; None if the file has nothing for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 REACH_SECONDS: Final = 30.0
 """How long brokers that are there may take to say what they have."""
 STEP_SECONDS: Final = 0.5
-"""librdkafka waits as long as it is told to, even where all connections are refused: it is told not to wait long."""
+"""librdkafka waits for its timeout even if all connections are refused, so the timeout is short."""
 SAID_MAX: Final = 100
 """Different lines of a client's log that are said; a cluster has few brokers, and each has few ways to fail."""
 

@@ -36,7 +36,7 @@ class Problems:
 
     lines: dict[str, list[str]] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
-    """What Kafka's tool says beside them, and is as it should be where a log was compacted."""
+    """Additional messages of Kafka's tool, which are normal for a compacted log."""
 
     def note(self, title: str, line: str) -> None:
         """Add a line below a title."""

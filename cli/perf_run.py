@@ -21,7 +21,7 @@ FLUSH_SECONDS: Final = 60.0
 NOT_IN_TIME: Final = f"not within {FLUSH_SECONDS:g} s of the last one"
 POLL_SECONDS: Final = 0.1
 BATCH_MAX: Final = 500
-"""Records a poll brings at the most: Kafka's max.poll.records."""
+"""Maximum number of records per poll: Kafka's max.poll.records."""
 POOL_BYTES: Final = 1 << 20
 """Random letters are drawn once, and payloads cut out of them: to draw each would measure the drawing."""
 

@@ -42,7 +42,7 @@ from kvorum.runtime.metrics import Metrics
 log = get_logger("quorum")
 
 BROKERS_STOP_SECONDS_MAX = 5.0
-"""A controller that is told to end waits so long for brokers. Their leaderships move within a second as a rule."""
+"""Time that a stopping controller waits for brokers. Their leaderships usually move within a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class ControllerWorld:
     """Called when going on could answer wrongly: the process has to end."""
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
-    """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
+    """Hook between listeners and handlers: fault injection, if configured."""
 
 
 class ControllerNode:

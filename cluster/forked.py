@@ -16,7 +16,7 @@ from kvorum.cluster.exits import Exit
 from kvorum.runtime.process import name_process
 
 Work = Callable[[], int]
-"""What the child does; returns its exit code."""
+"""Function of the child; returns its exit code."""
 
 
 class Forked:

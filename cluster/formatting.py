@@ -34,7 +34,7 @@ from kvorum.runtime.listeners import (
 from kvorum.storage.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 
 CONTROLLER_FOLDERS = ("raft", METADATA_FOLDER)
-"""What a controller's directory may hold: it is formatted only where there is none of it."""
+"""Files of a formatted controller directory: it is formatted only if it has none of them."""
 
 
 class FormatError(Exception):

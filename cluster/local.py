@@ -38,7 +38,7 @@ from kvorum.runtime.logs import UNEXPECTED
 from kvorum.runtime.process import ProcessId, identify, living, send
 
 START_SECONDS = 60.0
-"""So long a start is waited for, if nobody says otherwise: after it a node is late, which does not end it."""
+"""Default timeout of a start: afterwards a node is late, which does not end it."""
 STOP_SECONDS = 60.0
 """A controlled shutdown that takes longer is ended with SIGKILL, and said so."""
 GONE_SECONDS = 60.0
@@ -52,7 +52,7 @@ LOG_END_BYTES = 4096
 """The last line of a log is looked for in so many bytes."""
 TRACEBACK = "Traceback (most recent call last)"
 METADATA_FOLDERS = frozenset(CONTROLLER_FOLDERS)
-"""What a log directory holds besides partitions of topics."""
+"""Contents of a log directory besides partitions of topics."""
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
 

@@ -35,7 +35,7 @@ from kvorum.quorum.raft.voters import Endpoint
 from kvorum.runtime.logs import get_logger
 
 BOOTSTRAP_ID: Final = -1
-"""Whoever is asked by its address has no id yet."""
+"""A node that is contacted by address has no id yet."""
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 2_000
 """Between two rounds over the bootstrap servers."""

@@ -40,7 +40,7 @@ class Survivor:
     directory: str
     directory_id: Uuid
     end_offset: int
-    """One past the last metadata record in its log; what lies between here and the lost logs' ends is given up."""
+    """One past the last metadata record in its log; records from here to the lost logs' ends are given up."""
     epoch: int
     """The epoch of its last entry. Of two logs the one with the higher epoch has more, and then the longer one."""
     voter_ids: tuple[int, ...]

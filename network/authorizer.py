@@ -14,7 +14,7 @@ from kvorum.network.context import RequestContext
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER (Kafka's Resource.CLUSTER_NAME)."""
 UNKNOWN_OPERATIONS = -(1 << 31)
-"""What `*_authorized_operations` fields hold when nobody asked for them."""
+"""Value of `*_authorized_operations` fields if they are not requested."""
 
 
 class Operation(IntEnum):
@@ -78,7 +78,7 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyTy
         ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
     }
 )
-"""What can be done to each (Kafka's AclEntry.supportedOperations), for the authorized-operations fields."""
+"""Supported operations of each (Kafka's AclEntry.supportedOperations), for the authorized-operations fields."""
 
 
 class Authorizer(Protocol):
@@ -124,7 +124,7 @@ class Quotas(Protocol):
     """How long a client is held back; answers carry the number, the connection keeps to it (KIP-219)."""
 
     enabled: bool
-    """Whether anybody has a quota. While nobody has, nothing else here is asked."""
+    """Whether any client has a quota. Otherwise no other method is called."""
 
     timed: bool
     """Whether the time that requests take is counted: who handles many at once handles each alone then."""

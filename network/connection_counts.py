@@ -17,7 +17,7 @@ from kvorum.runtime.config_types import parse_counts_per_host
 
 UNLIMITED: Final = (1 << 31) - 1
 BURST_S: Final = 1.0
-"""What a quiet time saves up: connections of so long may come at once."""
+"""Time of idleness that is saved up for a burst of connections."""
 DELAY_S_MAX: Final = 30.0
 """A connection whose turn would come later is refused: its client has given up by then, and those who wait are few."""
 
@@ -91,7 +91,7 @@ class ConnectionCounts:
         self.by_listener: dict[str, int] = {}
         self.rate_by_listener: dict[str, CreationRate] = {}
         self.ip_rates = IpConnectionRates()
-        """What quotas limit addresses to, on every listener."""
+        """Connection rate quotas of addresses, on every listener."""
         self.total = 0
         self._by_address: dict[str, int] = {}
         self._there: dict[str, int] = {}

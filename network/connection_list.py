@@ -49,7 +49,7 @@ class ConnectionTold:
     """Handed to a handler, the one in hand among them."""
     bytes_in: int
     bytes_out: int | None
-    """None: it is no connection of requests and answers any more (Raft's), and is not counted."""
+    """None: the connection has no requests and responses any more (Raft's), and is not counted."""
 
 
 def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[Listed]:

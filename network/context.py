@@ -19,7 +19,7 @@ class Principal(NamedTuple):
 
 ANONYMOUS = Principal("User", "ANONYMOUS")
 UNKNOWN_SOFTWARE = "unknown"
-"""What Kafka notes for a client that did not say (ClientInformation)."""
+"""Kafka's value for a client that sent no name (ClientInformation)."""
 
 
 @dataclass(slots=True)

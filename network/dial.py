@@ -33,7 +33,7 @@ class ConnectionLost(ChannelError):
         super().__init__(reason)
         self.maybe_sent = maybe_sent
         self.refused = refused
-        """The peer's machine is up and nobody listens: its process is gone (if the address is its own)."""
+        """The peer's machine is up and the port is closed: its process has ended (if the address is its own)."""
 
 
 class ForeignPeer(ConnectionLost):

@@ -104,7 +104,7 @@ class BudgetShare:
         self._wanted = 0
         self._is_aside = False
         self.waits = False
-        """No more is to be read: there is no room for the request that is coming in."""
+        """Reading is paused: there is no room for the incoming request."""
 
     def read(self, frames: list[memoryview], coming: int) -> None:
         """Count frames that were read, and the announced size of the one that is not complete (0: none)."""

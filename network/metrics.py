@@ -21,9 +21,9 @@ from kvorum.runtime.metrics import Counter, Metrics, SummaryRow
 from kvorum.runtime.quantiles import Quantiles
 
 API_OF = {FETCH_CONSUMER: FETCH, FETCH_FOLLOWER: FETCH, VERIFICATION: "AddPartitionsToTxn"}
-"""Of names that tell some of an API's requests apart."""
+"""API of names that distinguish some of an API's requests."""
 IN_BOTH = (FETCH_CONSUMER, FETCH_FOLLOWER)
-"""Told under the API's name, too, as Kafka does."""
+"""Exposed under the API's name as well, as in Kafka."""
 Row = tuple[tuple[object, ...], float]
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kvorum.runtime.config import Settings
 
 THROTTLE_MS_MAX: Final = 2**31 - 1
-"""What an answer's field holds."""
+"""Maximum of a response field."""
 
 
 class Windows(NamedTuple):

@@ -24,7 +24,7 @@ METERS_MAX: Final = 10_000
 """Scopes whose use is known, of each kind: client ids are anybody's to choose. Of one more the tenth used least lately
 are forgotten, and begin anew."""
 THROTTLE_WINDOWS: Final = Windows(2, 30_000)
-"""What the mean throttle time is taken over (Kafka's metrics.num.samples and metrics.sample.window.ms)."""
+"""Windows of the mean throttle time (Kafka's metrics.num.samples and metrics.sample.window.ms)."""
 UNBOUNDED_BYTES: Final = 2**31 - 1
 
 

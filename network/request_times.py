@@ -32,7 +32,7 @@ MULTIPLIER, INCREMENT, MODULUS = 1_103_515_245, 12_345, 1 << 31
 FETCH, FETCH_CONSUMER, FETCH_FOLLOWER = "Fetch", "FetchConsumer", "FetchFollower"
 VERIFICATION: Final = "AddPartitionsToTxnVerification"
 TOLD_APART: Final = frozenset({int(ApiKey.FETCH), int(ApiKey.ADD_PARTITIONS_TO_TXN)})
-"""APIs whose requests have a name by what is asked; see `told_as`."""
+"""APIs whose requests have different names; see `told_as`."""
 
 STAGES: Final = (
     names.REQUEST_QUEUE_TIME,

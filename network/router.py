@@ -36,9 +36,9 @@ PRIVATE_KEY_MIN: Final = 10_000
 JOINED_BYTES_MAX: Final = 2048
 """Below this a copy is cheaper than another piece in the system call's list."""
 CLUSTER_ACTIONS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES})
-"""What brokers serve of Kafka's cluster actions: refused for lack of the right alone they count for a quota."""
+"""Cluster actions that brokers serve: those rejected for lack of authorization alone count for a quota."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What a client may call itself (KIP-511)."""
+"""Valid client software names (KIP-511)."""
 
 log = get_logger("network")
 

@@ -39,7 +39,7 @@ from kvorum.runtime.trace_wish import TraceWish, parse_trace
 log = get_logger("network")
 
 ARRIVALS_MAX: Final = 10_000
-"""Frames whose arrival is noted until their turn comes; of others the time in the queue is not told."""
+"""Limit of frames with a recorded arrival; further ones have no queue time."""
 ROWS_MAX: Final = 10_000
 """Of an answer, looked at for error codes."""
 UNKNOWN_MS: Final = -1.0
@@ -59,7 +59,7 @@ class Tracing:
         self._now = now
         self._text = ""
         self.armed: Armed | None = None
-        """Whose requests are traced now; None: nobody's."""
+        """Requests to trace; None: none."""
 
     def configure(self, text: str) -> None:
         """Take the config over; the same text again changes nothing. Raises ValueError."""
@@ -175,7 +175,7 @@ class Enveloped(NamedTuple):
     client_id: str | None
     correlation_id: int
     address: str
-    """Without a port: nobody says it."""
+    """Without a port: it is unknown."""
 
     def facts(self) -> dict[str, object]:
         """Return what a line says of it."""

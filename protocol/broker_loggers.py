@@ -19,7 +19,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 LEVELS: Final[Mapping[str, Level]] = MappingProxyType(
     {("WARN" if level is Level.WARNING else level.name): level for level in Level if level is not Level.OFF}
 )
-"""Kafka's names. OFF can be configured at the start, and is told then, but cannot be set."""
+"""Kafka's names. OFF can be configured at the start and is then returned, but cannot be set."""
 
 
 def levels_by_name(root: Level, levels: Mapping[str, Level]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
-"""What Java cuts its input into."""
+"""Block size of Java's writer."""
 
 LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 LZ4_HEADER: Final = LZ4_MAGIC + b"\x60\x40\x82"

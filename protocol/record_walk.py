@@ -28,7 +28,7 @@ _DELTAS_ONE: Final = bytes(2 * delta for delta in range(ONE_BYTE_DELTAS))
 _DELTAS_LOW: Final = bytes((2 * delta & 0x7F) | 0x80 for delta in range(TWO_BYTE_DELTAS))
 _DELTAS_HIGH: Final = bytes(2 * delta >> 7 for delta in range(TWO_BYTE_DELTAS))
 _CONTINUED: Final = bytes(range(128))
-"""What a byte that continues a varint is not."""
+"""Bytes that do not continue a varint."""
 
 
 class Walk(NamedTuple):

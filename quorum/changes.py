@@ -30,7 +30,7 @@ class Decision(Protocol[R_co]):
 
 
 Decide: TypeAlias = Callable[[MetadataImage], Decision[T] | Steps[Decision[T]]]
-"""Decides at once, or in steps, between which nobody else decides."""
+"""Decides at once, or in steps without other decisions in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

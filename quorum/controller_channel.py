@@ -48,10 +48,10 @@ answers at once if it lives: what became of the request, or NOT_CONTROLLER. To s
 could carry it out twice: the client would be told that the voter it removed does not exist. Kafka waits until the
 connection breaks; one that is stopped would hold the client up until its request times out."""
 SEARCH_BACKOFF_MS_MAX: Final = 100
-"""Between two tries of whoever finds the leader for all others of a broker: its metadata Fetch, its registration."""
+"""Retry delay of the tasks that find the leader for a whole broker: metadata Fetch and registration."""
 RECONNECT_BACKOFF_MS: Final = 20
 RECONNECT_BACKOFF_MS_MAX: Final = 200
-"""A controller that restarts is waited for by everybody, and there are few of them."""
+"""Retry delay for a restarting controller; few tasks wait for it."""
 
 M = TypeVar("M", bound=Message)
 

@@ -40,7 +40,7 @@ LATER_ATTEMPT_GAP_MS: Final = 250
 ATTEMPT_TIMEOUT_MS: Final = 500
 """An address that neither answers nor refuses for so long does not refuse."""
 PROBES_MAX: Final = 100
-"""Brokers asked after at the same time: more closed connections at once are this node's trouble, not theirs."""
+"""Limit of concurrent probes: more closed connections at once indicate a problem of this node."""
 ACTIVATION_GAP_MS: Final = 75
 """What a new active controller gives brokers to come to it: most are spared the question then, and no death is waited
 for much longer than it took to elect."""

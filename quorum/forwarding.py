@@ -22,7 +22,7 @@ from kvorum.protocol.schema import Message, Struct
 
 PRINCIPAL_VERSION: Final = 0
 PRINCIPAL_BYTES_MAX: Final = 64 * 1024
-"""A principal's name can be a certificate's whole subject; more is nobody's."""
+"""A principal's name can be a certificate's complete subject; longer names are rejected."""
 
 
 def encode_principal(principal: Principal) -> bytes:

@@ -96,9 +96,9 @@ class MetadataLoader:
         self._task: asyncio.Task[None] | None = None
         self._waiters: OrderedSet[tuple[int, asyncio.Future[None]]] = OrderedSet()
         self.high_watermark = 0
-        """What the active controller last said."""
+        """High watermark in the active controller's last response."""
         self.fetched = Recent(FETCHED_SECONDS)
-        """Records that came lately; asked by the monotonic clock."""
+        """Recent records; called with the monotonic clock."""
 
     @property
     def image(self) -> MetadataImage:

@@ -141,7 +141,7 @@ class ControllerServices:
     listener_name: str
     """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""
     on_fault: Callable[[BaseException], None]
-    """Ends the process: something is wrong that no answer can tell."""
+    """Ends the process after an error that no response can report."""
     voter_addresses: Callable[[], Mapping[int, Address]]
     """Answers where each controller listens, by node id."""
     membership: Membership | None = None
@@ -149,7 +149,7 @@ class ControllerServices:
     voter_endpoints: Callable[[], Endpoints] = Endpoints
     """Answers on which listeners each voter of a dynamic quorum is reached; empty in a static one."""
     quotas_seen: ClientQuotasImage | None = None
-    """What `quotas` were last made of."""
+    """The image that `quotas` were last computed from."""
 
     async def submit(
         self,

@@ -21,7 +21,7 @@ from kvorum.runtime import blocking
 from kvorum.runtime.config import Settings
 
 SNAPSHOT_BYTES_MAX: Final = 4 * 1024**3
-"""A metadata snapshot of millions of partitions stays below; a size above it is no size."""
+"""A metadata snapshot of millions of partitions is smaller; a larger size is invalid."""
 
 Send = Callable[[Message, int], Awaitable[Message]]
 """Sends a request with a timeout in ms to the leader that named the snapshot."""

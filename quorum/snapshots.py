@@ -27,7 +27,7 @@ from kvorum.runtime.disk import Disk, File
 
 CHECKPOINT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 PARTIAL_SUFFIX: Final = ".checkpoint.part"
-"""What is still being written or fetched; removed at start."""
+"""Suffix of files being written or fetched; removed at start."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
 """Small batches: a reader replays one between two looks at the clock."""

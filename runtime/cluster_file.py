@@ -33,7 +33,7 @@ NODES_MAX = 100  # one machine; also keeps the derived port ranges apart
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHORT_KEYS: Mapping[str, str] = {"id": "node.id", "roles": "process.roles"}
 DERIVED_WHERE = "derived from the nodes"
-"""Where a config stands that nobody wrote and that follows from how many nodes there are."""
+"""Source of a config that follows from the number of nodes."""
 SECTIONS = ("cluster", "defaults", "nodes")
 CLUSTER_KEYS = ("name", "id")
 

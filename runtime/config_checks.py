@@ -29,13 +29,13 @@ from kvorum.runtime.listeners import (
 
 CHAOS_TOKEN_LENGTH_MIN = 16
 ASSIGNORS = ("uniform", "range")
-"""What there is; Kafka's classes by these names. Whoever has one of his own cannot have it run here."""
+"""Supported classes, by Kafka's names. Own classes cannot be loaded."""
 
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 REPLICA_SELECTORS = (RACK_AWARE_SELECTOR, LEADER_SELECTOR)
-"""Who may choose the replica that a consumer reads from, by Kafka's names. The second is KIP-392's word for none."""
+"""Replica selectors for consumers, by Kafka's names. The second is KIP-392's default."""
 
 
 def check_node(settings: Settings) -> list[str]:

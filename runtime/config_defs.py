@@ -18,7 +18,7 @@ TABLES = ("kafka-configs.tsv", "kvorum-configs.tsv")
 NULL = "null"
 LISTENER_PREFIX = "listener.name."
 BROKER_STATE = "kvorum.broker.state"
-"""What is asked of a broker (docs/decisions/0024): the metadata alone know it, so any broker takes and tells it."""
+"""Administrative state of a broker (docs/decisions/0024), stored in the metadata: any broker serves it."""
 DECOMMISSION_THROTTLE = "kvorum.decommission.throttle"
 KEPT_IN_METADATA = frozenset((BROKER_STATE, DECOMMISSION_THROTTLE))
 """Configs of a single broker that no node's own file may have, and that any broker answers for another."""

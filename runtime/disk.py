@@ -19,7 +19,7 @@ from kvorum.runtime import failpoints
 T = TypeVar("T")
 
 FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""There is no room: it works again once somebody has made some."""
+"""Errors of a full disk, which ends when space is freed."""
 PROCESS_ERRNOS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 """The process or the machine lacks descriptors or memory for a while: the disk has not failed.
 

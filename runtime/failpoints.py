@@ -93,9 +93,9 @@ def chained(first: Callable[[str], None], then: Callable[[str], None]) -> Callab
 
 
 hit = armed(os.environ.get(VARIABLE, ""))
-"""Called at each place with its name. Raises OSError where that was asked for."""
+"""Called at each failpoint with its name. Raises OSError if armed so."""
 setting = os.environ.get(VARIABLE, "")
-"""What is armed, for a worker process to be armed alike."""
+"""Armed actions, to arm a worker process in the same way."""
 _armed: tuple[Callable[[str], None], str] = hit, setting
 _slowed: tuple[Callable[[str], None], str] = _unarmed, ""
 

@@ -19,7 +19,7 @@ PEER_ADDRESS = re.compile(
 CONNECT_URL = re.compile(
     r"https?://(?:\[[0-9a-f:.]+\]|[0-9a-z._-]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[0-9a-z._~-]+)*)/?", re.IGNORECASE
 )
-"""Nothing with a name and a password before the host: a config is shown to whoever asks."""
+"""No user name and password before the host: configs are visible to clients."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
 LOOPBACK_HOSTS = ("localhost", "::1")

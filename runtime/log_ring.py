@@ -5,7 +5,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 LINES_MAX: Final = 1_000
-"""As many as may be asked for at once; some hours of an ordinary process."""
+"""The maximum of one request; some hours of an ordinary process."""
 BYTES_MAX: Final = 1024 * 1024
 """Of text, as it is written: a line may have many facts. Objects of Python's take two or three times as much."""
 

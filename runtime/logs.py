@@ -77,7 +77,7 @@ class Output:
         self._loggers: dict[str, Logger] = {}
         self._own: dict[str, Level] = {}
         self.ring: LogRing | None = None
-        """Where the latest lines are kept, too."""
+        """Buffer of the latest lines."""
         self.on_unexpected: Callable[[str, BaseException], None] = lambda where, error: None
         """Called by Logger.unexpected, whatever the level. See `observe_unexpected`."""
 

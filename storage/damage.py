@@ -22,7 +22,7 @@ class Lack(Enum):
     END = "end"
     """The newest: a leader has them still."""
     SEGMENTS = "segments"
-    """Those of segments in front of others: no follower fetches them again, the log has to begin anew."""
+    """Damage in front of other segments: followers do not fetch them again, so the log must restart."""
     ALL = "all"
     """The log's folder is gone."""
 

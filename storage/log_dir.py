@@ -65,7 +65,7 @@ class LogDir:
         """Whether all its logs are in the table. Before that a checkpoint would drop the rows of the others."""
         self.previous_broker_epoch = NO_BROKER_EPOCH
         self.checkpoints: dict[str, dict[TopicPartition, int]] = {name: {} for name in CHECKPOINTS}
-        """What each checkpoint on disk says: as it was read, or written last."""
+        """Contents of each checkpoint on disk, as read or written last."""
         self.closed_logs: dict[TopicPartition, ClosedLog] | None = None
         """The logs as the last clean shutdown left them, where that is known."""
         self.had_damage = False

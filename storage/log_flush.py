@@ -28,7 +28,7 @@ class FlushPlan:
     has_new_names: bool
     durable: DurableLength
     epochs_lock: blocking.Lock
-    """Held by whoever writes the epochs, so that those of before a truncation are not written behind those after it."""
+    """Lock of the epochs' writers, so that epochs from before a truncation do not overwrite newer ones."""
     generation: int
     is_current: Callable[[], bool]
     """Tells whether the log was not truncated since: what is to be written besides the batches would be stale."""

@@ -32,7 +32,7 @@ from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
 
 SEGMENT_WITHOUT_INDEX_MAX: Final = 256 * 1024
-"""Bytes of a segment that is read whole rather than its index made anew."""
+"""Size up to which a segment is read completely instead of rebuilding its index."""
 INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 

@@ -26,7 +26,7 @@ class LogSyncs:
         self._table = table
         self._on_flush = on_flush
         self._wanted: dict[Log, None] = {}
-        """Logs that `sync` was asked for, in order, and whose sync has not begun. At most as many as there are logs."""
+        """Logs with a requested `sync` that has not begun, in order. At most the number of logs."""
         self._unsynced: set[Log] = set()
         """Logs whose last sync failed for want of descriptors or memory."""
 

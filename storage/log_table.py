@@ -42,7 +42,7 @@ class LogTable:
         self.cordoned: frozenset[str] = frozenset()
         """The paths of directories that get no new logs (KIP-1066)."""
         self.lacking: dict[TopicPartition, Lack] = {}
-        """What logs lack of what they had, until their replicas are in use again."""
+        """Lost parts of logs, until their replicas are in use again."""
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}

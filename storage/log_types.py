@@ -19,7 +19,7 @@ class AppendInfo(NamedTuple):
     last_offset: int
     max_timestamp: int
     log_append_time_ms: int
-    """What a Produce answer's log_append_time_ms says: -1 under CreateTime, unless it is a duplicate."""
+    """A Produce response's log_append_time_ms: -1 under CreateTime, unless it is a duplicate."""
     size: int
     records_count: int
     is_duplicate: bool = False

@@ -74,7 +74,7 @@ class OpenOptions:
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     on_io_error: Callable[[Exception], None] | None = None
     closed: ClosedLog | None = None
-    """What the clean shutdown recorded."""
+    """Record of the clean shutdown."""
     recorded_end: int = 0
     """The log had records up to this offset, by the checkpoints, if it has no segment at all."""
     cleaned_offset: int = 0
@@ -193,7 +193,7 @@ class _Loading:
         self.log_end_offset = 0
         self.durable = DurableLength(0, 0, 0)
         self.txn_indexes_gone: frozenset[int] = frozenset()
-        """The segments whose transaction index is to be made anew."""
+        """The segments whose transaction index must be rebuilt."""
 
     def compare(self, closed: ClosedLog, files: LogFiles | None) -> None:
         """Hold the folder against what a clean shutdown recorded, and the newest batches against their CRC.

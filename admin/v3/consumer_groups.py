@@ -32,9 +32,9 @@ CONSUMER_PATH = f"{CONSUMERS}/{{consumer_id}}"
 ASSIGNMENTS = f"{CONSUMER_PATH}/assignments"
 LAGS = f"{GROUP}/lags"
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Of a partition in which a group has a place, and that is no more."""
+"""Error of a committed partition that was deleted."""
 AT_ONCE = 16
-"""Groups that are asked for at a time."""
+"""Groups that are described at a time."""
 
 
 def group_data(links: Links, group: Described) -> ConsumerGroupData:

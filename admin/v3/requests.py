@@ -9,7 +9,7 @@ from kvorum.admin.models import INT32_MAX, REPLICAS_MAX, BrokerId, PartitionId, 
 CHANGES_MAX = 1_000
 """Of configs in one body; Kafka has some hundred."""
 TOPICS_MAX = 1_000
-"""Whose configs one body may change: a request goes to the cluster for each."""
+"""Limit of resources in one body: each costs a request to the cluster."""
 Name = Annotated[str, Field(min_length=1)]
 
 

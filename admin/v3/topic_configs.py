@@ -40,7 +40,7 @@ from kvorum.protocol.messages.describe_configs import (
 )
 
 TOPICS_MAX = 1_000
-"""Whose configs one answer holds: some 25 kB each."""
+"""Limit of topics in one response: some 25 kB each."""
 TOPICS_AT_ONCE = 50
 """In one request to the cluster."""
 

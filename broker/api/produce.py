@@ -51,7 +51,7 @@ ZSTD_VERSION_MIN = 7
 HINTS_VERSION_MIN = 10
 INTERNAL_PREFIX = "__"
 ADMIN_CLIENT_ID = "__admin_client"
-"""Who may write to internal topics, as Kafka has it (AdminUtils.ADMIN_CLIENT_ID)."""
+"""Client id that may write to internal topics, as in Kafka (AdminUtils.ADMIN_CLIENT_ID)."""
 ERRORS_NAMED_MAX = 10
 """So many failed partitions are named in the log line of an acks=0 request that ends its connection."""
 

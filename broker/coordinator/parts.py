@@ -72,7 +72,7 @@ class Ground:
 
     broker_id: int
     settings: Settings
-    """The static ones: what coordinators heed is read-only in Kafka."""
+    """Static configs: the coordinators' configs are read-only in Kafka."""
     clock: Clock
     chance: Random
     replicas: CoordinatorReplicas
@@ -115,7 +115,7 @@ class World:
     open_channel: Callable[[int], Channel]
     """Makes another channel to a broker."""
     open_lag_channel: Callable[[int], Channel]
-    """The same for where partitions end, which nobody is to wait for."""
+    """The same for log ends, which no request waits for."""
     local: LocalBroker
     """This broker, for the same requests."""
 

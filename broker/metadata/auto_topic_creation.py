@@ -23,7 +23,7 @@ from kvorum.runtime.ordered_set import OrderedSet
 log = get_logger("broker")
 
 IN_FLIGHT_MAX: Final = 1_000
-"""Topics asked for and not answered yet; one more is not asked for, its client comes again."""
+"""Limit of topics in creation; a further one is not created until its client retries."""
 
 
 class AutoTopicCreation:

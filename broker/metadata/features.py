@@ -24,4 +24,4 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
         TRANSACTION_VERSION: (0, 2),
     }
 )
-"""{name: (lowest, highest level)}, by name. One that is not in use yet (level 0 only) is not told, as in Kafka."""
+"""{name: (lowest, highest level)}. Features with level 0 only are not exposed, as in Kafka."""

@@ -42,7 +42,7 @@ RETRY_BACKOFF_MS_MAX: Final = 2_000
 CONTROLLED_SHUTDOWN_TIMEOUT_MS: Final = 300_000
 """The longest a controlled shutdown takes, as in Kafka: then the broker goes, its missing heartbeats fence it."""
 SHUTDOWN_BEAT_MS_MAX: Final = 200
-"""While the controller moves leaderships away it is asked this often: a shutdown is not a heartbeat late."""
+"""Heartbeat interval during a controlled shutdown, so that it does not wait for a heartbeat."""
 NO_BROKER_EPOCH: Final = -1
 
 REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)

@@ -16,10 +16,10 @@ from kvorum.runtime.logs import get_logger
 log = get_logger("broker")
 
 PREFETCH_LEFT_FRACTION: Final = 10
-"""With less than a tenth of the block left, the next one is asked for (Kafka: 90 % used)."""
+"""With less than a tenth of the block left, the next one is requested (Kafka: 90 % used)."""
 RETRY_BACKOFF_MS: Final = 50
 ALLOCATE_TIMEOUT_MS: Final = 1_000
-"""How long one InitProducerId waits for a block before its client is told to try again."""
+"""Time that one InitProducerId waits for a block before its client must retry."""
 
 
 class ProducerIdSource(Protocol):

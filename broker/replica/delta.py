@@ -72,7 +72,7 @@ class DeltaApplier:
     ) -> None:
         """See ReplicaManager for the arguments."""
         self.assignments: DirectoryAssignments | None = None
-        """Who tells the controller in which log directory each replica lies."""
+        """Reporter of log directories to the controller."""
         self._broker_id = broker_id
         self._lag_time_ms_max = settings.int("replica.lag.time.max.ms")
         self._clock = clock
@@ -94,7 +94,7 @@ class DeltaApplier:
         self._slice_began_ms = 0
         self._prepared: tuple[MetadataDelta, LocalReplicaChanges] | None = None
         self._new: frozenset[TopicPartition] = frozenset()
-        """What came to this broker with the delta under way: no log of it was ever here."""
+        """Replicas added by the present delta, which never had a log here."""
         self._unopened: dict[TopicPartition, None] = {}
         """Replicas that are offline since the process lacked descriptors or memory when their log was opened."""
         self._one_at_a_time = asyncio.Lock()

@@ -60,11 +60,11 @@ class FetchSessionClient:
         self._epoch = INITIAL_EPOCH
         self._names: dict[Uuid, str] = {}
         self._topics: dict[Uuid, int] = {}
-        """How many partitions of each topic are asked for."""
+        """Number of requested partitions per topic."""
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[tuple[TopicPartition, Uuid], None] = {}
         self.asked: dict[TopicPartition, FollowerFetch] = {}
-        """What the last request asked for, whether it said so or the leader remembers; and what the next one will."""
+        """Partitions of the last request, explicit or in the session; and those of the next one."""
 
     @property
     def is_open(self) -> bool:

@@ -46,7 +46,7 @@ class Outcome(Enum):
     """Outcome of a response."""
 
     IGNORED = "ignored"
-    """Of another epoch or offset: the partition was truncated, or is led by somebody else meanwhile."""
+    """Of another epoch or offset: the partition was truncated, or has a new leader."""
     NOTHING_NEW = "nothing new"
     APPENDED = "appended"
     TRUNCATED = "truncated"
@@ -86,7 +86,7 @@ class Follower:
         self.leader_high_watermark: int | None = None
         """As the last answer had it."""
         self.last_error: ErrorCode | None = None
-        """What delayed it last; None once it went well again."""
+        """The error that delayed it last; None after a success."""
 
     @property
     def log(self) -> ReplicaLog | None:

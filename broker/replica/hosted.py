@@ -27,7 +27,7 @@ class HostedPartitions:
         """Begin empty. `cluster` distinguishes replicas on other brokers from unknown partitions."""
         self.by_name: dict[TopicPartition, Partition] = {}
         self.adding: dict[TopicPartition, tuple[int, ...]] = {}
-        """Who is being added to a replica here by a reassignment; seldom is there any."""
+        """Adding replicas of local partitions; usually empty."""
         self._cluster = cluster
         self._low_watermark_watchers: dict[TopicPartition, int] = {}
 

@@ -106,7 +106,7 @@ class AfterRefusal(Enum):
     ROLL_BACK = "roll back"
     """It was not applied and never will be: back to the last committed ISR."""
     AWAIT_METADATA = "await metadata"
-    """Nobody knows what was applied: stay at the maximal ISR until the metadata log tells."""
+    """It is unknown whether the change was applied: keep the maximal ISR until the metadata log shows it."""
     RETRY = "retry"
     """The same proposal again."""
 
@@ -123,7 +123,7 @@ OUT_OF_DATE = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""There is newer metadata than ours (NEW_LEADER_ELECTED: the change went through, and somebody else leads now)."""
+"""There is newer metadata than ours (NEW_LEADER_ELECTED: the change was applied, with another leader)."""
 
 
 def after_refusal(error: ErrorCode) -> AfterRefusal:

@@ -44,7 +44,7 @@ RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CHUNK_BYTES: Final = 256 * 1024
 """Copied in one go: the append of so much, with its checks, stays far below 10 ms."""
 TAIL_BYTES_MAX: Final = 256 * 1024
-"""What may be missing when a copy is about to be promoted: it is copied without a pause."""
+"""Lag at which a copy is about to be promoted: it is copied without a pause."""
 
 log = get_logger("broker")
 
@@ -88,7 +88,7 @@ class Move:
         self.is_given_up = False
         self.is_promoting = False
         self.told_epoch = -1
-        """The partition epoch in which the controller was last asked to name the copy's directory."""
+        """The partition epoch of the last request to assign the copy's directory."""
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -127,7 +127,7 @@ class LogDirMoves:
     ) -> None:
         """Move nothing yet."""
         self.assignments: DirectoryAssignments | None = None
-        """Who tells the controller; without one copies are promoted without a word."""
+        """Reporter to the controller; without one copies are promoted without a request."""
         self.quota = MoveQuota(settings)
         self._broker_id = broker_id
         self._clock = clock

@@ -109,7 +109,7 @@ class ReplicaLog(Protocol):
     """A log, as its partition uses it."""
 
     on_start_moved: Callable[[], None] | None
-    """Called after each rise of the log start offset: also by retention, of which nobody else hears."""
+    """Called after each rise of the log start offset, including by retention."""
 
     @property
     def high_watermark(self) -> int:

@@ -80,7 +80,7 @@ class Partition:
         self.isr_state: IsrState = CommittedIsr(frozenset())
         self.followers: dict[int, FollowerState] = {}
         self.watches_low_watermark = False
-        """Whether somebody waits for the low watermark: it costs a walk over the followers at each of their fetches."""
+        """Whether a request waits for the low watermark: it costs a walk over the followers per fetch."""
         self.effects: Effects | None = None
         self.brokers = brokers
         self.local_broker_epoch = local_broker_epoch

@@ -74,7 +74,7 @@ class Purgatory:
         self._timers = timers
         self._operations_max = operations_max
         self.watchers: dict[TopicPartition, dict[Parked, None]] = {}
-        """Who waits on a key; only keys on which somebody does."""
+        """Waiters by key; only keys with waiters."""
         self._due: dict[int, dict[Parked, None]] = {}
         self._count = 0
 

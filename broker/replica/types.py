@@ -150,7 +150,7 @@ class FetchParams:
     fetch_only_leader: bool = True
     rack_id: str = ""
     listener: str = ""
-    """Where the request came in: a consumer is sent only to replicas that listen there, too."""
+    """Listener of the request: a consumer is redirected only to replicas that have it."""
 
     @property
     def is_from_follower(self) -> bool:

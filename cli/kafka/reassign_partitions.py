@@ -34,7 +34,7 @@ ACTIONS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout", "bootstrap-controller")),
     "list": ((), ("bootstrap-controller",)),
 }
-"""What each action needs, and what else it takes."""
+"""Required and permitted options of each action."""
 ALREADY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
     "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "

@@ -35,7 +35,7 @@ FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """One answer; a batch is at most so large, so there is always room for one."""
 TOPIC_IDS_VERSION: Final = 13
 FIRST_SHORT_VERSION: Final = 12
-"""From here on a fetch tells its last fetched epoch."""
+"""First version with the last fetched epoch."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest, services: ControllerServices) -> FetchResponse:

@@ -45,7 +45,7 @@ class DescribedNode:
     layers: ConfigLayers
     """Its own configuration."""
     configs: ConfigsImage
-    """What the metadata set, of everything."""
+    """Dynamic configs of the metadata, for all resources."""
     has_topic: Callable[[str], bool]
     may: Callable[[ResourceType, str], bool]
     """Tells whether the client may describe the configs of this resource."""

@@ -19,10 +19,10 @@ from kvorum.runtime.config_defs import BROKER, COORDINATOR_PARTITIONS, GROUP, TO
 from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value, parse
 
 REQUIRED: Final = ("node.id", "process.roles")
-"""Kafka has no default for these, so none is told."""
+"""Configs without a default in Kafka; none is returned."""
 
 Said: TypeAlias = tuple[tuple[Mapping[str, str], ConfigSource], ...]
-"""What each of a node's layers says, the strongest first; made once for all configs of a resource."""
+"""Values in a node's layers, the strongest first; built once for all configs of a resource."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ RECORDS_MAX: Final = 10_000
 NAME_BYTES_MAX: Final = 32_767
 """Of an entity's name: Kafka's longest string."""
 FRACTION_MAX: Final = 1e-6
-"""What a whole number may be off by."""
+"""Tolerance of an integer."""
 
 
 class Kind(Enum):

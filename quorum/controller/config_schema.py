@@ -21,7 +21,7 @@ from kvorum.runtime.config_types import ConfigType, InvalidValue, Value
 CONFIG_LENGTH_MAX: Final = 64 * 1024
 """Characters of one config's name and value: written as JSON they fit a metadata record six times over escaped."""
 CONFIGS_PER_RESOURCE_MAX: Final = 1_000
-"""Several times what Kafka has; only configs that nobody knows (a plugin's, for brokers) could be more."""
+"""Several times Kafka's number; only unknown configs (a plug-in's, for brokers) could exceed it."""
 
 
 class ConfigSchema(Protocol):

@@ -54,7 +54,7 @@ class ControllerSettings:
     cluster_id: str
     node_id: int
     controller_ids: frozenset[int] = frozenset()
-    """The voters: their dynamic configs may be set though they are no brokers."""
+    """The voters: their dynamic configs may be set although they are not brokers."""
     session_timeout_ms: int = 9_000
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -97,16 +97,16 @@ class Context:
     """Soft state; registrations and heartbeats write it."""
     api_version: int = LATEST_VERSION
     mutation_quota: MutationQuota | None = None
-    """What the client may change (KIP-599); None: as much as it likes."""
+    """The client's mutation quota (KIP-599); None: unlimited."""
     is_direct: bool = False
     """The request came to this controller itself: no broker held it against its own configuration."""
     departures_refused: Refusals = field(default_factory=dict)
     """The brokers of this request that cannot be decommissioned, and why (broker_admin_state.refusals_of)."""
     _unclean: dict[str, bool] = field(default_factory=dict)
     _min_isr: dict[str, int] = field(default_factory=dict)
-    """What was looked up already in this decision, by topic."""
+    """Cache of lookups in this decision, by topic."""
     _rests: dict[int, bool] = field(default_factory=dict)
-    """Who rests for maintenance, as far as it was asked in this decision."""
+    """Cache of brokers in maintenance in this decision."""
     _described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = field(default_factory=dict)
     """The configs of new topics of this decision, by their overrides: most topics of a request have the same."""
 

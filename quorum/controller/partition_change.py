@@ -59,14 +59,14 @@ class PartitionChangeBuilder:
     """Whether a replica in this directory of a broker works, as far as is known (KIP-858)."""
     election: Election = Election.ONLINE
     is_resting: Acceptable = lambda broker_id: False
-    """Whether a broker rests for maintenance: it is elected only where nobody else in the ISR may lead."""
+    """Whether a broker is in maintenance: it is elected only without another candidate in the ISR."""
     target_isr: tuple[int, ...] | None = None
     target_replicas: tuple[int, ...] | None = None
     target_removing: tuple[int, ...] | None = None
     target_adding: tuple[int, ...] | None = None
     target_recovery_state: int | None = None
     target_directory: tuple[int, Uuid] | None = None
-    """A replica, and the log directory it lies in."""
+    """A replica and its log directory."""
     elr_enabled: bool = False
     min_isr: int = 1
     """The topic's effective one; it matters to the ELR alone."""

@@ -16,7 +16,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: (entity type, name) by type, each type once; the name None is the default of its type."""
+"""Entity of a quota: (entity type, name) by type, each type once; the name None is the default of its type."""
 
 NO_QUOTAS: Final[Mapping[str, float]] = MappingProxyType({})
 

@@ -21,7 +21,7 @@ from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.steps import STEP_COUNT, Steps, finish, pieces
 
 DIGEST_SIZE = 16
-"""Bytes: 128 bits tell apart the images of nodes that should be equal; nobody chooses them against us."""
+"""Bytes: 128 bits distinguish the images of nodes that should be equal; there is no adversary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

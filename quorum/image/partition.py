@@ -9,7 +9,7 @@ from kvorum.protocol.uuids import ONE_UUID, ZERO_UUID, Uuid
 from kvorum.quorum.records import NO_LEADER, RECOVERING, Partition, PartitionChange
 
 UNASSIGNED_DIRECTORY: Final = ZERO_UUID
-"""The broker has not said yet in which of its log directories the replica lies (KIP-858)."""
+"""The broker has not assigned the replica to a log directory yet (KIP-858)."""
 LOST_DIRECTORY: Final = ONE_UUID
 """The replica lay in a directory that went offline."""
 

@@ -20,7 +20,7 @@ from kvorum.quorum.steps import Steps, pieces
 RUN_COUNT: Final = 500
 """Topics that are sorted in one step."""
 FEW_COUNT: Final = 16
-"""Up to here a number made anew for each bit costs less than room for all of them."""
+"""Up to here copying an integer for each bit costs less than room for all of them."""
 
 
 class TopicIdPartition(NamedTuple):

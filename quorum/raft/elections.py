@@ -35,7 +35,7 @@ class Elections:
         self.connected: set[int] = set()
         self.by_transfer = False
         self.silent = False
-        """The election deadline passed: somebody may not know us, Hello is due again."""
+        """The election deadline has passed: peers may not know this node, so Hello is due again."""
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._rounds = 0

@@ -54,7 +54,7 @@ class RecordKind(IntEnum):
     RESET = 5
     """All entries are gone; the log begins behind (index, term), which a snapshot stands for."""
     STATE = 6
-    """What the owner keeps beside the log (identity, pinned voters): the payload replaces the one before."""
+    """State of the owner besides the log (identity, pinned voters): the payload replaces the previous one."""
     BASE = 7
     """First in a segment: the log ends at (index, term) here."""
 

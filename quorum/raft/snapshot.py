@@ -35,7 +35,7 @@ HEADER_CHECKED_SIZE: Final = 52
 TRAILER: Final = Struct("<QII")
 SUFFIX: Final = ".snapshot"
 _NAME: Final = re.compile(rf"[0-9]{{20}}-[0-9]{{10}}\{SUFFIX}")
-"""What `snapshot_name` returns. A file of any other name, a copy for instance, is neither read nor removed."""
+"""Names from `snapshot_name`. A file with another name, such as a copy, is neither read nor removed."""
 INCOMING_NAME: Final = "incoming.tmp"
 OUTGOING_NAME: Final = "outgoing.tmp"
 KEPT: Final = 3

@@ -130,7 +130,7 @@ class Voters:
     version: int = 0
     """Goes up with whatever may change `pins()`."""
     listens_at: list[Endpoint] = field(default_factory=list)
-    """This node's own endpoints, the default listener first; whoever runs it says."""
+    """This node's own endpoints, the default listener first; set by its host."""
     told: dict[int, PeerInfo] = field(default_factory=dict)
     """By peer, as `present`."""
 

@@ -43,7 +43,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     first: int
     end: int
     producers: dict[int, LastRecord]
-    """What each producer that is known had written last by the job's end."""
+    """Last records of the known producers at the job's end."""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -13,7 +13,7 @@ from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decide, D
 from kvorum.runtime.timers import Timer
 
 RECORDS_PER_WRITE: Final = 500
-"""What nobody waits for is written in parts, so that no part outgrows a batch."""
+"""Records without a waiter are written in parts, so that no part exceeds a batch."""
 
 
 class ShardDesk:

@@ -39,7 +39,7 @@ ROUND_MS: Final = 5_000
 FRESH_MS: Final = 15_000
 """Three rounds: one that is late, or one leader's answer that is lost, leaves no gap."""
 WANTED_MS: Final = 300_000
-"""So long after the last scrape the rounds end: longer than anybody leaves between two."""
+"""Rounds end this long after the last scrape: longer than any scrape interval."""
 PARTITIONS_MAX: Final = 1_000
 """In one request: a leader looks them up in some milliseconds, in one turn of its event loop."""
 TIMEOUT_MS: Final = 5_000
@@ -72,11 +72,11 @@ class LogEnds:
         self._open_channel = open_channel
         self._channels: dict[int, LeaderChannel] = {}
         self._silent: set[int] = set()
-        """Whose last request failed: it is said once."""
+        """Brokers whose last request failed: logged once."""
         self._wanted: frozenset[TopicPartition] = frozenset()
         self._wanted_ms = 0
         self._known: dict[TopicPartition, tuple[int, int]] = {}
-        """The high watermark, and when it was told."""
+        """The high watermark, and the time of its response."""
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 

@@ -25,7 +25,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 FIRST_GROUP_EPOCH: Final = 1
-"""A consumer group's before anything has raised it. Not 0: a member that is told 0 has to join again for ever."""
+"""Initial epoch of a consumer group. Not 0: a member that receives 0 rejoins forever."""
 
 
 class OffsetKey(NamedTuple):
@@ -56,7 +56,7 @@ class ClassicGeneration:
 
     group_id: str
     value: GroupMetadataValue
-    """Shared: nobody changes it."""
+    """Shared and never modified."""
 
     @property
     def is_simple(self) -> bool:
@@ -95,7 +95,7 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """What it brought if it speaks the classic protocol (migration)."""
+    """Metadata of a member that uses the classic protocol (migration)."""
     member_epoch: int = 0
     previous_member_epoch: int = NO_EPOCH
     state: MemberState = MemberState.STABLE

@@ -36,7 +36,7 @@ class History(Generic[S]):
         """Begin with a committed state, of a log that ends here."""
         self._committed = state
         self.end_offset = end_offset
-        """Where the log ends if nobody else writes to it."""
+        """The expected log end if there is no other writer."""
         self._appended: deque[Appended[S]] = deque()
 
     @property

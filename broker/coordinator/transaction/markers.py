@@ -48,10 +48,10 @@ RETRIED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""What is to be expected of a leader; anything else is retried, too, and logged as an error."""
+"""Expected errors of a leader; others are retried as well, and logged as errors."""
 
 LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
-"""The broker that leads a partition, NO_LEADER if none does, None if there is no such partition (any more)."""
+"""The leader of a partition, NO_LEADER if it has none, None if the partition does not exist."""
 
 
 class Marker(NamedTuple):

@@ -56,7 +56,7 @@ class Terms(NamedTuple):
     """The cluster's."""
     timeout_ms_max: int
     new_producer_id: int | None = None
-    """An id that nobody had before; None if none was fetched, since few decisions need one."""
+    """A new producer id; None if none was fetched, because few decisions need one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

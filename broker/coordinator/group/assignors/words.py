@@ -37,5 +37,5 @@ class GroupSpec:
 
 
 Targets: TypeAlias = dict[str, Assignment]
-"""A row for each member; every partition of every topic that somebody reads is in one of those who do."""
+"""A row for each member; every partition of every subscribed topic is in the row of a subscriber."""
 Assignor: TypeAlias = Callable[[GroupSpec], Targets]

@@ -43,7 +43,7 @@ log = get_logger("groups")
 
 State = ClassicState
 GROUP_METADATA_VERSION: Final = 3
-"""What Kafka 4.3 writes."""
+"""Version that Kafka 4.3 writes."""
 COMES_FROM: Final[Mapping[ClassicState, Collection[ClassicState]]] = {
     State.EMPTY: (State.PREPARING_REBALANCE,),
     State.PREPARING_REBALANCE: (State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE),
@@ -73,7 +73,7 @@ class ClassicGroup:
         """Members of this generation that have not sent a SyncGroup."""
         self.awaiting_join_count = 0
         self.has_new_member = False
-        """Whether somebody joined since the initial delay was last extended."""
+        """Whether a member joined since the initial delay was last extended."""
         self.state_timestamp_ms: int | None = wall_ms()
         self.topics: frozenset[str] | None = None
         """The topics its consumers subscribe to, None if that is not known."""

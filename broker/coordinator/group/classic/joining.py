@@ -44,7 +44,7 @@ PENDING_JOINS_MAX: Final = 10_000
 NAME_BYTES_MAX: Final = 2**15 - 1
 """Of each name in a group's record. Requests can carry longer ones."""
 MEMBER_ID_SUFFIX_BYTES: Final = 37
-"""What a member id has behind its client's name, or its instance's."""
+"""Length of a member id's suffix after the client id or the instance id."""
 
 
 class Join(NamedTuple):

@@ -13,7 +13,7 @@ NO_GENERATION: Final = -1
 MEMBER_ID_REQUIRED_FROM: Final = 4
 """JoinGroup: from this version on a new member is given its id first, and joins with it (KIP-394)."""
 SKIP_ASSIGNMENT_FROM: Final = 9
-"""JoinGroup: from this version on a returning static leader is told to leave the assignment as it is (KIP-814)."""
+"""JoinGroup: from this version on a rejoining static leader can skip the assignment (KIP-814)."""
 NULLABLE_PROTOCOL_FROM: Final = 7
 """JoinGroup: from this version on an answer may have no protocol name."""
 REASON_CHARS_MAX: Final = 255

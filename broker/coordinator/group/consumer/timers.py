@@ -13,9 +13,9 @@ class Deadline(Enum):
     SESSION = "session"
     """Send something (group.consumer.session.timeout.ms; a classic member's own session timeout)."""
     REBALANCE = "rebalance"
-    """Give up the partitions it was told to (its rebalance timeout)."""
+    """Revoke partitions (the member's rebalance timeout)."""
     JOIN = "join"
-    """A classic member was told of a rebalance: join (its rebalance timeout)."""
+    """A classic member must rejoin (its rebalance timeout)."""
     SYNC = "sync"
     """A classic member has joined: sync (its rebalance timeout)."""
 

@@ -206,8 +206,8 @@ def test_broker_and_controller_of_a_node_have_a_port_each(
         ({"kvorum.chaos.listener": ":7000"}, "on this machine only"),
         ({"kvorum.chaos.listener": "7000"}, "HOST:PORT"),
         ({"kvorum.controller.chaos.listener": "192.168.0.1:1"}, "on this machine only"),
-        ({"kvorum.chaos.token": None}, "needs one of"),
-        ({"kvorum.chaos.token.file": "/token"}, "needs one of"),
+        ({"kvorum.chaos.token": None}, "requires either"),
+        ({"kvorum.chaos.token.file": "/token"}, "requires either"),
         ({"kvorum.chaos.token": "short"}, "16 characters"),
     ],
 )
