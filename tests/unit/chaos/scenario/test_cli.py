@@ -30,7 +30,7 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
         (["run", "frozen-leder"], "did you mean frozen-leader"),
         (["run", "load", "--kill-hook", "true"], "hooks require an external cluster"),
         (["run", "load", "--duration", "0"], "0"),
-        (["run", "load", "--junit", "/no/such/folder/junit.xml"], "there is no folder /no/such/folder"),
+        (["run", "load", "--junit", "/no/such/folder/junit.xml"], "no folder /no/such/folder"),
     ],
 )
 def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str) -> None:
