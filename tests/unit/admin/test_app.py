@@ -157,7 +157,9 @@ class MemoryCluster:
         if not validate_only:
             self.set_topic(name, count, 1)
 
-    async def describe_configs(self, kind: ResourceType, name: str) -> list[DescribeConfigsResourceResult]:
+    async def describe_configs(
+        self, kind: ResourceType, name: str, *, documentation: bool = False
+    ) -> list[DescribeConfigsResourceResult]:
         own = self.configs.get(name, {})
         found = [DescribeConfigsResourceResult(name=key, value=value, config_source=1) for key, value in own.items()]
         found.append(DescribeConfigsResourceResult(name="flush.ms", value="9", config_source=5))

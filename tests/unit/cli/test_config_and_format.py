@@ -105,7 +105,7 @@ def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tm
     [
         ("nodes:\n  - {id: 1}\n  - {id: 1}\n", ":3: name=node-1: duplicate node name node-1"),
         ("nodes:\n  - {id: 1\n", ":3: is not YAML"),
-        ("nods: []\nnodes:\n  - {id: 1}\n", ":1: 'nods' is none of cluster, defaults, nodes"),
+        ("nods: []\nnodes:\n  - {id: 1}\n", ":1: 'nods' is not one of cluster, defaults, nodes"),
         ("nodes:\n  - id: 1\n    log.retention.hours: soon\n", ":3: log.retention.hours=soon"),
         ("defaults:\n  num:\n    partitions: three\nnodes:\n  - {id: 1}\n", ":3: num.partitions=three"),
     ],

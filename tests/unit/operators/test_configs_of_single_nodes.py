@@ -68,7 +68,7 @@ def test_what_was_set_is_in_the_configuration_of_that_node_alone(tmp_path: Path)
         ("second:", r"--set second: '' is not KEY=VALUE"),
         (":broker.rack=b", r"--set: ':broker.rack=b' is neither KEY=VALUE nor NODE:KEY=VALUE"),
         ("second:num.partitions=x", r"--set second: num\.partitions=x: Not a number"),
-        ("second:node.id=1", r"second has node id 1 in common with node-1"),
+        ("second:node.id=1", r"second uses the same node id 1 as node-1"),
     ],
 )
 def test_a_node_or_a_config_that_is_none_is_named(tmp_path: Path, text: str, said: str) -> None:
