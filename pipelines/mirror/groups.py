@@ -167,7 +167,7 @@ class Translator:
             self._reported.add(place)
             logger.warning(
                 "groups of %s-%d are not translated: the target had records before the mirror began, and without "
-                "provenance the mirror cannot tell which of them a group has read",
+                "provenance it is unknown which of them a group has read",
                 place.topic,
                 place.partition,
             )
