@@ -96,7 +96,7 @@ def lab_plan(
     parties = shape.parties()
     strangers = sorted(shape.node_configs.keys() - parties.roles.keys())
     if strangers:
-        raise ValueError(f"{', '.join(strangers)}: configs for an unknown node; known: {', '.join(parties.roles)} are")
+        raise ValueError(f"{', '.join(strangers)}: configs for an unknown node; known: {', '.join(parties.roles)}")
     direct = {
         party: f"{host_of(str(node_of(party)))}:{port()}" for party in parties.every() if party not in parties.groups
     }

@@ -126,7 +126,7 @@ def decode_record(shapes: Mapping[int, Shape], record: CoordinatorRecord) -> Dec
     record_type = _prefix(record.key)
     shape = shapes.get(record_type)
     if shape is None:
-        raise UnknownRecordType(f"unknown record type {record_type}")
+        raise UnknownRecordType(f"type {record_type}")
     key = _read(shape.key, record.key, 0, flexible=False)
     if record.value is None:
         return Decoded(record_type, key, None)

@@ -55,7 +55,7 @@ def test_yaml_is_read_as_texts() -> None:
     [
         (b"a: &x [1]\nb: *x\n", "line 2: aliases"),
         (b"a: !!python/object/apply:os.system [x]\n", "line 1: tags"),
-        (b"a: 1\na: 2\n", "line 2: 'a' is there twice"),
+        (b"a: 1\na: 2\n", "line 2: 'a' is a duplicate key"),
         (b"a: 1\n---\nb: 2\n", "line 2: only one document"),
         (b"a: 1\n b: [\n", "line 2"),
         (b"", "line 1: the document is empty"),

@@ -148,7 +148,7 @@ def test_the_folders_of_nodes_that_lost_their_configuration_are_found_by_the_pla
 
 def test_nothing_is_rebuilt_where_a_part_is_missing(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    with pytest.raises(ClusterError, match="is whole"):
+    with pytest.raises(ClusterError, match="is complete"):
         LocalCluster.rebuild(str(folder), planned(folder))
     (folder / "cluster.json").unlink()
     LocalCluster.create(str(other), planned(other, "Some22oqSi6ZGo5pjBP2lw"))

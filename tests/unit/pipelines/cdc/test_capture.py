@@ -336,7 +336,7 @@ def test_a_slot_has_one_query_at_a_time(database: Database) -> None:
 def test_a_slot_that_somebody_else_made_is_left_alone(database: Database, tmp_path: Path) -> None:
     query = started(database)
     other = Query(options=dict(query.options) | {"snapshot.location": str(tmp_path / "other")})
-    with pytest.raises(CaptureError, match="somebody else's"):
+    with pytest.raises(CaptureError, match="it belongs to another client"):
         other.run()
     anew = Query(options=query.options)
     query.run()
