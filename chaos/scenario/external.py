@@ -175,7 +175,7 @@ class ExternalCluster:
     def _ailments(self) -> list[str]:
         views = {name: view for name, view in self.partitions().items() if name.rpartition("-")[0] in self.topics}
         missing = sorted(self.topics - {name.rpartition("-")[0] for name in views})
-        return under_replicated(views) + [f"nobody knows of {topic}" for topic in missing]
+        return under_replicated(views) + [f"no broker knows topic {topic}" for topic in missing]
 
     def _begin(self, verb: str, name: str, story: str, end: str) -> Injected:
         self._hook(end)

@@ -72,7 +72,7 @@ def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said
     path = tmp_path / "server.properties"
     path.write_text("broker.id=1\nzookeeper.connect=zk-1:2181\nlog.message.format.version=2.8\n")
     code, printed = kvorum("config", "validate", str(path))
-    assert code == Exit.FAILED and "process.roles=: must say what this node is" in printed
+    assert code == Exit.FAILED and "process.roles=: must be broker, controller" in printed
     for line, word in ((2, "controller.quorum.voters"), (3, "remove the key")):
         assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
 
@@ -262,7 +262,7 @@ def test_a_dynamic_quorum_begins_with_one_controller_or_with_those_named(tmp_pat
         ([], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-s", "-N"], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-I", "1@127.0.0.1:1"], "is not of the form ID@HOST:PORT:DIRECTORY_ID"),
-        (["-I", "1@127.0.0.1:1:short"], "is not base64 uuid"),
+        (["-I", "1@127.0.0.1:1:short"], "is not a base64 UUID"),
         (["-I", ","], "contains no controller"),
         (["-s", "--override", "controller.quorum.voters=1@127.0.0.1:29093"], "defines a static quorum"),
     ],

@@ -132,7 +132,7 @@ def test_an_offset_shows_what_was_known_then(folder: Path, trimmed: Path) -> Non
     leader = "/image/topics/byName/orders/0/leader"
     for place in (folder, trimmed):
         assert run(place, "cat", leader, "--at", "5") == ["2"]
-        assert "there is nothing" in run(place, "cat", "/image/configs/TOPIC", "--at", "5", code=Exit.NOT_FOUND)[0]
+        assert "does not exist" in run(place, "cat", "/image/configs/TOPIC", "--at", "5", code=Exit.NOT_FOUND)[0]
         assert run(place, "cat", "/image/configs/TOPIC/orders/*", "--at", "6") == ["7"]
     assert run(folder, "cat", leader, "--at", "4") == ["1"]
     assert run(folder, "ls", "/image/topics/byName/orders", "--at", "3") == ["0", "10", "id"], "inside a batch"

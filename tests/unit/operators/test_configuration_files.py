@@ -17,9 +17,9 @@ NODE = "node.id: 1\nprocess.roles: [broker, controller]\nlisteners: 'PLAINTEXT:/
 REFUSED = [
     # A file, and what is said of it behind the file's name.
     (f"base: &base\n  num.partitions: 3\n{NODE}<<: *base\n", ":1: base: no config's name begins so"),
-    (f"{NODE}<<: {{num.partitions: 3}}\n", ":4: <<: maps are not merged"),
-    ("nodes:\n- &one\n  id: 1\n- <<: *one\n  id: 2\n", ":4: <<: maps are not merged"),
-    ("defaults:\n  <<: {num.partitions: 3}\nnodes: [{id: 1}]\n", ":2: <<: maps are not merged"),
+    (f"{NODE}<<: {{num.partitions: 3}}\n", ":4: <<: merge keys are not supported"),
+    ("nodes:\n- &one\n  id: 1\n- <<: *one\n  id: 2\n", ":4: <<: merge keys are not supported"),
+    ("defaults:\n  <<: {num.partitions: 3}\nnodes: [{id: 1}]\n", ":2: <<: merge keys are not supported"),
     (f"{NODE}config:\n  num.partitions: 3\n", ":5: config.num.partitions is not a config"),
     (f"{NODE}kafka: {{config: {{num.partitions: 3}}}}\n", ":4: kafka.config: no config's name begins so"),
     ("nodes:\n- id: 1\n  properties:\n    num.partitions: 3\n", ":3: properties: no config's name begins so"),

@@ -148,7 +148,7 @@ def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() ->
 @pytest.mark.parametrize(
     ("shape", "told"),
     [
-        (LabShape(node_configs={"node-7": {}}), "node-7: configs of a node that is not there; node-1, node-2, node-3"),
+        (LabShape(node_configs={"node-7": {}}), "node-7: configs for an unknown node; known: node-1, node-2, node-3"),
         (LabShape(configs={"min.isr": "2"}), "min.isr is not a config"),
         (LabShape(configs={"log.retention.mss": "2"}), "did you mean log.retention.ms"),
     ],

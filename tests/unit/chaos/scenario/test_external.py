@@ -93,7 +93,7 @@ def test_health_is_that_of_the_runs_own_topics(views: Views, events: list[Fault]
         found.wait_until_healthy(0)
     assert found.leader_of("orders", 0) == "node-2"
     views.seen.clear()
-    with pytest.raises(LabError, match="no node knows partition orders"):
+    with pytest.raises(LabError, match="no broker knows topic orders"):
         found.wait_until_healthy(0)
 
 
