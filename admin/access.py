@@ -1,4 +1,4 @@
-"""Who may use the admin API: this machine alone, or whoever has a token.
+"""Access to the admin API: from this machine only, or with a token.
 
 Without tokens it is for this machine: it listens on loopback only, and what a browser sends on behalf of a page from
 elsewhere is refused by its Host (a foreign name that leads here), its Origin, and, as an image or a frame is asked for
@@ -28,7 +28,7 @@ ROLES = {role.name.lower(): role for role in Role}
 SCHEME = "bearer"
 BASIC = "basic"
 ELSEWHERE = ("cross-site", "same-site")
-"""Sec-Fetch-Site of another page than this server's: on another port of this machine, too."""
+"""Sec-Fetch-Site of another origin than this server's, including another port of this machine."""
 PAGE = "document"
 """Sec-Fetch-Dest of a link that is followed: the page it stood on is left, and sees nothing of this one."""
 
@@ -78,12 +78,12 @@ def tokens_of(text: str) -> dict[str, Role]:
         if len(words) < 2 or words[0] not in ROLES or HASH.fullmatch(words[1]) is None:
             raise BadTokens(f"line {number}: not `read|operate|admin SHA256-IN-HEX`")
         if words[1].lower() in found:
-            raise BadTokens(f"line {number}: the token is there twice")
+            raise BadTokens(f"line {number}: duplicate token")
         found[words[1].lower()] = ROLES[words[0]]
         if len(found) > TOKENS_MAX:
             raise BadTokens(f"line {number}: more than {TOKENS_MAX} tokens")
     if not found:
-        raise BadTokens("there is no token in it: nobody could use the API")
+        raise BadTokens("the file has no token, so no client could use the API")
     return found
 
 
@@ -137,7 +137,7 @@ class Access:
 
     tokens: Mapping[str, Role] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What the trail calls those who have a token."""
+    """Name of token holders in the trail."""
 
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
         """Refuse what a page from elsewhere has a browser send; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
@@ -145,13 +145,13 @@ class Access:
         Raises Refused.
         """
         if self.tokens is None and not is_local(host):
-            raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not this machine's loopback")
+            raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
         # With tokens there may be a proxy in front that speaks TLS: the page is the same one all the same.
         own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
         if origin is not None and origin.lower() not in own:
-            raise Refused(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+            raise Refused(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         if site in ELSEWHERE and wanted != PAGE:
-            raise Refused(403, "FORBIDDEN_ORIGIN", "a page from elsewhere may not use this API")
+            raise Refused(403, "FORBIDDEN_ORIGIN", "cross-origin requests are rejected")
 
     def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
         """Return the role of who asks; refuse who has no token, or one of a lesser role. Raises Refused.
@@ -162,17 +162,19 @@ class Access:
             return Role.ADMIN
         token = token_of(authorization or "", basic)
         if token is None:
-            raise Refused(401, "UNAUTHENTICATED", "say a token: Authorization: Bearer TOKEN")
+            raise Refused(401, "UNAUTHENTICATED", "token required: send the header Authorization: Bearer TOKEN")
         said = hash_of(token)
         role = None
         for known, its_role in self.tokens.items():  # all of them, whichever it is: the time tells nothing
             if hmac.compare_digest(known, said):
                 role = its_role
         if role is None:
-            raise Refused(401, "UNAUTHENTICATED", "nobody has this token")
+            raise Refused(401, "UNAUTHENTICATED", "unknown token")
         if role < needs:
             raise Refused(
-                403, "FORBIDDEN_ROLE", f"this needs {needs.name.lower()}; the token's role is {role.name.lower()}"
+                403,
+                "FORBIDDEN_ROLE",
+                f"this operation requires role {needs.name.lower()}; the token has role {role.name.lower()}",
             )
         return role
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class SizeFigures(BaseModel):
-    """Of keys, or of values: those that are not null. Percentiles are within 1 %."""
+    """Sizes of non-null keys or values. Percentiles are accurate within 1 %."""
 
     count: int
     total_bytes: int
@@ -21,7 +21,7 @@ class SizeFigures(BaseModel):
 
 
 class HourFigures(BaseModel):
-    """The records of an hour, by their timestamps."""
+    """Record counts of one hour, by record timestamp."""
 
     start_ms: int
     records: int
@@ -29,43 +29,43 @@ class HourFigures(BaseModel):
 
 
 class PartitionFigures(BaseModel):
-    """What was seen of one partition; offsets and times are null where there was no record."""
+    """Counts of one partition; offsets and timestamps are null without records."""
 
     partition: int
     records: int
-    bytes: int = Field(description="Of keys, values and headers, decompressed")
+    bytes: int = Field(description="Size of keys, values and headers, decompressed")
     null_keys: int
     tombstones: int = Field(description="Records whose value is null")
-    disordered: int = Field(description="Records with a lower timestamp than the one before them has")
+    disordered: int = Field(description="Records with a lower timestamp than the previous record")
     first_offset: int | None
     last_offset: int | None
-    first_timestamp_ms: int | None = Field(description="The least one")
-    last_timestamp_ms: int | None = Field(description="The largest one")
+    first_timestamp_ms: int | None = Field(description="Lowest timestamp")
+    last_timestamp_ms: int | None = Field(description="Highest timestamp")
 
 
 class AnalysisProgress(BaseModel):
-    """How far an analysis is: what comes as `progress`."""
+    """Progress of an analysis: the data of a `progress` event."""
 
     scanned: int
     bytes: int
-    share: float = Field(description="Of all offsets, 0 to 1")
+    share: float = Field(description="Share of all offsets, 0 to 1")
 
 
 class TopicAnalysis(BaseModel):
-    """What the records of a topic are like, as far as they were looked at: what comes as `result`."""
+    """Statistics of a topic's records that were read: the data of the `result` event."""
 
     topic: str
-    stopped_by: Literal["limit", "scanned", "bytes", "time", "end"] = Field(description="end: all was looked at")
-    next: str = Field(description="The `offsets` to go on from")
+    stopped_by: Literal["limit", "scanned", "bytes", "time", "end"] = Field(description="end: all records were read")
+    next: str = Field(description="The `offsets` to continue from")
     elapsed_ms: int
     records: int
     bytes: int
     null_keys: int
     tombstones: int
     disordered: int
-    distinct_keys: int = Field(description="Of more than 4,096 about: off by 0.8 % as a rule")
+    distinct_keys: int = Field(description="Estimated above 4,096, typically within 0.8 %")
     distinct_values: int
     keys: SizeFigures
     values: SizeFigures
     partitions: list[PartitionFigures]
-    hours: list[HourFigures] = Field(description="The newest 336")
+    hours: list[HourFigures] = Field(description="The newest 336 hours")

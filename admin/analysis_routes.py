@@ -1,4 +1,4 @@
-"""What the records of a topic are like, over HTTP: GET /v1/topics/{topic}/analysis looks at all of them, and tells.
+"""Topic analysis over HTTP: GET /v1/topics/{topic}/analysis reads all records and returns statistics.
 
 There is no job to be remembered: who asks listens until it is done, is told how far it is meanwhile, and ends it by
 going away. What is counted is in topic_analysis.
@@ -70,7 +70,7 @@ def progress_of(browser: Browser, begin: dict[int, int]) -> bytes:
 
 
 def result_of(topic: str, analysis: Analysis, browser: Browser, elapsed_ms: int) -> TopicAnalysis:
-    """Return all that is told."""
+    """Return the complete result."""
     assert browser.progress.stopped_by is not None, "it has ended"
     counts = list(analysis.partitions.values())
     empty = PartitionCounts()

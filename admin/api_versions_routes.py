@@ -1,4 +1,4 @@
-"""What a broker can speak, over HTTP: its requests with their versions, its features."""
+"""A broker's APIs with their versions, and its features, over HTTP."""
 
 from pydantic import BaseModel, Field
 
@@ -10,30 +10,30 @@ from kvorum.protocol.api import ApiKey
 
 
 class ApiRange(BaseModel):
-    """A request that a broker serves."""
+    """An API of a broker with its supported versions."""
 
     key: int
-    name: str = Field(examples=["FETCH"], description="Kafka's; the number where it is none that is known here")
+    name: str = Field(examples=["FETCH"], description="Kafka's name; the number if the API is unknown")
     min_version: int
     max_version: int
 
 
 class FeatureRange(BaseModel):
-    """A feature's levels that a broker supports, and the one in use."""
+    """A feature with the levels that a broker supports, and its finalized level."""
 
     name: str
     min_supported: int
     max_supported: int
-    level: int = Field(description="0: none")
+    level: int = Field(description="Finalized level; 0: none")
 
 
 class ApiVersions(BaseModel):
-    """What a broker can speak, as it tells any client (KIP-511, KIP-584)."""
+    """APIs and features of a broker (KIP-511, KIP-584)."""
 
     broker: int
     apis: list[ApiRange]
     features: list[FeatureRange]
-    finalized_epoch: int | None = Field(description="How old `level` is: an offset of the metadata; null: unknown")
+    finalized_epoch: int | None = Field(description="Metadata offset of `level`; null: unknown")
 
 
 async def get_api_versions(call: Call[NoBody]) -> ApiVersions:

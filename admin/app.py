@@ -158,7 +158,7 @@ class AdminApp:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Give refusals the shape of the API that was asked: Confluent's below /v3, ours elsewhere."""
+        """Return errors in the format of the requested API: Confluent's below /v3, ours elsewhere."""
         answer = await self._judged(request, handler)
         if isinstance(answer, Refusal) and is_v3(request.path):
             answer = refused(answer)
@@ -247,7 +247,7 @@ class AdminApp:
         return web.Response(text=(await self._descriptions()).page, content_type="text/html", headers=headers)
 
     async def _descriptions(self) -> Descriptions:
-        """Return what describes the API, made when it is first asked for: a tenth of a second's work."""
+        """Return the OpenAPI document, built on first use in a tenth of a second."""
         if self._described is None:
             self._described = await blocking.run(asyncio.get_running_loop(), described_by, self._operations)
         return self._described

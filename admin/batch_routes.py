@@ -28,30 +28,30 @@ BYTES_MAX = 16 * 1024 * 1024
 
 
 class Batch(BaseModel):
-    """A record batch, as its header tells it. Kafka's -1 for nothing is null."""
+    """Header of a record batch. Kafka's -1 for none is null."""
 
     base_offset: int
     last_offset: int
-    records: int = Field(description="Those that are left: compaction takes out some")
+    records: int = Field(description="Present number of records; compaction removes records")
     leader_epoch: int
     producer_id: int | None
     producer_epoch: int | None
     base_sequence: int | None
     last_sequence: int | None
     transactional: bool
-    control: str | None = Field(description="What a control batch says", examples=["COMMIT", "ABORT"])
-    coordinator_epoch: int | None = Field(description="Of a transaction's marker")
-    delete_horizon_ms: int | None = Field(description="When compaction may take out its tombstones")
+    control: str | None = Field(description="Type of a control batch", examples=["COMMIT", "ABORT"])
+    coordinator_epoch: int | None = Field(description="Coordinator epoch of a transaction marker")
+    delete_horizon_ms: int | None = Field(description="Time from which compaction may remove the batch's tombstones")
     timestamp_type: str = Field(examples=["CreateTime", "LogAppendTime"])
     max_timestamp_ms: int
     compression: str = Field(examples=["none", "zstd"])
     size_bytes: int
     crc: int
-    valid: bool = Field(description="The bytes have this CRC")
+    valid: bool = Field(description="Whether the CRC is correct")
 
 
 class BatchPage(BaseModel):
-    """A piece of a partition's log, as its leader has it."""
+    """A page of the batches in a partition leader's log."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class BatchPage(BaseModel):
     high_watermark: int
     last_stable_offset: int
     batches: list[Batch]
-    next: int | None = Field(description="The `offset` to go on with; null at the end")
+    next: int | None = Field(description="The `offset` of the next page; null at the end")
 
 
 async def list_batches(call: Call[NoBody]) -> BatchPage:
@@ -102,7 +102,7 @@ async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
     """Return where the log of the one partition begins. Raises KafkaError LEADER_NOT_AVAILABLE."""
     (offset,) = (await topic_offsets(call.cluster, topic, Spec.EARLIEST)).values()
     if offset is None:
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not answer")
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not respond")
     return offset
 
 

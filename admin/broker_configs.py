@@ -34,7 +34,7 @@ async def alter_broker(
     try:
         controller = await active_controller(cluster)
     except MetadataProblem as error:
-        raise Unreachable(f"broker {broker_id} is down, and nobody says where the active controller is") from error
+        raise Unreachable(f"broker {broker_id} is down, and the address of the active controller is unknown") from error
     configs = [AlterableConfig(name=c.name, config_operation=c.operation, value=c.value) for c in changes]
     resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name=str(broker_id), configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource])

@@ -4,32 +4,38 @@ from pydantic import BaseModel, Field
 
 
 class RegisteredLogDir(BaseModel):
-    """A log directory that a broker registered; GET /v1/brokers/{broker}/log-dirs tells where it is."""
+    """A registered log directory; GET /v1/brokers/{broker}/log-dirs has its path."""
 
     id: str
     online: bool
-    cordoned: bool = Field(description="It gets no new replicas")
+    cordoned: bool = Field(description="New replicas are not placed in it")
 
 
 class Broker(BaseModel):
-    """A registered broker: what the cluster knows of it, and what its process tells of itself."""
+    """A registered broker: its state in the cluster and in its process."""
 
     id: int
     host: str
     port: int
     rack: str | None
     fenced: bool
-    leaders: int = Field(description="Partitions it leads")
-    replicas: int = Field(description="Partitions it has a replica of")
-    epoch: int | None = Field(description="Of this registration; null: nobody tells the metadata log")
-    incarnation_id: str | None = Field(description="Another one each time that the broker starts; null: as above")
-    in_controlled_shutdown: bool | None = Field(
-        description="Its leaders are moving away, and it ends then; of a fenced one: that it ended so; null: as above"
+    leaders: int = Field(description="Number of partitions it leads")
+    replicas: int = Field(description="Number of partitions with a replica on it")
+    epoch: int | None = Field(description="Epoch of this registration; null: the metadata log is not available")
+    incarnation_id: str | None = Field(
+        description="Changes at each start of the broker; null: the metadata log is not available"
     )
-    log_dirs: list[RegisteredLogDir] | None = Field(description="null: as above")
-    registration_error: str | None = Field(description="Why nobody tells", examples=["METADATA_TOO_LARGE"])
-    version: str | None = Field(description="Kvorum's; null: the process cannot be asked")
-    started_ms: int | None = Field(description="null: as above")
-    uptime_ms: int | None = Field(description="null: as above")
-    process_error: str | None = Field(description="Why it cannot be asked", examples=["NO_METRICS_LISTENER"])
-    process_message: str | None = Field(description="The same, for people")
+    in_controlled_shutdown: bool | None = Field(
+        description="Leaders are moving away before the stop; for a fenced broker: it stopped this way; null: unknown"
+    )
+    log_dirs: list[RegisteredLogDir] | None = Field(description="null: the metadata log is not available")
+    registration_error: str | None = Field(
+        description="Why the metadata log is not available", examples=["METADATA_TOO_LARGE"]
+    )
+    version: str | None = Field(description="Version of Kvorum; null: the process is not available")
+    started_ms: int | None = Field(description="null: the process is not available")
+    uptime_ms: int | None = Field(description="null: the process is not available")
+    process_error: str | None = Field(
+        description="Name of the error if the process is not available", examples=["NO_METRICS_LISTENER"]
+    )
+    process_message: str | None = Field(description="Why the process is not available")

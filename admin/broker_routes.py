@@ -1,4 +1,4 @@
-"""Brokers over HTTP: what Metadata tells of them, what they registered with, and what their processes tell."""
+"""Brokers over HTTP: their Metadata, registration and process state."""
 
 import asyncio
 from collections import Counter
@@ -21,11 +21,11 @@ from kvorum.protocol.messages.metadata import MetadataResponse
 from kvorum.quorum.image.cluster import BrokerRegistration
 
 LIST_SECONDS: Final = 1.5
-"""What the list waits for brokers' processes, which are asked all at once: one that stands still holds nobody up."""
+"""Timeout of the list for brokers' processes, which are all queried at once."""
 ONE_SECONDS: Final = 10.0
-"""What the question for one broker waits for it."""
+"""Timeout of a single broker's page for its process."""
 REGISTERED_SECONDS: Final = 5.0
-"""What either waits for the metadata log; the first who asks has all of it fetched."""
+"""Timeout of both for the metadata log; the first request fetches all of it."""
 
 Registered = dict[int, BrokerRegistration]
 
@@ -38,7 +38,7 @@ class Silence(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """Those fields of Broker that the metadata log tells."""
+    """Fields of Broker from the metadata log."""
 
     epoch: int | None = None
     incarnation_id: str | None = None
@@ -48,7 +48,7 @@ class Registration(NamedTuple):
 
 
 class Life(NamedTuple):
-    """Those fields of Broker that its process tells."""
+    """Fields of Broker from its process."""
 
     version: str | None = None
     started_ms: int | None = None
@@ -124,7 +124,7 @@ class BrokerRoutes:
 
 
 async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds: float) -> NodeProcess | Silence:
-    """Return what a broker's process tells of itself, or why it does not."""
+    """Return a broker's process state, or why it is not available."""
     who, address = Who(BROKER, broker.broker_id), (broker.host, broker.port)
     try:
         async with asyncio.timeout(seconds), pages_of(call.cluster, who, call.authorization, address) as pages:
@@ -148,7 +148,7 @@ def silence_of(error: Exception) -> Silence:
 
 
 def registration_of(registered: Registered | Silence, wanted: int) -> Registration:
-    """Return what a broker registered with, or why nobody tells."""
+    """Return a broker's registration, or why it is not available."""
     found = registered.get(wanted) if isinstance(registered, dict) else None
     if found is None:
         # One that has registered just now may not be in the log as far as it was read.
@@ -168,7 +168,7 @@ def registration_of(registered: Registered | Silence, wanted: int) -> Registrati
 
 
 def life_of(process: NodeProcess | Silence) -> Life:
-    """Return what a process tells of itself, or why it does not."""
+    """Return a process's state, or why it is not available."""
     if isinstance(process, Silence):
         return Life(process_error=process.error, process_message=process.message)
     return Life(version=process.version, started_ms=process.started_ms, uptime_ms=process.uptime_ms)

@@ -1,4 +1,4 @@
-"""What a query says of looking through a topic: where to begin and stop, what is looked for, how it is shown."""
+"""Query parameters of browsing a topic: start, end, filter and formats."""
 
 from kvorum.admin.browsing import Browser, Limits, Progress
 from kvorum.admin.client import READ_COMMITTED, READ_UNCOMMITTED, ClusterClient
@@ -59,14 +59,14 @@ def filter_of(call: Call[NoBody]) -> RecordFilter:
     if "key" in call.query:
         return RecordFilter(view, expression_of(call), key_of(call.query["key"], view.key))
     if "partitioner" in call.query:
-        raise BadInput("partitioner", "it says where a key is: name the key")
+        raise BadInput("partitioner", "a partitioner requires a key: add the parameter key")
     return RecordFilter(view, expression_of(call))
 
 
 def key_of(text: str, form: Format) -> bytes:
     """Return the bytes of a key that is written in a format; a text where that is auto. Raises BadInput."""
     if form is Format.SIZE:
-        raise BadInput("key_format", "a key has no bytes in the format size")
+        raise BadInput("key_format", "key_format=size cannot encode a key: choose another format")
     plain = form in (Format.AUTO, Format.JSON, Format.TEXT)
     found = bytes_of(text, "string" if plain else form.value, "key")
     assert found is not None, "a text is not null"
@@ -88,11 +88,11 @@ async def places_of(
     """Return ({partition: where to begin}, {partition: where it ends now}). Raises BadInput, KafkaError."""
     ways = [name for name in STARTS if name in call.query]
     if len(ways) > 1:
-        raise BadInput(ways[1], f"begin at one place: {ways[0]} or {ways[1]}")
+        raise BadInput(ways[1], f"give only one start: {ways[0]} or {ways[1]}")
     explicit = offsets_of(call)
     asked = call.numbers("partitions", INT32_MAX)
     if explicit is not None and asked is not None:
-        raise BadInput("partitions", "offsets name the partitions already")
+        raise BadInput("partitions", "offsets already selects the partitions: leave partitions out")
     at = {name: call.number(name, 0, 0, INT64_MAX) for name in ("offset", "timestamp_ms") if name in call.query}
     tail = call.optional_number("tail", 1, TAIL_MAX)
     word = call.choice("from", start, ("earliest", "latest"))
@@ -130,7 +130,7 @@ def offsets_of(call: Call[NoBody], parameter: str = "offsets") -> dict[int, int]
     for part in text.split(","):
         partition, colon, offset = part.partition(":")
         if not colon:
-            raise BadInput(parameter, "PARTITION:OFFSET,PARTITION:OFFSET is meant")
+            raise BadInput(parameter, "expected PARTITION:OFFSET,PARTITION:OFFSET")
         found[number_of(parameter, partition, 0, INT32_MAX)] = number_of(parameter, offset, 0, INT64_MAX)
     return found
 

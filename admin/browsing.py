@@ -23,7 +23,7 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 FOLLOW_WAIT_MS: Final = 500
-"""fetch.max.wait.ms: a leader without news answers after so long, and is asked again."""
+"""fetch.max.wait.ms: a leader without new records responds after this time."""
 
 
 TURN_RECORDS: Final = 256
@@ -44,7 +44,7 @@ class Stopped(Enum):
 
 
 def size_of(record: Record) -> int:
-    """Return how many bytes of a record somebody wrote."""
+    """Return the size of a record's user data in bytes."""
     headers = sum(len(name) + len(value or b"") for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
 

@@ -34,7 +34,7 @@ COME_AGAIN: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_
 
 @dataclass(slots=True)
 class UpTo:
-    """An offset of the metadata log, and who has it; brokers that were waited for once are not asked again."""
+    """An offset of the metadata log, and the brokers that have it; these are not queried again."""
 
     offset: int
     reached: set[Address] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Changes that are under way over HTTP: each comes to its end, whether or not whoever asked for it is still there.
+"""Changes in progress over HTTP: each is completed even if the client disconnects.
 
 A question is dropped with its reader: the server cancels it, and nobody misses the answer. A change that was cancelled
 would be half made. It has a task of its own.
@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 SETTLE_SECONDS: Final = 5
-"""What is still under way when the server ends, its readers gone: the server has waited for the others before."""
+"""Timeout for changes in progress when the server stops, after the server has waited for the others."""
 
 
 class Changes:

@@ -67,10 +67,10 @@ METADATA_TOPIC = "__cluster_metadata"
 BROKER_MS = 30_000
 """request.timeout.ms: so long a broker waits for the controller before it answers REQUEST_TIMED_OUT."""
 ANSWER_SHARE = 0.8
-"""Of the time a request may take, what a broker may wait for others: its answer has to come back, too."""
+"""Share of a request's timeout that a broker may wait for others, so that its response arrives in time."""
 TIMEOUT_MS = int(BROKER_MS / ANSWER_SHARE)
 OTHERS = 3
-"""After a third of it a question that is answered at once is asked of the next broker, where there is one."""
+"""After a third of the timeout a quick request is sent to the next broker, if there is one."""
 EARLIEST = -2
 LATEST = -1
 BROKERS = 1
@@ -83,7 +83,7 @@ M = TypeVar("M", bound=Message)
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to (ConfigResource.Type)."""
+    """Type of a config resource (ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -93,7 +93,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What to do with a config (AlterConfigOp.OpType)."""
+    """Operation on a config (AlterConfigOp.OpType)."""
 
     SET = 0
     DELETE = 1
@@ -115,7 +115,7 @@ class ConfigChange:
 
 
 class Eligible(NamedTuple):
-    """Who of a partition may lead without being in its ISR (KIP-966); None where the cluster does not say."""
+    """Eligible leader replicas outside the ISR (KIP-966); None if the cluster does not return them."""
 
     elr: list[int] | None = None
     last_known_elr: list[int] | None = None
@@ -133,19 +133,19 @@ class ClusterClient:
     check: ClusterCheck | None = None  # of each new connection, where the brokers' cluster id is known beforehand
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
-    """Who did not answer when it was asked last: asked behind all others."""
+    """Brokers that did not respond to their last request: tried last."""
     _since: UpTo | None = None
-    """How much of the metadata log a broker must have before it is asked."""
+    """Offset of the metadata log that a broker must have before it is queried."""
     _told: dict[Address, None] = field(default_factory=dict)
-    """The brokers of the last answer that named them: asked where none of `bootstrap` answers."""
+    """Brokers in the last response that listed them: tried if none of `bootstrap` responds."""
 
     def __post_init__(self) -> None:
-        """Connect when something is asked."""
+        """Connect on first use."""
         self._connections = Connections(self.client_id, self.chance, self.check)
 
     @property
     def wait_ms(self) -> int:
-        """How long a broker may be told to wait for others, so that its answer still comes in time."""
+        """Return the time that a broker may wait for others, so that its response arrives in time."""
         return int(self.timeout_ms * ANSWER_SHARE)
 
     @property
@@ -213,7 +213,7 @@ class ClusterClient:
         return answer
 
     async def up_to_date(self) -> "ClusterClient":
-        """Return this client for reads: each broker is asked once it has published all that was committed before now.
+        """Return this client for reads: each broker is queried after it has published all changes committed before now.
 
         Other clients may have made changes through other brokers. Raises KafkaError, Unreachable: no controller is.
         """
@@ -224,7 +224,7 @@ class ClusterClient:
         return found
 
     def _candidates(self) -> list[Address]:
-        """Return whom to ask, one after the other, where any broker will do."""
+        """Return the brokers to try, in order, if any broker will do."""
         return sorted(dict.fromkeys((*self.bootstrap, *self._told)), key=self._silent.__contains__)
 
     def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
@@ -245,7 +245,7 @@ class ClusterClient:
         return found
 
     async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
-        """Return {partition: its eligible leader replicas}, for every partition of a topic as Metadata told it.
+        """Return {partition: its eligible leader replicas}, for every partition in the Metadata of a topic.
 
         Metadata has no room for them; a cluster that does not serve DescribeTopicPartitions says nothing of them.
         """
@@ -365,7 +365,7 @@ class ClusterClient:
         return address_in(told, told.controller_id if at_controllers else node_id)
 
     async def _controller_address(self) -> Address:
-        """Return where the active controller is, told by controllers. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
+        """Return the active controller's address, from controllers. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
         told = await self.describe_cluster()
         return address_in(told, told.controller_id)
 
@@ -377,7 +377,7 @@ class Coded(Protocol):
 
 
 def first_code(rows: Sequence[Coded]) -> int:
-    """Return the error code of an answer whose rows have one each, as that of all: a broker that is no controller."""
+    """Return the first error code of a response whose rows have one each: from a broker that is not the controller."""
     return rows[0].error_code if rows else ErrorCode.NONE
 
 

@@ -24,13 +24,14 @@ from kvorum.admin.models import (
     Voter,
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY, check_named
+from kvorum.admin.parameters import LISTED_CONFIGS, VALIDATE_ONLY, check_named
 from kvorum.admin.places import Place
 from kvorum.admin.problems import status_of
 from kvorum.admin.replication import is_under_replicated, moving_of
-from kvorum.admin.topic_configs import changes_of, configs_state, entries
+from kvorum.admin.topic_configs import changes_of, configs_state, entries, listed_entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
+from kvorum.runtime import config_defs
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("admin")
@@ -39,12 +40,12 @@ NAMED_PARTITIONS_MAX = 100
 ALL_BROKERS = ""
 """The name of what holds for all of them, among the resources of type BROKER."""
 QUORUM_MS = 1_600
-"""/v1/quorum is asked when there is no leader, too: it must not wait for one."""
+"""Timeout of /v1/quorum, which must respond without a leader."""
 QUORUM_SOON_SECONDS = 0.3
-"""Past it, the leader is slow or there is none: a broker is asked what it knows by itself."""
+"""After this time the leader is slow or missing: a broker is queried for its own state."""
 QUORUM_LOCAL_SECONDS = 1.3
 CONTROLLER_MS = 5_000
-"""Who looks after the health is not kept longer; a broker without a controller waits for one."""
+"""Maximum duration of a health check; a broker without a controller waits for one."""
 
 
 async def get_me(call: Call[NoBody]) -> Me:
@@ -108,7 +109,7 @@ async def get_health(call: Call[NoBody]) -> Health:
 
 
 async def active_controller(cluster: ClusterClient) -> tuple[int, str | None]:
-    """Return who the active controller says it is, and None; or -1, and why nobody says."""
+    """Return the active controller's id and None; or -1, and why it is unknown."""
     try:
         answer = await cluster.describe_quorum(timeout_ms=CONTROLLER_MS)
     except KafkaError as error:
@@ -125,8 +126,7 @@ def broker_id(call: Call[B]) -> int:
 
 async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a broker's configs with their sources."""
-    found = await call.cluster.describe_configs(ResourceType.BROKER, str(broker_id(call)))
-    return entries(found, call.flag("all"))
+    return await listed_entries(call, ResourceType.BROKER, str(broker_id(call)), config_defs.BROKER)
 
 
 async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
@@ -209,7 +209,7 @@ async def known_locally(cluster: ClusterClient) -> Quorum:
             values = {each.name: each.value for each in configs}
             found.voters = configured_voters(values.get("controller.quorum.voters") or "")
     except (KafkaError, TimeoutError, IndexError) as error:
-        log.info("a broker did not tell what it knows of the quorum", error=error)
+        log.info("quorum state not available from broker", error=error)
     return found
 
 
@@ -262,7 +262,7 @@ GET_CONFIGS = Operation.get(
     get_broker_configs,
     ConfigEntry,
     many=True,
-    query=ALL_CONFIGS,
+    query=LISTED_CONFIGS,
     state=configs_state,
 )
 GET_CLUSTER_CONFIGS = Operation.get(

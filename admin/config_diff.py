@@ -31,7 +31,7 @@ OWN: Final = frozenset(
         "kvorum.peer.addresses",
     }
 )
-"""What each broker has of its own in any healthy cluster."""
+"""Configs that differ per broker in any healthy cluster."""
 
 
 class Layer(StrEnum):
@@ -70,14 +70,14 @@ class BadColumn(ValueError):
 
 
 class Column(NamedTuple):
-    """Whose configs, and down to which layer."""
+    """A broker's or topic's configs, up to a layer."""
 
     kind: ResourceType
     name: str
     layer: Layer
 
     def __str__(self) -> str:
-        """Write it as it is asked for."""
+        """Return the column in the format of the request."""
         return ":".join(filter(None, (self.kind.name.lower(), self.name, self.layer.value)))
 
 
@@ -106,17 +106,19 @@ def parse_column(text: str) -> Column:
     name, _, layer_name = rest.partition(":")
     kinds = {kind.name.lower(): kind for kind in LAYERS}
     if kind_name not in kinds:
-        raise BadColumn(f"{text!r} is none of broker:ID and topic:NAME")
+        raise BadColumn(f"{text!r} is neither broker:ID nor topic:NAME")
     kind = kinds[kind_name]
     if not 0 < len(name) <= NAME_CHARS_MAX:
-        raise BadColumn(f"{text!r} names no {kind_name}")
+        raise BadColumn(f"{text!r} has no {kind_name}")
     if kind is ResourceType.BROKER and not (
         name.isascii() and name.isdecimal() and len(name) <= len(str(BROKER_ID_MAX)) and int(name) <= BROKER_ID_MAX
     ):
         raise BadColumn(f"{name!r} is not the id of a broker")
     known = {layer.value: layer for layer in LAYERS[kind]}
     if layer_name not in known:
-        raise BadColumn(f"{layer_name!r} is no layer of a {kind_name}; there are {', '.join(filter(None, known))}")
+        raise BadColumn(
+            f"{layer_name!r} is not a config layer of a {kind_name}; use one of {', '.join(filter(None, known))}"
+        )
     return Column(kind, str(int(name)) if kind is ResourceType.BROKER else name, known[layer_name])
 
 
@@ -171,7 +173,7 @@ def cells_of(column: Column, described: Described, broker: Described) -> dict[st
 
 
 def meaning(kind: ResourceType, name: str, text: str | None) -> Value:
-    """Return a config's value as the cluster reads it; the text, where it is none or nobody knows the config."""
+    """Return a config's parsed value; the text if it is invalid or the config is unknown."""
     definition = config_defs.TOPIC.get(name) if kind is ResourceType.TOPIC else config_defs.broker_def(name)
     try:
         return text if text is None or definition is None else definition.parse(text)

@@ -11,14 +11,14 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
 COLUMNS_MAX = 20
-"""More than that nobody reads beside each other."""
+"""Limit of columns that are readable next to each other."""
 ALL_BROKERS = "brokers"
 
 
 class DiffCell(BaseModel):
     """A config's value in one column."""
 
-    value: str | None = Field(description="null: none, or a secret")
+    value: str | None = Field(description="null: not set, or a secret")
     source: str = Field(examples=["STATIC_BROKER_CONFIG"])
     sensitive: bool
 
@@ -28,41 +28,39 @@ class DiffRow(BaseModel):
 
     name: str
     differs: bool
-    own: bool = Field(description="Each broker has its own: its id, listeners, directories, rack")
-    cells: list[DiffCell | None] = Field(description="By column; null: not there, or not set down to that layer")
+    own: bool = Field(description="The config differs per broker: id, listeners, directories, rack")
+    cells: list[DiffCell | None] = Field(description="Per column; null: unknown config, or not set up to that layer")
 
 
 class ConfigDiff(BaseModel):
-    """Configs beside each other."""
+    """A comparison of configs."""
 
     columns: list[str] = Field(examples=[["broker:1", "broker:2"]])
-    same: int = Field(description="How many configs are the same in all columns")
+    same: int = Field(description="Number of configs with equal values in all columns")
     rows: list[DiffRow]
     unreachable: list[int] = Field(
-        default_factory=list, description="Where all brokers are compared: those that did not answer have no column"
+        default_factory=list, description="If all brokers are compared: brokers that did not respond, without a column"
     )
 
 
 async def columns_of(call: Call[NoBody]) -> list[Column]:
-    """Return the columns that are asked for. Raises BadInput."""
+    """Return the requested columns. Raises BadInput."""
     words = call.words("of")
     if words == [ALL_BROKERS]:
         brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
         words = [f"broker:{each}" for each in sorted(broker.broker_id for broker in brokers)]
         if len(words) > COLUMNS_MAX:
-            raise BadInput(
-                "of", f"there are {len(words)} brokers; name {COLUMNS_MAX} at the most: of=broker:1,broker:2"
-            )
+            raise BadInput("of", f"there are {len(words)} brokers; give at most {COLUMNS_MAX}: of=broker:1,broker:2")
     elif not 2 <= len(words) <= COLUMNS_MAX:
-        raise BadInput("of", f"name 2 to {COLUMNS_MAX} things, as in broker:1,broker:2, or {ALL_BROKERS}")
+        raise BadInput("of", f"give 2 to {COLUMNS_MAX} entries, such as broker:1,broker:2, or {ALL_BROKERS}")
     try:
         columns = [parse_column(word) for word in words]
     except BadColumn as error:
         raise BadInput("of", str(error)) from error
     if len({column.kind for column in columns}) > 1:
-        raise BadInput("of", "brokers are compared with brokers, topics with topics")
+        raise BadInput("of", "compare brokers with brokers or topics with topics")
     if len(set(columns)) < len(columns):
-        raise BadInput("of", "the same is named twice")
+        raise BadInput("of", "duplicate entry")
     return columns
 
 
@@ -72,7 +70,7 @@ async def inherited_from(call: Call[NoBody], columns: list[Column]) -> list[Desc
         return []
     brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
     if not brokers:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker is there that could tell what topics inherit")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker available to read the defaults of topics")
     return await call.cluster.describe_configs(ResourceType.BROKER, str(min(each.broker_id for each in brokers)))
 
 
@@ -115,7 +113,7 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
 async def told_of(
     call: Call[NoBody], kind: ResourceType, name: str, may_lack: bool
 ) -> list[DescribeConfigsResourceResult] | None:
-    """Return the configs of one thing; None of a broker that does not answer, and that nobody has named."""
+    """Return the configs of one resource; None for a broker that does not respond and was not requested by id."""
     try:
         return await call.cluster.describe_configs(kind, name, timeout_ms=call.cluster.part_ms if may_lack else None)
     except Unreachable:

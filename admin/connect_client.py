@@ -1,4 +1,4 @@
-"""Kafka Connect's REST interface, asked for those who ask here: that of `kvorum pipelines connect`, or Apache Kafka's.
+"""Client of Kafka Connect's REST interface: of `kvorum pipelines connect`, or Apache Kafka's.
 
 Only the addresses of the node's configuration are asked, and nothing of a request is handed on but its path below
 /v1/jobs, the parameters that the operation knows and its checked body: no header, so no token. Several addresses are
@@ -21,7 +21,7 @@ REACH_SECONDS: Final = 5.0
 """Until a worker has taken a connection."""
 LOOK_SECONDS: Final = 45.0
 CHANGE_SECONDS: Final = 100.0
-"""Connect itself waits 90 s for whoever leads its workers."""
+"""Connect itself waits 90 s for the leader of its workers."""
 ANSWER_BYTES_MAX: Final = 16 << 20
 """Some thousand connectors with their configs."""
 PIECE_BYTES: Final = 1 << 16
@@ -36,7 +36,7 @@ NOT_CONFIGURED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came, and from where."""
+    """A response and the URL that sent it."""
 
     url: str
     status: int
@@ -61,7 +61,7 @@ class ConnectClient:
     """The workers of one Connect cluster, as one admin server knows them."""
 
     def __init__(self, urls: Sequence[str] = ()) -> None:
-        """Begin with the addresses, each without a slash at its end; none: whatever is asked is refused."""
+        """Store the addresses, without trailing slashes; without addresses every request is rejected."""
         self._urls = [*urls]
         self._session: aiohttp.ClientSession | None = None
 
@@ -83,7 +83,7 @@ class ConnectClient:
                 silent.append(f"{url}: {error}")
             except TimeoutError as error:
                 left = "" if method == "GET" else ": what was asked for may be done or not"
-                raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not answer in time{left}") from error
+                raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not respond in time{left}") from error
             except aiohttp.ClientError as error:
                 if method != "GET":
                     text = f"{url} broke off before it answered: what was asked for may be done or not"
@@ -92,7 +92,7 @@ class ConnectClient:
             else:
                 self._urls.sort(key=lambda each: each != url)
                 return found
-        raise Refused(502, "CONNECT_UNREACHABLE", f"no worker of Kafka Connect answers: {'; '.join(silent)}")
+        raise Refused(502, "CONNECT_UNREACHABLE", f"no Kafka Connect worker responds: {'; '.join(silent)}")
 
     async def close(self) -> None:
         """Close what is open."""
@@ -118,7 +118,7 @@ class ConnectClient:
             async for piece in answer.content.iter_chunked(PIECE_BYTES):
                 content += piece
                 if len(content) > ANSWER_BYTES_MAX:
-                    raise unintelligible(f"{url} answers more than {ANSWER_BYTES_MAX} bytes")
+                    raise unintelligible(f"the response of {url} is larger than {ANSWER_BYTES_MAX} bytes")
             return Answer(url=url, status=answer.status, content=bytes(content))
 
     def _opened(self) -> aiohttp.ClientSession:

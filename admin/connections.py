@@ -1,4 +1,4 @@
-"""A client's connections to brokers: one that all share whom a broker answers at once, and others of one's own.
+"""A client's connections to brokers: a shared one for quick requests, and separate ones for long requests.
 
 A broker answers in the order it is asked, and who does not answer in time loses the connection with all who wait on it.
 So what may wait (for a commit, for the controller, for news, out a quota) has a connection to itself while it does.
@@ -59,7 +59,7 @@ QUICK: Final[frozenset[type[Message]]] = frozenset(
         OffsetForLeaderEpochRequest,
     }
 )
-"""What a broker answers from what it has."""
+"""Requests that a broker answers from its own state."""
 READS: Final = QUICK | {
     DescribeQuorumRequest,
     FetchRequest,
@@ -68,9 +68,9 @@ READS: Final = QUICK | {
     ListPartitionReassignmentsRequest,
     OffsetFetchRequest,
 }
-"""What may be asked a second time, as it changes nothing. Whatever is in neither set may change something, and wait."""
+"""Requests that may be repeated because they change nothing. Requests in neither set may change something, and wait."""
 OWN_MAX: Final = 32
-"""Connections to one broker on which somebody waits at a time; who comes then waits for one of them."""
+"""Connections to one broker with a waiting request; further requests wait for one of them."""
 IDLE_MAX: Final = 4
 """Of those, how many are kept for the next who comes."""
 
@@ -107,7 +107,7 @@ class Connections:
             return await asked(channel, request, response, timeout_ms, version_max)
 
     def shared(self, address: Address) -> Channel:
-        """Return the connection that those share whom a broker answers at once."""
+        """Return the shared connection for quick requests."""
         channel = self._shared.get(address)
         if channel is None:
             channel = self._shared[address] = self._made(address)
@@ -155,7 +155,7 @@ async def asked(channel: Channel, request: Message, response: type[M], timeout_m
 
 
 def may_repeat(request: Message, error: ChannelError) -> bool:
-    """Tell whether another broker may be asked the same, although this one may have got the request.
+    """Tell whether the request may be repeated on another broker although this one may have received it.
 
     Who answers at once and did not will not; who has to wait for others may be as far as anybody, unless it has died.
     """

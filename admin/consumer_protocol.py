@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol hand each other through the coordinator: subscriptions and assignments.
+"""Embedded protocol of classic consumers: subscriptions and assignments.
 
     assignment     version int16, [topic string, [partition int32]], user data bytes
     subscription   version int16, [topic string], user data bytes; v1: [topic string, [partition int32]] that it has;
@@ -19,14 +19,14 @@ _INT32 = Struct(">i")
 
 
 class Assignment(NamedTuple):
-    """What a member is given; `user_data` is its assignor's own."""
+    """A member's assignment; `user_data` belongs to its assignor."""
 
     places: list[Place]
     user_data: bytes | None = None
 
 
 class Subscription(NamedTuple):
-    """What a member asks for. Fields its version does not have are None."""
+    """A member's subscription. Fields that its version does not have are None."""
 
     version: int
     topics: list[str]
@@ -58,7 +58,7 @@ class _Reader:
         """Return how many elements follow, each of a byte at least."""
         count = self.int32()
         if not 0 <= count <= len(self._data) - self._position:
-            raise ValueError(f"{count} elements")
+            raise ValueError(f"invalid element count {count}")
         return count
 
     def some(self, size: int) -> bytes | None:
@@ -67,7 +67,7 @@ class _Reader:
             return None
         found = self._data[self._position : self._position + size]
         if size < 0 or len(found) < size:
-            raise ValueError(f"{size} bytes")
+            raise ValueError(f"invalid size {size}")
         self._position += size
         return found
 

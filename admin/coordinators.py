@@ -1,4 +1,4 @@
-"""Requests to whoever coordinates a group or a transactional id, asked again while the coordinator moves or loads.
+"""Requests to the coordinator of a group or a transactional id, repeated while it moves or loads.
 
 Source: Kafka's CoordinatorStrategy, AdminApiDriver, and the handlers of its Admin that use them.
 """
@@ -16,7 +16,7 @@ from kvorum.protocol.schema import Message
 
 RETRIES: Final = 30
 RETRY_PAUSE_SECONDS: Final = 0.5
-"""A coordinator that moves or loads is asked again for some 15 s."""
+"""Pause between retries while a coordinator moves or loads, for some 15 s."""
 RETRIED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class KeyType(IntEnum):
-    """What is coordinated (FindCoordinatorRequest.CoordinatorType)."""
+    """Type of a coordinator (FindCoordinatorRequest.CoordinatorType)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -91,7 +91,7 @@ async def ask_group_coordinator(
     *,
     version_max: int | None = None,
 ) -> Coordinated[M]:
-    """Ask a group's coordinator, found anew where it has moved; the last answer, whatever it says, is returned."""
+    """Send a request to a group's coordinator, which is looked up again if it moved; return the last response."""
 
     async def ask() -> Coordinated[M]:
         coordinator_id, address = await find_coordinator(cluster, KeyType.GROUP, group_id)

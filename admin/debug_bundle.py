@@ -1,4 +1,4 @@
-"""A bundle of a cluster's state for whoever looks into a fault: a ZIP that is written while it is made.
+"""Debug bundle of a cluster's state: a ZIP that is sent while it is written.
 
     manifest.json                     what is in it, what could not be got and why; last in the archive
     cluster.json, health.json, brokers.json, topics.json, groups.json, quorum.json, features.json
@@ -74,7 +74,7 @@ class Missing(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What is in a bundle."""
+    """Contents of a bundle."""
 
     made_at: datetime
     kvorum_version: str
@@ -194,7 +194,7 @@ class _Parts:
         return name, data
 
     async def _got(self, name: str, ask: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what is asked for; None: the manifest says why not."""
+        """Return the requested part; None: the manifest has the reason."""
         seconds = min(PART_SECONDS, self._until - asyncio.get_running_loop().time())
         if seconds <= 0:
             self._missing(
@@ -216,14 +216,14 @@ class _Parts:
         return None
 
     async def _listed(self, name: str, ask: Callable[[], Awaitable[list[int]]]) -> list[int]:
-        """Return the ids of brokers or controllers; none where nobody tells, and the manifest says why."""
+        """Return the ids of brokers or controllers; none if they are not available: the manifest has the reason."""
         return await self._got(name, ask) or []
 
     def _missing(self, name: str, error: str, message: str) -> None:
         self._manifest.missing.append(Missing(name=name, error=error, message=message))
 
     def _of_cluster(self) -> dict[str, Ask]:
-        """Return what is asked of the cluster as a whole."""
+        """Return the requests to the cluster as a whole."""
         call = self._call
         page = replace(call, query={"limit": str(PAGE.most)})
         topics = replace(call, query={**page.query, "internal": "true"})
@@ -262,7 +262,7 @@ class _Parts:
 
 
 def of_process(pages: NodePages) -> dict[str, Ask]:
-    """Return what is asked of a process."""
+    """Return the requests to a process."""
     lines = {"lines": str(LINES.most), "level": "debug"}
 
     async def node() -> bytes:
@@ -285,7 +285,7 @@ def as_json_of(ask: Callable[[], Awaitable[BaseModel | list[BaseModel]]]) -> Ask
 
 
 def as_json(found: BaseModel | list[BaseModel]) -> bytes:
-    """Return models as JSON, for people to read, too."""
+    """Return models as readable JSON."""
     if isinstance(found, list):
         return json.dumps([each.model_dump(mode="json") for each in found], indent=1).encode()
     return found.model_dump_json(indent=1).encode()

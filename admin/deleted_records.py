@@ -1,4 +1,4 @@
-"""Deleting the records of partitions below an offset: each asked of its leader.
+"""Deletes the records of partitions below an offset, on their leaders.
 
 Source: Kafka's Admin.deleteRecords (DeleteRecordsHandler).
 """
@@ -24,14 +24,14 @@ HIGH_WATERMARK = -1
 
 
 class Deleted(NamedTuple):
-    """What became of a partition: where it begins now, or why not."""
+    """Result for a partition: its new start, or the error."""
 
     low_watermark: int = -1
     error: ErrorCode = ErrorCode.NONE
 
 
 async def delete_records(cluster: ClusterClient, offsets: Mapping[Place, int]) -> dict[Place, Deleted]:
-    """Delete what lies below each offset; return what became of each partition. Raises Unreachable.
+    """Delete the records below each offset; return the result per partition. Raises Unreachable.
 
     Not asked again: what was refused stands in the answer, and to ask twice does no harm.
     """

@@ -29,15 +29,15 @@ ATTEMPTS = 1
 
 
 class LeaderEpoch(BaseModel):
-    """One leader's time, as the log has it: without records only if it is the newest."""
+    """A leader epoch in the log. Only the newest one can be empty."""
 
     epoch: int
     start_offset: int
-    end_offset: int = Field(description="Behind its last record: the next one's start")
+    end_offset: int = Field(description="Start offset of the next epoch")
 
 
 class LeaderEpochs(BaseModel):
-    """The epochs of a partition's log, the newest first."""
+    """The leader epochs of a partition's log, newest first."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ class LeaderEpochs(BaseModel):
     leader_epoch: int
     log_start_offset: int
     epochs: list[LeaderEpoch]
-    next: int | None = Field(description="The `before` to go on with; null: the log has no older ones")
+    next: int | None = Field(description="The `before` of the next page; null: the log has no older epochs")
 
 
 async def list_leader_epochs(call: Call[NoBody]) -> LeaderEpochs:
@@ -109,7 +109,7 @@ async def end_of(cluster: ClusterClient, address: Address, place: Place, epoch: 
     answer = await cluster.ask(request, OffsetForLeaderEpochResponse, address)
     row = answer.topics[0].partitions[0]
     if row.error_code:
-        raise KafkaError(code_of(row.error_code), f"{place} does not tell its epochs")
+        raise KafkaError(code_of(row.error_code), f"leader epochs of {place} are not available")
     return row
 
 

@@ -1,4 +1,4 @@
-"""What happens in the cluster, as it happens: GET /v1/events.
+"""Live events of the cluster: GET /v1/events.
 
 Any broker serves its copy of the metadata log to a client that fetches it as a topic. Only committed records are told.
 The stream begins where the log ends at the time of the request, `back` offsets before that, or behind the offset in
@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.client import EARLIEST, LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
 from kvorum.admin.metadata_fetch import AGAIN_SECONDS, offset_of_log
-from kvorum.admin.narrator import KINDS, Happening, Known, Narrator, PartitionState
+from kvorum.admin.narrator import KINDS, Known, MetadataEvent, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, Call, NoBody, Operation, Stream, number_of
 from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.reading import decoded, request_of
@@ -27,9 +27,9 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
 
 WAIT_MS = 5_000
-"""So long a broker waits for news; then a comment shows whether anybody still reads."""
+"""Time that a broker waits for new records; then a comment detects disconnected clients."""
 ANSWER_MS = 10_000
-"""What its answer may take beyond that, before the next broker is asked."""
+"""Additional time for its response, before the next broker is queried."""
 BEHIND_MS = 5_000
 """So long a broker is waited for that has not come to where a reader was."""
 PARTITION = 0
@@ -38,7 +38,7 @@ BACK_MAX = 100_000
 
 
 class Event(BaseModel):
-    """One thing that happened, at an offset of the metadata log."""
+    """An event at an offset of the metadata log."""
 
     type: str = Field(examples=list(KINDS))
     offset: int
@@ -49,14 +49,14 @@ class Event(BaseModel):
     broker: int | None
     before: dict[str, Any]
     after: dict[str, Any]
-    past: bool = Field(False, description="It happened before the request (`back`)")
+    past: bool = Field(False, description="The event occurred before the request (`back`)")
 
 
 class Missed(BaseModel):
-    """What is not told of is missing between two offsets."""
+    """A range of the metadata log whose events are not available."""
 
-    after: int = Field(description="The id that was given")
-    next: int = Field(description="The offset that it goes on with")
+    after: int = Field(description="The requested id")
+    next: int = Field(description="Offset at which the stream continues")
     message: str
 
 
@@ -111,19 +111,19 @@ async def follow_events(call: Call[NoBody]) -> Stream:
     return Stream(media=EVENT_STREAM, chunks=events())
 
 
-def marked(rows: Sequence[Happening]) -> Iterator[tuple[Happening, bool]]:
+def marked(rows: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, bool]]:
     """Return each with whether it is the last of its offset: who has seen it has seen all up to there."""
     for each, following in zip_longest(rows, rows[1:]):
         yield each, following is None or following.offset != each.offset
 
 
 def at(offset: int) -> bytes:
-    """Return an id alone: nothing happened that is not told below this offset; nothing can be said of an empty log."""
+    """Return an id without an event: all events below this offset were sent; for an empty log a comment."""
     return b"id: %d\n\n" % (offset - 1) if offset else b":\n\n"
 
 
 async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, Missed | None]:
-    """Return where to go on behind an id, and what is not told of. `end` is where the log ends, as far as is known.
+    """Return the offset to continue from after an id, and the missed range. `end`: known end of the log.
 
     A broker may not have come so far yet; where it does not come either, the id is none of this cluster. Raises
     KafkaError, Unreachable.
@@ -145,7 +145,7 @@ async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, 
     return wanted, None
 
 
-def shown(each: Happening, past: bool = False) -> Event:
+def shown(each: MetadataEvent, past: bool = False) -> Event:
     """Return a happening for HTTP."""
     return Event(
         type=each.type,
@@ -162,7 +162,7 @@ def shown(each: Happening, past: bool = False) -> Event:
 
 
 async def end_of_log(cluster: ClusterClient) -> int:
-    """Return where the metadata log ends, as the broker that is asked knows it. Raises KafkaError."""
+    """Return the end of the metadata log on the queried broker. Raises KafkaError."""
     return await offset_of_log(cluster, LATEST)
 
 
@@ -205,7 +205,7 @@ async def known_of(cluster: ClusterClient) -> Known:
     return Known(await end_of_log(cluster), names, partitions, fenced)
 
 
-async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[Happening]]:
+async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[MetadataEvent]]:
     """Return (where to go on, what happened); nothing after a while without news. Raises KafkaError, Unreachable."""
     try:
         row = await log_row(cluster, offset, WAIT_MS)
@@ -214,7 +214,7 @@ async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple
     if row is None:
         return offset, []
     piece = await decoded(row, offset, 0)
-    found: list[Happening] = []
+    found: list[MetadataEvent] = []
     for record in piece.seen.records:
         try:
             told = json_of(record.value or b"")

@@ -38,6 +38,11 @@ TOKEN: Final = re.compile(
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 WORDS: Final = {"and": "&&", "or": "||", "not": "!"}
+HINTS: Final = {
+    "=": "'=' is not an operator; use == to compare",
+    "&": "'&' is not an operator; use && (or the word and)",
+    "|": "'|' is not an operator; use || (or the word or)",
+}
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "~", "contains", "in")
 CONSTANTS: Final[Mapping[str, object]] = {"true": True, "false": False, "null": None}
 
@@ -47,7 +52,7 @@ class BadExpression(Exception):
 
 
 class Subject(Protocol):
-    """What an expression is run against: a record, decoded as far as it is asked for."""
+    """The record that an expression is evaluated on, decoded on demand."""
 
     def root(self, name: str) -> object:
         """Return key, value, headers, partition, offset or timestamp: of JSON's kinds."""
@@ -85,7 +90,7 @@ class Expression:
 def parse(source: str) -> Expression:
     """Read an expression. Raises BadExpression."""
     if len(source) > EXPRESSION_CHARS_MAX:
-        raise BadExpression(f"longer than {EXPRESSION_CHARS_MAX} characters")
+        raise BadExpression(f"the expression is longer than {EXPRESSION_CHARS_MAX} characters")
     parser = Parser(tokens(source))
     root = parser.any(0)
     parser.end()
@@ -99,7 +104,7 @@ def tokens(source: str) -> list[Token]:
         match = TOKEN.match(source, place)
         if match is None:
             at = place + len(source[place:]) - len(source[place:].lstrip())
-            raise BadExpression(f"character {at + 1}: {source[at]!r} means nothing here")
+            raise BadExpression(f"character {at + 1}: {HINTS.get(source[at], 'unexpected ' + repr(source[at]))}")
         kind = match.lastgroup or ""
         text = match.group(kind)
         if kind == "name" and text in WORDS:
@@ -216,9 +221,9 @@ class Parser:
     def _count(self, depth: int) -> None:
         self._nodes += 1
         if self._nodes > NODES_MAX:
-            raise BadExpression(f"more than {NODES_MAX} parts")
+            raise BadExpression(f"the expression has more than {NODES_MAX} parts")
         if depth > DEPTH_MAX:
-            raise BadExpression(f"nested deeper than {DEPTH_MAX}")
+            raise BadExpression(f"the expression is nested deeper than {DEPTH_MAX}")
 
     def end(self) -> None:
         """Hold it to be the end. Raises BadExpression."""
@@ -265,7 +270,7 @@ class Parser:
         try:
             search: Callable[[str], object] = re2.compile(unquoted(word.text, is_pattern=True), options).search
         except (re2.error, UnicodeEncodeError) as error:
-            raise BadExpression(f"character {word.place}: no RE2 pattern: {error}") from error
+            raise BadExpression(f"character {word.place}: not an RE2 pattern: {error}") from error
         return search
 
     def _operand(self, depth: int) -> Node:
@@ -305,7 +310,7 @@ class Parser:
         if name == "text":
             root = self._take()
             if root.text not in ("key", "value"):
-                raise BadExpression(f"character {root.place}: text() is of key or value")
+                raise BadExpression(f"character {root.place}: text() requires key or value")
             self._expect(")")
             return lambda subject: subject.text(root.text)
         first = self.any(depth + 1)
@@ -324,7 +329,9 @@ class Parser:
             if self._took("."):
                 word = self._take()
                 if word.kind != "name":
-                    raise BadExpression(f'character {word.place}: a name follows a dot; others go in ["..."]')
+                    raise BadExpression(
+                        f'character {word.place}: expected a name after the dot; write other keys as ["..."]'
+                    )
                 steps.append(word.text)
             elif self._took("["):
                 word = self._take()
@@ -333,7 +340,7 @@ class Parser:
                 elif word.kind == "number" and word.text.lstrip("-").isdecimal():
                     steps.append(int(word.text[:NUMBER_CHARS_MAX]))
                 else:
-                    raise BadExpression(f"character {word.place}: a number or a name in quotes goes in [ ]")
+                    raise BadExpression(f"character {word.place}: expected a number or a quoted name in [ ]")
                 self._expect("]")
             else:
                 return path(root, steps)

@@ -22,23 +22,26 @@ Level = Annotated[int, Field(ge=0, le=INT16_MAX)]
 
 
 class FeatureEntry(BaseModel):
-    """A feature: the levels that are supported, and the one in use."""
+    """A feature with its supported levels and its finalized level."""
 
     name: str = Field(examples=["transaction.version"])
     min_supported: int
     max_supported: int
-    level: int = Field(description="In use; 0: not in use")
-    epoch: int | None = Field(description="How old the answer is: the metadata offset it is as of; null: unknown")
+    level: int = Field(description="Finalized level; 0: not finalized")
+    epoch: int | None = Field(description="Metadata offset of this state; null: unknown")
 
 
 class FeatureUpdate(Strict):
-    """Levels that features are to have: all of them, or none."""
+    """Feature levels to set; the update is atomic."""
 
     levels: dict[Name, Level] = Field(
-        min_length=1, max_length=FEATURES_MAX, examples=[{"transaction.version": 2}], description="0: not in use"
+        min_length=1,
+        max_length=FEATURES_MAX,
+        examples=[{"transaction.version": 2}],
+        description="Level per feature; 0: disable",
     )
     kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = Field(
-        "upgrade", description="unsafe: even if metadata are lost by it"
+        "upgrade", description="unsafe: permit a downgrade that loses metadata"
     )
 
 

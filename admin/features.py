@@ -33,7 +33,7 @@ class FeatureRow(NamedTuple):
 
 
 async def describe_features(cluster: ClusterClient, address: Address | None = None) -> list[FeatureRow]:
-    """Return the features, as one broker tells them. Raises KafkaError, Unreachable."""
+    """Return the features of one broker. Raises KafkaError, Unreachable."""
     answer = await ask_versions(cluster, address)
     refuse(answer.error_code, "ApiVersions")
     return features_in(answer)
@@ -46,7 +46,7 @@ async def ask_versions(cluster: ClusterClient, address: Address | None) -> ApiVe
 
 
 def features_in(answer: ApiVersionsResponse) -> list[FeatureRow]:
-    """Return the features that a broker tells of, by name."""
+    """Return the features in a broker's response, by name."""
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
     epoch = None if answer.finalized_features_epoch < 0 else answer.finalized_features_epoch
     return [

@@ -1,4 +1,4 @@
-"""How far many groups are behind: coordinators are asked for the places, leaders for the ends, once for all."""
+"""Lags of many groups: offsets from the coordinators, and log ends from the leaders, once for all groups."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -6,25 +6,35 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from kvorum.admin.client import Unreachable
-from kvorum.admin.groups import Committed, Groups
+from kvorum.admin.group_members import Described
+from kvorum.admin.groups import Committed, Groups, Listed
 from kvorum.admin.partition_offsets import Spec, list_offsets
 from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.logs import get_logger
 
 GROUPS_AT_ONCE: Final = 16
-"""Asked for beside each other: their coordinators answer everybody else meanwhile."""
+"""Concurrent groups: the coordinators serve other clients meanwhile."""
 
 T = TypeVar("T")
 log = get_logger("admin")
 
 
 class GroupLag(NamedTuple):
-    """A group's lag in all partitions it has a place in; `unknown` are those whose end nobody told."""
+    """A group's total lag over its committed partitions; `unknown` are those without a known log end."""
 
     lag: int
     partitions: int
     unknown: int
+    topics: frozenset[str]
+    """Topics with committed offsets."""
+
+
+class Membership(NamedTuple):
+    """The number of members of a group, and the topics they subscribe to or have partitions of."""
+
+    members: int
+    topics: frozenset[str]
 
 
 async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -45,14 +55,14 @@ async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dic
         try:
             return group_id, await ask(group_id)
         except (KafkaError, Unreachable) as error:
-            log.info("a group's coordinator did not tell of it", group=group_id, error=error)
+            log.info("group not available from its coordinator", group=group_id, error=error)
             return None
 
     return dict(filter(None, await in_turn(partial(one, each) for each in ids)))
 
 
 async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:
-    """Return the lag of each group; those of which nobody tells are left out. Raises Unreachable."""
+    """Return the lag of each group, without groups that are not available. Raises Unreachable."""
     committed = await of_each(ids, groups.committed)
     places = sorted({place for places in committed.values() for place in places})
     found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=1)
@@ -63,4 +73,32 @@ async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:
 def lag_in(committed: Mapping[Place, Committed], ends: Mapping[Place, int]) -> GroupLag:
     """Sum up one group's lag."""
     known = [max(0, ends[place] - mine.offset) for place, mine in committed.items() if place in ends]
-    return GroupLag(sum(known), len(known), len(committed) - len(known))
+    topics = frozenset(place.topic for place in committed)
+    return GroupLag(sum(known), len(known), len(committed) - len(known), topics)
+
+
+async def memberships_of(groups: Groups, rows: Iterable[Listed]) -> dict[str, Membership]:
+    """Return the membership of each group, with one request per coordinator and protocol.
+
+    Groups whose coordinator does not answer are left out.
+    """
+    batches: dict[tuple[int, str], list[str]] = {}
+    for row in rows:
+        batches.setdefault((row.coordinator_id, row.type), []).append(row.group_id)
+
+    async def described(coordinator: int, kind: str, ids: Sequence[str]) -> list[Described]:
+        try:
+            return await groups.described_at(coordinator, kind, ids)
+        except (KafkaError, Unreachable) as error:
+            log.info("members of groups not available", coordinator=coordinator, error=error)
+            return []
+
+    found = await in_turn(partial(described, coordinator, kind, ids) for (coordinator, kind), ids in batches.items())
+    return {group.group_id: membership_of(group) for answer in found for group in answer}
+
+
+def membership_of(group: Described) -> Membership:
+    """Sum up the members of one group."""
+    subscribed = {topic for member in group.members for topic in member.topics}
+    assigned = {place.topic for member in group.members for place in member.assignment}
+    return Membership(len(group.members), frozenset(subscribed | assigned))

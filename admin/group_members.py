@@ -28,13 +28,13 @@ class Member:
     host: str
     epoch: int | None = None
     upgraded: bool | None = None
-    """Of a consumer group, which may have members of both protocols: whether it speaks the new one; None: not told."""
+    """Of a consumer group, with members of both protocols: whether it uses the new one; None: unknown."""
     rack: str | None = None
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assignment: tuple[Place, ...] = ()
     target: tuple[Place, ...] | None = None
-    """What it is to have once others have given it up."""
+    """Target assignment, after other members have revoked their partitions."""
 
     @property
     def protocol(self) -> str:
@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A group as its coordinator tells it."""
+    """A group as described by its coordinator."""
 
     group_id: str
     coordinator_id: int

@@ -26,11 +26,15 @@ class GroupSummary(BaseModel):
 
 
 class GroupLine(GroupSummary):
-    """The same, with how far it is behind, where that was asked for (lag=true) and its coordinator told."""
+    """A group; with lag=true including its lag, if its coordinator responded."""
 
-    lag: int | None = Field(None, description="Of all partitions it has a place in")
-    lag_partitions: int | None = Field(None, description="Of so many")
-    lag_unknown: int | None = Field(None, description="Partitions whose leader told no end: not in the sum")
+    lag: int | None = Field(None, description="Total lag of all partitions with a committed offset")
+    lag_partitions: int | None = Field(None, description="Number of these partitions")
+    lag_unknown: int | None = Field(
+        None, description="Partitions whose log end offset is not available; not included in the total"
+    )
+    members: int | None = Field(None, description="With lag=true: number of members")
+    topics: list[str] | None = Field(None, description="With lag=true: topics with committed offsets or subscriptions")
 
 
 class GroupPage(BaseModel):
@@ -42,50 +46,50 @@ class GroupPage(BaseModel):
 
 
 class GroupMember(BaseModel):
-    """A member. Topics and assignment of a classic one are known if it is a consumer."""
+    """A member of a group. Topics and assignment of a classic member are known for consumers only."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     rack: str | None
-    protocol: str = Field(description="What the member speaks: classic or consumer")
+    protocol: str = Field(description="Protocol of the member: classic or consumer")
     epoch: int | None
     topics: list[str]
     pattern: str | None
     assignment: Assignment = Field(description="{topic: partitions}")
     target_assignment: Assignment | None = Field(
-        description="What it is to have once others gave it up; null in the classic protocol"
+        description="Assignment after other members revoked their partitions; null in the classic protocol"
     )
 
 
 class GroupOffset(BaseModel):
-    """A group's place in a partition; `lag` is null where the partition's leader does not tell its end."""
+    """A committed offset; `lag` is null if the log end offset of the leader is not available."""
 
     topic: str
     partition: int
-    committed_offset: int | None = Field(description="null: assigned, and nothing committed yet")
+    committed_offset: int | None = Field(description="null: assigned, without a committed offset")
     leader_epoch: int | None
     metadata: str
     end_offset: int | None
     lag: int | None
-    member_id: str | None = Field(description="Whose the partition is now")
+    member_id: str | None = Field(description="Present owner of the partition")
 
 
 class GroupOffsetPage(BaseModel):
-    """A page of a group's places, by topic and partition; `next` is the `after` of the next page, null at the end."""
+    """A page of committed offsets by topic and partition; `next` is the `after` of the next page, null at the end."""
 
     group_id: str
     state: str
-    revision: str = Field(description="Changes when any committed offset of the group does; the ETag is made of it")
+    revision: str = Field(description="Changes with any committed offset of the group; basis of the ETag")
     offsets: list[GroupOffset]
     next: str | None
 
 
 class Group(GroupSummary):
-    """A group with its members, what each has, and where the group is."""
+    """A group with its members, assignments and committed offsets."""
 
-    protocol: str = Field(description="The assignor; empty where none was chosen")
+    protocol: str = Field(description="The assignor; empty if none is chosen")
     epoch: int | None
     assignment_epoch: int | None
     members: list[GroupMember]
@@ -102,7 +106,7 @@ class TopicLag(BaseModel):
 
 
 class LagSummary(BaseModel):
-    """How far a group is behind the ends of the logs it has a place in."""
+    """Total lag of a group over the partitions with a committed offset."""
 
     group_id: str
     state: str
@@ -111,12 +115,14 @@ class LagSummary(BaseModel):
     lag_max_topic: str | None
     lag_max_partition: int | None
     partitions: int
-    partitions_unknown: int = Field(description="Nothing committed, or no leader told an end: not in the sums")
+    partitions_unknown: int = Field(
+        description="Partitions without a committed offset or log end offset; not included in the totals"
+    )
     topics: list[TopicLag]
 
 
 class ExplicitOffset(Strict):
-    """A place to go to."""
+    """An offset to commit."""
 
     topic: str
     partition: PartitionId
@@ -124,20 +130,22 @@ class ExplicitOffset(Strict):
 
 
 class OffsetReset(Strict):
-    """Where to move a group: exactly one of the ways, and for which partitions."""
+    """Target of an offset reset: exactly one kind of target, and the partitions."""
 
     to: Literal["earliest", "latest", "current"] | None = None
     offset: Offset | None = None
-    timestamp_ms: Offset | None = Field(None, description="To the first record that is not older")
-    at: datetime | None = Field(None, description="The same, as a date and time; UTC where it names no zone")
-    by_duration: timedelta | None = Field(None, description="The same, so long ago: ISO 8601, as PT1H")
+    timestamp_ms: Offset | None = Field(None, description="First record with at least this timestamp")
+    at: datetime | None = Field(None, description="First record at or after this date and time; UTC without a zone")
+    by_duration: timedelta | None = Field(
+        None, description="First record not older than this ISO 8601 duration, such as PT1H"
+    )
     shift_by: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = None
     offsets: list[ExplicitOffset] | None = Field(None, min_length=1, max_length=EXPLICIT_MAX)
     csv: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="Explicit ones as lines of TOPIC,PARTITION,OFFSET", examples=["orders,0,1200\norders,1,7\n"]
+        None, description="Offsets as lines of TOPIC,PARTITION,OFFSET", examples=["orders,0,1200\norders,1,7\n"]
     )
     topics: dict[str, list[PartitionId] | None] | None = Field(
-        None, description="{topic: partitions, null for all}; left out: all partitions the group has a place in"
+        None, description="{topic: partitions, null for all}; default: all partitions with a committed offset"
     )
 
     @model_validator(mode="after")
@@ -147,7 +155,7 @@ class OffsetReset(Strict):
         if sum(way is not None for way in (*ways, self.csv)) != 1:
             raise ValueError("give exactly one of to, offset, timestamp_ms, at, by_duration, shift_by, offsets, csv")
         if (self.offsets is not None or self.csv is not None) and self.topics is not None:
-            raise ValueError("offsets and csv name their partitions: leave topics out")
+            raise ValueError("offsets and csv already contain the partitions: leave topics out")
         return self
 
     @field_validator("offsets")
@@ -156,15 +164,15 @@ class OffsetReset(Strict):
         """Refuse a partition that is to go to two places."""
         named = [(each.topic, each.partition) for each in offsets or ()]
         if len(set(named)) < len(named):
-            raise ValueError("a partition is named twice")
+            raise ValueError("duplicate partition")
         return offsets
 
 
 class OffsetResets(OffsetReset):
-    """Where to move several groups. In csv the group stands first in each line, and so they are named there."""
+    """Target of an offset reset of several groups. Each line of `csv` starts with the group."""
 
     groups: Annotated[list[str], Field(min_length=1, max_length=GROUPS_MAX)] | None = None
-    all_groups: bool = Field(False, description="Every group of consumers that there is")
+    all_groups: bool = Field(False, description="All consumer groups")
 
     @model_validator(mode="after")
     def which_groups(self) -> "OffsetResets":
@@ -172,23 +180,23 @@ class OffsetResets(OffsetReset):
         if (self.groups is not None) + self.all_groups + (self.csv is not None) != 1:
             raise ValueError("give exactly one of groups, all_groups, csv")
         if self.groups is not None and len(set(self.groups)) < len(self.groups):
-            raise ValueError("a group is named twice")
+            raise ValueError("duplicate group")
         return self
 
 
 class ResetPartition(BaseModel):
-    """What became, or would become, of one place."""
+    """Result, or expected result, of an offset reset for one partition."""
 
     topic: str
     partition: int
     before: int | None
     after: int
     note: str | None
-    error: str | None = Field(description="Kafka's name of why it was not committed")
+    error: str | None = Field(description="Kafka's error name if it was not committed")
 
 
 class ResetResult(BaseModel):
-    """What a reset did, or would do."""
+    """Result, or expected result, of an offset reset."""
 
     group_id: str
     dry_run: bool
@@ -196,14 +204,14 @@ class ResetResult(BaseModel):
 
 
 class GroupReset(ResetResult):
-    """What became of one group of several; where it was refused `error` says why, and nothing of it was changed."""
+    """Result of an offset reset for one of several groups. If `error` is set, no offset of the group was changed."""
 
     error: str | None
     message: str | None
 
 
 class DeletedOffset(BaseModel):
-    """What became of one committed offset."""
+    """Result of an offset deletion for one partition."""
 
     topic: str
     partition: int
@@ -211,8 +219,8 @@ class DeletedOffset(BaseModel):
 
 
 class RemovedMember(BaseModel):
-    """What became of one member."""
+    """Result of the removal of one member."""
 
-    member_id: str | None = Field(description="null: it was named by its instance")
+    member_id: str | None = Field(description="null: removed by its group.instance.id")
     instance_id: str | None
     error: str | None

@@ -17,7 +17,7 @@ from kvorum.protocol.errors import ErrorCode
 CSV = "text/csv"
 PLACES = Count(what="offsets per page", default=1_000, most=10_000)
 ATTEMPTS = 1
-"""How often a partition's ends are asked for: who looks at a page looks again."""
+"""Attempts to read the ends of a partition: users can reload a page."""
 
 
 async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:

@@ -1,4 +1,4 @@
-"""Where groups are in their partitions, how far behind, and where a reset would take them: asked of all who know.
+"""Committed offsets of groups, their lags, and targets of a reset, from coordinators and leaders.
 
 Source: Kafka's ConsumerGroupCommand (collectGroupsOffsets, prepareOffsetsToReset).
 """
@@ -16,7 +16,7 @@ from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode
 
 ATTEMPTS: Final = 4
-"""How often a log's end is asked for: a partition without a leader is shown without it, soon."""
+"""Attempts to read a log end: a partition without a leader is soon shown without it."""
 
 
 class GroupPlace(NamedTuple):
@@ -39,7 +39,7 @@ class GroupPlace(NamedTuple):
 def group_places(
     group: Described, committed: Mapping[Place, Committed], ends: Mapping[Place, int | None]
 ) -> list[GroupPlace]:
-    """Return the partitions of members, of the busiest member first, and then those that nobody has."""
+    """Return the partitions of members, the busiest member first, then unassigned ones."""
     busiest = sorted(group.members, key=lambda member: (-len(member.assignment), member.member_id))
     owned = [(place, member) for member in busiest for place in member.assignment]
     taken = {place for place, _ in owned}
@@ -71,7 +71,7 @@ async def places_named(cluster: ClusterClient, asked: Iterable[tuple[str, Sequen
 async def places_there(
     cluster: ClusterClient, asked: Iterable[tuple[str, Sequence[int] | None]]
 ) -> tuple[list[Place], dict[str, ErrorCode]]:
-    """Return as `places_named` what is there; and {topic: error} of those of which all is meant and nothing told."""
+    """Return the existing partitions as `places_named`; and {topic: error} for topics that are not available."""
     asked = list(asked)
     whole = sorted({topic for topic, partitions in asked if partitions is None})
     known: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Groups moved to other places over HTTP, one or several: a dry run that only tells, unless it is told to be none."""
+"""Offset resets of one or several groups over HTTP: a dry run by default."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC
@@ -72,7 +72,7 @@ def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
 async def reset_group(
     groups: Groups, group_id: str, scenario: Scenario, places: Sequence[Place] | None, dry_run: bool
 ) -> ResetResult:
-    """Move one group, or tell where it would go; `places` None: all it has a place in. Raises KafkaError."""
+    """Reset one group, or return the targets; `places` None: all committed partitions. Raises KafkaError."""
     await refuse_members(groups, group_id)
     try:
         moves = await planned_reset(groups, group_id, scenario, places, attempts=ATTEMPTS)
@@ -144,9 +144,9 @@ def read_csv(text: str, group_id: str | None) -> dict[str, dict[Place, int]]:
     except ResetError as error:
         raise BadInput("csv", str(error)) from error
     if group_id is not None and found.keys() - {group_id}:
-        raise BadInput("csv", f"it names another group than {group_id!r}: {min(found.keys() - {group_id})!r}")
+        raise BadInput("csv", f"it contains a group other than {group_id!r}: {min(found.keys() - {group_id})!r}")
     if not found or sum(map(len, found.values())) > EXPLICIT_MAX:
-        raise BadInput("csv", f"1 to {EXPLICIT_MAX} lines are wanted")
+        raise BadInput("csv", f"expected 1 to {EXPLICIT_MAX} lines")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What tools ask a cluster about groups: lists, descriptions, committed offsets, and how these are changed.
+"""Group requests of tools: lists, descriptions, committed offsets, and changes.
 
     list       every broker: ListGroups
     describe   the coordinator: ConsumerGroupDescribe, and where the group is none of that protocol DescribeGroups
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kvorum.admin.client import ClusterClient, code_of, refuse
 from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
-from kvorum.admin.group_members import Described, classic_group, consumer_group
+from kvorum.admin.group_members import CONSUMER, Described, classic_group, consumer_group
 from kvorum.admin.places import Place, by_topic
 from kvorum.admin.reached import Reached, of_all
 from kvorum.network.addresses import Address
@@ -47,13 +47,13 @@ BY_NAME_VERSION: Final = 9
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 WITHOUT_MEMBERS: Final = (EMPTY, DEAD)
-"""States in which nobody minds that offsets change."""
+"""States in which offsets may be changed."""
 CONSUMERS_PROTOCOLS: Final = ("consumer", "")
 """Protocol types of consumers; "" is of a group that has offsets alone."""
 REMOVED_BY_ADMIN: Final = "member was removed by an admin"
-"""The reason that the group's coordinator is told where there is none."""
+"""Default reason for the group's coordinator."""
 REASON_CHARS_MAX: Final = 255
-"""What Kafka's clients tell of a reason (KIP-800)."""
+"""Maximum length of a reason in Kafka's clients (KIP-800)."""
 
 M = TypeVar("M", bound=Message)
 
@@ -89,7 +89,7 @@ class Leaving(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """What became of it; a member that was named by its instance has no id here."""
+    """Result of a removal; a member removed by its instance has no id here."""
 
     member_id: str
     instance_id: str | None
@@ -166,8 +166,25 @@ class Groups:
         refuse(row.error_code, row.error_message or f"group {group_id!r}")
         return consumer_group(row, asked.coordinator_id, asked.address)
 
+    async def described_at(self, coordinator_id: int, kind: str, ids: Sequence[str]) -> list[Described]:
+        """Return groups of one protocol (`Listed.type`) from their coordinator; groups with an error are left out."""
+        address = await self.cluster.broker_address(coordinator_id)
+        wanted, timeout_ms = list(ids), self.cluster.part_ms
+        if kind == CONSUMER:
+            answer = await self.cluster.ask(
+                consumer.ConsumerGroupDescribeRequest(group_ids=wanted),
+                consumer.ConsumerGroupDescribeResponse,
+                address,
+                timeout_ms=timeout_ms,
+            )
+            return [consumer_group(row, coordinator_id, address) for row in answer.groups if not row.error_code]
+        older = await self.cluster.ask(
+            classic.DescribeGroupsRequest(groups=wanted), classic.DescribeGroupsResponse, address, timeout_ms=timeout_ms
+        )
+        return [classic_group(row, coordinator_id, address) for row in older.groups if not row.error_code]
+
     async def state(self, group_id: str) -> str:
-        """Return a group's state; Dead of one that is not there, which takes offsets, too."""
+        """Return a group's state; Dead for a group that does not exist, whose offsets can be committed."""
         try:
             return (await self.described(group_id)).state
         except KafkaError as error:
@@ -292,7 +309,7 @@ class Groups:
 
 
 def chosen(told: Mapping[int, list[Listed]], states: Sequence[str], types: Sequence[str]) -> list[Listed]:
-    """Return what brokers told, by id: a broker before v4 (states) or v5 (types) does not filter."""
+    """Return the matching groups, by id: a broker before v4 (states) or v5 (types) does not filter."""
     wanted_states, wanted_types = folded(states), folded(types)
     found = {
         row.group_id: row

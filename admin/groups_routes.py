@@ -1,11 +1,12 @@
 """Groups over HTTP."""
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
 from kvorum.admin.client import refuse
-from kvorum.admin.group_lags import GroupLag, lags_of
+from kvorum.admin.group_lags import GroupLag, Membership, lags_of, memberships_of
 from kvorum.admin.group_members import Described, Member
 from kvorum.admin.group_models import (
     DeletedOffset,
@@ -38,28 +39,34 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of all protocols by id, in pages."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
+    pattern = call.query.get("filter", "*")
     states, types = states_of(call), call.words("type", GROUP_TYPES)
     rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
-    found = [row for row in rows if row.group_id > after and row.group_id.startswith(prefix)]
+    matching = [row for row in rows if row.group_id.startswith(prefix) and fnmatchcase(row.group_id, pattern)]
+    found = [row for row in matching if row.group_id > after]
     page = found[:limit]
     lags: Mapping[str, GroupLag] = {}
+    members: Mapping[str, Membership] = {}
     if call.flag("lag"):
-        lags = await lags_of(Groups(call.cluster), [row.group_id for row in page if row.is_of_consumers])
-    lines = [line_of(row, lags.get(row.group_id)) for row in page]
+        groups, consumers = Groups(call.cluster), [row for row in page if row.is_of_consumers]
+        lags = await lags_of(groups, [row.group_id for row in consumers])
+        members = await memberships_of(groups, consumers)
+    lines = [line_of(row, lags.get(row.group_id), members.get(row.group_id)) for row in page]
     following = lines[-1].group_id if len(found) > limit else None
     return GroupPage(groups=lines, next=following, unreachable=unreachable)
 
 
 def check_listing(call: Call[NoBody]) -> None:
-    """Check the parameters of `list_groups`: before a stream of it begins, too. Raises BadInput."""
+    """Check the parameters of `list_groups`, also before its stream begins. Raises BadInput."""
     PAGE.of(call)
     states_of(call)
     call.words("type", GROUP_TYPES)
     call.flag("lag")
 
 
-def line_of(row: Listed, lag: GroupLag | None) -> GroupLine:
+def line_of(row: Listed, lag: GroupLag | None, membership: Membership | None) -> GroupLine:
     """Return a group's line for HTTP."""
+    topics = {topic for each in (lag, membership) if each is not None for topic in each.topics}
     return GroupLine(
         group_id=row.group_id,
         type=row.type,
@@ -69,6 +76,8 @@ def line_of(row: Listed, lag: GroupLag | None) -> GroupLine:
         lag=None if lag is None else lag.lag,
         lag_partitions=None if lag is None else lag.partitions,
         lag_unknown=None if lag is None else lag.unknown,
+        members=None if membership is None else membership.members,
+        topics=None if lag is None and membership is None else sorted(topics),
     )
 
 
@@ -77,7 +86,7 @@ def states_of(call: Call[NoBody]) -> list[str]:
     known = folded(GROUP_STATES)
     for word in (found := call.words("state")):
         if word.casefold() not in known:
-            raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(GROUP_STATES)}")
+            raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(GROUP_STATES)}")
     return found
 
 
@@ -163,7 +172,9 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
         wanted = [place.partition for place in await groups.committed(group_id) if place.topic == topic]
         if not wanted:
             await groups.described(group_id)  # whether it is the group that is not there
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no place in {topic!r}")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no committed offset in {topic!r}"
+            )
     codes = await groups.delete_offsets(group_id, [Place(topic, partition) for partition in wanted])
     return [
         DeletedOffset(topic=place.topic, partition=place.partition, error=code.name if code else None)
@@ -183,9 +194,9 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
     """Remove a static member of a classic group by its group.instance.id, or all current members."""
     group_id, instance = call.path["group"], call.query.get("instance")
     if (instance is not None) == call.flag("all"):
-        raise BadInput("instance", "say either which instance, or all=true")
+        raise BadInput("instance", "give either instance or all=true")
     if instance == "":
-        raise BadInput("instance", "a group.instance.id is not empty")
+        raise BadInput("instance", "a group.instance.id must not be empty")
     groups = Groups(call.cluster)
     if instance is None:
         removed = await groups.remove_all_members(group_id, reason_of(call))
@@ -213,9 +224,10 @@ def removed_of(removed: Removed) -> RemovedMember:
 
 LISTING = {
     "prefix": "only ids with this prefix",
+    "filter": "only ids that match, with * and ?",
     "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
     "type": "only these, comma-separated: classic, consumer",
-    "lag": "true: include the lag of each group",
+    "lag": "true: include the lag, members and topics of each group",
     "after": "start after this id",
     **PAGE.told,
 }

@@ -1,4 +1,4 @@
-"""What became of a partition, from the metadata log: GET /v1/topics/{topic}/partitions/{partition}/history."""
+"""History of a partition in the metadata log: GET /v1/topics/{topic}/partitions/{partition}/history."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from kvorum.admin.event_routes import Event, shown
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import refusing
 from kvorum.admin.models import INT32_MAX
-from kvorum.admin.narrator import Happening
+from kvorum.admin.narrator import MetadataEvent
 from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
 from kvorum.admin.parameters import Count
 from kvorum.admin.partition_history import history_of
@@ -20,19 +20,19 @@ HAPPENINGS = Count(what="events", default=100, most=10_000)
 
 
 class PartitionHistory(BaseModel):
-    """What became of a partition, the oldest first, as far as the metadata log goes back."""
+    """Events of a partition, oldest first, as far as the metadata log goes back."""
 
     topic: str
     topic_id: str
     partition: int
-    first: int = Field(description="The first offset of the metadata log; what was before stands in a snapshot")
+    first: int = Field(description="First offset of the metadata log; older events are not available")
     last: int
     events: list[Event]
-    more: bool = Field(description="There are older ones: go on with `before`, the offset of the first of these")
+    more: bool = Field(description="There are older events: continue with `before`, the offset of the first event")
 
 
-def whole_records(newest_first: Sequence[Happening], limit: int) -> int:
-    """Return how many to tell: what one record told of stays together, as a page goes on before its offset."""
+def whole_records(newest_first: Sequence[MetadataEvent], limit: int) -> int:
+    """Return the number of events to return: events of one record stay on one page."""
     count = min(limit, len(newest_first))
     while 0 < count < len(newest_first) and newest_first[count].offset == newest_first[count - 1].offset:
         count += 1
@@ -40,7 +40,7 @@ def whole_records(newest_first: Sequence[Happening], limit: int) -> int:
 
 
 class HistoryRoutes:
-    """The path of one server; the log that it tells from is shared with those that show the metadata."""
+    """History operation of one server; it shares the log with the metadata operations."""
 
     def __init__(self, reader: MetadataReader) -> None:
         """Read the metadata log through this."""

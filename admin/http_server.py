@@ -68,7 +68,7 @@ class Protocol(RequestHandler):
         if self._has_data:
             reason = f"the request's headers did not arrive in {HEAD_SECONDS_MAX:g} s"
             client = transport.get_extra_info("peername")
-            log.warning("slow HTTP request", client=client[0] if client else "?", reason=reason)
+            log.warning("slow HTTP request rejected", client=client[0] if client else "?", reason=reason)
             transport.write(as_bytes(problem(408, ErrorCode.REQUEST_TIMED_OUT.name, reason)))
         self.force_close()
 
@@ -77,9 +77,9 @@ class Protocol(RequestHandler):
     ) -> web.StreamResponse:
         """Answer what never became a request."""
         reason = " ".join((message or str(exc) or type(exc).__name__).split())[:REASON_CHARS_MAX]
-        log.warning("malformed HTTP request", client=request.remote, status=status, reason=reason)
+        log.warning("malformed HTTP request rejected", client=request.remote, status=status, reason=reason)
         if request.writer.output_size > 0:
-            raise ConnectionError("the response has begun already")
+            raise ConnectionError("the response has already started")
         error = ErrorCode.UNKNOWN_SERVER_ERROR if status >= 500 else ErrorCode.INVALID_REQUEST
         refusal = problem(status, error.name, reason)
         refusal.force_close()
@@ -87,7 +87,7 @@ class Protocol(RequestHandler):
 
 
 def as_bytes(refusal: Refusal) -> bytes:
-    """Return a refusal as it is sent where there is no request to answer; the connection is closed after it."""
+    """Return an error as bytes if there is no parsed request; the connection is closed after it."""
     body = refusal.text or ""
     head = (
         f"HTTP/1.1 {refusal.status} {refusal.reason}",

@@ -1,4 +1,4 @@
-"""What comes in with a request: the query, the body, and the address the caller used."""
+"""Incoming requests: query, body, and client address."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ class GivenUp(Exception):
 
 
 class Unreadable(Exception):
-    """A body that is broken off, or not what its Content-Encoding says: nothing behind it on its connection is told."""
+    """A body that is truncated or does not match its Content-Encoding; the connection cannot be used further."""
 
 
 class NotJson(Exception):
@@ -48,9 +48,9 @@ def check_query(operation: Operation, request: web.Request) -> None:
     for name in request.query:
         if name not in known:
             among = f"; there are {', '.join(known)}" if known else ""
-            raise BadInput(name, f"there is no query parameter {name!r} here{among}")
+            raise BadInput(name, f"unknown query parameter {name!r}{among}")
         if len(request.query.getall(name)) > 1 and name not in operation.repeated:
-            raise BadInput(name, f"{name} is there twice")
+            raise BadInput(name, f"{name} is given twice")
 
 
 def query_of(operation: Operation, request: web.Request) -> dict[str, str]:
@@ -79,7 +79,7 @@ async def read_json(operation: Operation, request: web.Request, piecemeal: bool,
     known = [JSON, *(each for each in operation.documents if each != JSON)]
     if (data or piecemeal) and request.content_type not in known:
         wanted = " or ".join(known)
-        raise NotJson(f"the body must be {wanted}, and its Content-Type say so; it says {request.content_type}")
+        raise NotJson(f"the body must be {wanted} with a matching Content-Type; received {request.content_type}")
     return data
 
 
@@ -121,12 +121,14 @@ class Bodies:
                 return bytes(body)
         except TimeoutError as error:
             if timeout not in self._coming:
-                raise GivenUp("too many request bodies are being received; send it again later") from error
-            raise TooSlow(f"the body did not come within {BODY_SECONDS} s") from error
+                raise GivenUp("too many request bodies are being received; retry later") from error
+            raise TooSlow(f"the body was not received within {BODY_SECONDS} s") from error
         except (web.RequestPayloadError, ConnectionError) as error:
             request.content.feed_eof()  # the rest of the body is not read
             said = request.headers.get("Content-Encoding")
-            raise Unreadable(f"the body cannot be read{f' as {said}, which it says it is' if said else ''}") from error
+            raise Unreadable(
+                f"the body cannot be decoded{f' as {said}, its Content-Encoding' if said else ''}"
+            ) from error
         finally:
             if self._coming.pop(timeout, None) is not None:
                 self.size -= len(body)
@@ -150,5 +152,5 @@ class Bodies:
 def needed(data: bytes) -> bytes:
     """Refuse a body that is not there: it would be taken for one that leaves out everything. Raises BadInput."""
     if not data.strip():
-        raise BadInput("body", "a body is needed, as JSON; {} where there is nothing to say")
+        raise BadInput("body", "a JSON body is required; send {} if no field is set")
     return data

@@ -32,7 +32,7 @@ TRANSACTION_ORDER: Final = (
     *("transactionTimeoutMs", "transactionStatus", "transactionPartitions", "transactionLastUpdateTimestampMs"),
     *("transactionStartTimestampMs", "clientTransactionVersion"),
 )
-"""Kafka's schema has what is tagged beside what it belongs to, our struct as it lies in the bytes."""
+"""Kafka's schema has tagged fields next to their owners, our struct has them in byte order."""
 RACK_VERSION: Final = 3
 """From here on a subscription names a rack."""
 SHAPES_OF: Final[Mapping[str, Mapping[int, Shape]]] = MappingProxyType(
@@ -45,15 +45,15 @@ class Unreadable(Exception):
     """A record that says nothing to this release; the message is what Kafka's tool prints of it."""
 
 
-class Told(NamedTuple):
+class DecodedRecord(NamedTuple):
     """A record's key, and its value: None forgets the key."""
 
     key: dict[str, Any]
     value: dict[str, Any] | None
 
 
-def told_of(shapes: Mapping[int, Shape], record: Record) -> Told:
-    """Return what a record says. Raises Unreadable."""
+def readable_record(shapes: Mapping[int, Shape], record: Record) -> DecodedRecord:
+    """Decode a record of an internal topic. Raises Unreadable."""
     if record.key is None:
         text = f"Failed to decode message at offset {record.offset} using the specified decoder"
         raise Unreadable(f"{text} (message had a missing key)")
@@ -65,14 +65,14 @@ def told_of(shapes: Mapping[int, Shape], record: Record) -> Told:
         raise Unreadable(f"Error at offset {record.offset}, skipping. {error}") from error
     key = {"type": str(int(found.type)), "data": to_json(found.key, 0)}
     if found.value is None or record.value is None:
-        return Told(key, None)
+        return DecodedRecord(key, None)
     version = int.from_bytes(record.value[:2], "big", signed=True)
     data = to_json(found.value, version)
     if isinstance(found.value, TransactionLogValue):
         data = {name: data[name] for name in sorted(data, key=TRANSACTION_ORDER.index)}
     if isinstance(found.value, GroupMetadataValue) and found.value.protocol_type == CONSUMER_PROTOCOL:
         read_members(found.value, data)
-    return Told(key, {"version": str(version), "data": data})
+    return DecodedRecord(key, {"version": str(version), "data": data})
 
 
 def read_members(value: GroupMetadataValue, data: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What Kafka Connect answers: judged, held to the shape it should have, and without secrets for those who only look.
+"""Checks of Kafka Connect's responses: status, shape, and secrets hidden from read-only callers.
 
 Sans-IO. Connect says what is wrong as {"error_code", "message"}. Of the statuses some are not handed on: who asks here
 has not to say to Connect who he is (401, 403), and is not sent elsewhere (a redirect).
@@ -17,7 +17,7 @@ MESSAGE_CHARS_MAX: Final = 10_000
 SECRET: Final = re.compile(
     r"password|passphrase|secret|token|credential|jaas|(api|access|private)[._-]?key", re.IGNORECASE
 )
-"""In names of configs, of connectors and others, which may be of any plugin: what its values are nobody here knows."""
+"""In names of configs, of any plug-in: their types are unknown here."""
 REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 """Where a value is to be found by the worker that needs it: no secret itself."""
 LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]*@")
@@ -34,13 +34,13 @@ def check_status(url: str, status: int, content: bytes) -> None:
     if status < 300:
         return
     if status < 400:
-        raise unintelligible(f"{url} answers with a redirect ({status}), which is not followed")
+        raise unintelligible(f"{url} returned a redirect ({status}), which is not followed")
     message = message_of(content)
     if status in (401, 403):
         why = f": {message}" if message else ""
-        raise Refused(502, "CONNECT_UNAUTHORIZED", f"{url} does not take requests of this server ({status}){why}")
+        raise Refused(502, "CONNECT_UNAUTHORIZED", f"{url} rejects the credentials of this server ({status}){why}")
     if message is None:
-        raise unintelligible(f"{url} answers {status}, and not as Kafka Connect does")
+        raise unintelligible(f"{url} returned {status}, not a Kafka Connect response")
     if status < 500:
         raise Refused(status, NAMES.get(status, "CONNECT_REFUSED"), message)
     raise Refused(status if status in HANDED_ON else 502, "CONNECT_FAILED", message)
@@ -70,9 +70,9 @@ def shaped(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise unintelligible(f"{url} does not answer as Kafka Connect does: {place}: {first['msg']}") from error
+        raise unintelligible(f"{url} returned an unexpected response: {place}: {first['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise unintelligible(f"{url} does not answer in JSON") from error
+        raise unintelligible(f"{url} returned no JSON") from error
 
 
 def unintelligible(message: str) -> Refused:

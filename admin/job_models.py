@@ -1,4 +1,4 @@
-"""Jobs as Kafka Connect tells of them, and what it is asked. Fields that other versions have besides are handed on."""
+"""Models of Kafka Connect's requests and responses. Unknown fields of other versions are passed on."""
 
 from typing import Annotated
 
@@ -8,58 +8,58 @@ from kvorum.admin.models import Strict
 
 Scalar = str | int | float | bool | None
 ConnectorName = Annotated[str, Field(min_length=1, max_length=1_000, examples=["numbers"])]
-CONFIG_TEXT = (
-    "By the plugin's keys, beside `connector.class`, `tasks.max` and the rest that all have; all values are text"
-)
+CONFIG_TEXT = "Keys of the plugin, and keys of all connectors such as `connector.class`; all values are strings"
 
 
-class Told(BaseModel):
-    """What Connect says: it may say more."""
+class ConnectModel(BaseModel):
+    """A response of Connect, possibly with more fields."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class ConnectServer(Told):
-    """Who answers."""
+class ConnectServer(ConnectModel):
+    """The Kafka Connect worker."""
 
-    version: str = Field(description="Of the interface, by Apache Kafka's releases")
+    version: str = Field(description="Version of the interface, as a release of Apache Kafka")
     commit: str
-    kafka_cluster_id: str = Field(description="The cluster that its connectors and their state are in")
+    kafka_cluster_id: str = Field(description="Cluster of the connectors and their state")
 
 
-class ConnectorTask(Told):
-    """A task's name."""
+class ConnectorTask(ConnectModel):
+    """Id of a task."""
 
     connector: str
     task: int
 
 
-class ConnectorInfo(Told):
-    """A connector, and what it was asked to do."""
+class ConnectorInfo(ConnectModel):
+    """A connector with its config and its tasks."""
 
     name: str
-    config: dict[str, str | None] = Field(description="Without values that may be secret, but for an admin")
+    config: dict[str, str | None] = Field(
+        description="Values that may be secret are hidden, except from the role admin"
+    )
     tasks: list[ConnectorTask]
     type: str | None = Field(None, examples=["source", "sink"])
 
 
-class ConnectorState(Told):
-    """How a connector, or one of its tasks, is."""
+class ConnectorState(ConnectModel):
+    """State of a connector or a task."""
 
     state: str = Field(examples=["RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING"])
     worker_id: str
-    trace: str | None = Field(None, description="Why it failed")
+    trace: str | None = Field(None, description="Reason of the failure")
     version: str | None = None
 
 
 class TaskState(ConnectorState):
-    """How a task is."""
+    """State of a task."""
 
     id: int
 
 
-class ConnectorStatus(Told):
-    """How a connector and its tasks are."""
+class ConnectorStatus(ConnectModel):
+    """State of a connector and its tasks."""
 
     name: str
     connector: ConnectorState
@@ -67,19 +67,19 @@ class ConnectorStatus(Told):
     type: str | None = None
 
 
-class ExpandedConnector(Told):
-    """What was asked for of a connector."""
+class ExpandedConnector(ConnectModel):
+    """Config and status of a connector."""
 
     info: ConnectorInfo | None = None
     status: ConnectorStatus | None = None
 
 
 class Connectors(RootModel[list[str] | dict[str, ExpandedConnector]]):
-    """Names; or {name: what was asked for of it}, with `expand`."""
+    """Connector names; with `expand` {name: config and status}."""
 
 
 class ConnectorCreate(Strict):
-    """A connector that is to be."""
+    """A connector to create."""
 
     name: ConnectorName
     config: dict[str, Scalar] = Field(description=CONFIG_TEXT)
@@ -87,61 +87,61 @@ class ConnectorCreate(Strict):
 
 
 class ConnectorConfig(RootModel[dict[str, Scalar]]):
-    """A connector's whole config; in a PATCH what is to be other, null: to be gone."""
+    """A connector's complete config. In a PATCH: the changed keys; null removes a key."""
 
 
-class ConnectorTaskInfo(Told):
+class ConnectorTaskInfo(ConnectModel):
     """A task with its config."""
 
     id: ConnectorTask
     config: dict[str, str | None]
 
 
-class ConnectorOffset(Told):
-    """A place that a connector has come to."""
+class ConnectorOffset(ConnectModel):
+    """An offset of a connector."""
 
     partition: dict[str, JsonValue] = Field(examples=[{"kafka_topic": "orders", "kafka_partition": 0}])
     offset: dict[str, JsonValue] | None = Field(examples=[{"kafka_offset": 17}])
 
 
-class ConnectorOffsets(Told):
-    """The places a connector has come to; of a sink they are offsets in topics."""
+class ConnectorOffsets(ConnectModel):
+    """The offsets of a connector; of a sink: offsets in topics."""
 
     offsets: list[ConnectorOffset]
 
 
 class ConnectorOffsetsAlter(Strict):
-    """Where a connector is to go on, once it runs again."""
+    """Offsets from which a connector continues after its next start."""
 
     offsets: list[ConnectorOffset] = Field(min_length=1)
 
 
-class ConnectMessage(Told):
-    """What was done, in words."""
+class ConnectMessage(ConnectModel):
+    """Result as text."""
 
     message: str
 
 
-class TopicsOfConnector(Told):
-    """Topics a connector was seen to use."""
+class TopicsOfConnector(ConnectModel):
+    """Topics that a connector has used."""
 
     topics: list[str]
 
 
 class ConnectorTopics(RootModel[dict[str, TopicsOfConnector]]):
-    """The same by the connector's name."""
+    """Topics of connectors, by connector name."""
 
 
-class ConnectPlugin(Told):
-    """What may be configured: a connector, a transform, a converter."""
+class ConnectPlugin(ConnectModel):
+    """A plugin: a connector, transform or converter."""
 
     cls: str = Field(alias="class")
     type: str
     version: str | None = None
 
 
-class ConnectKey(Told):
-    """A key of a config, and what it is for."""
+class ConnectKey(ConnectModel):
+    """Definition of a config key."""
 
     name: str
     type: str
@@ -154,8 +154,8 @@ class ConnectKey(Told):
     order: int | None = None
 
 
-class ConnectValue(Told):
-    """A value that was given, or is the default, and what is wrong with it."""
+class ConnectValue(ConnectModel):
+    """The value of a config key, or its default, with the errors."""
 
     name: str
     value: str | None = None
@@ -164,15 +164,15 @@ class ConnectValue(Told):
     visible: bool | None = None
 
 
-class ConnectKeyChecked(Told):
-    """A key with its value."""
+class ConnectKeyChecked(ConnectModel):
+    """A config key with its value."""
 
     definition: ConnectKey | None = None
     value: ConnectValue
 
 
-class ConnectChecked(Told):
-    """What is wrong with a config, key by key."""
+class ConnectChecked(ConnectModel):
+    """Result of a config validation, per key."""
 
     name: str
     error_count: int
@@ -185,33 +185,33 @@ class ConnectPlugins(RootModel[list[ConnectPlugin]]):
 
 
 class ConnectKeys(RootModel[list[ConnectKey]]):
-    """All keys of a plugin."""
+    """All config keys of a plugin."""
 
 
 class ConnectorTasks(RootModel[list[ConnectorTaskInfo]]):
     """All tasks of a connector."""
 
 
-class ConnectorConfigTold(RootModel[dict[str, str | None]]):
-    """A connector's config: without values that may be secret, but for an admin."""
+class VisibleConnectorConfig(RootModel[dict[str, str | None]]):
+    """A connector's config. Values that may be secret are hidden, except from the role admin."""
 
 
-class ConnectLoggerLevel(Told):
-    """From which level on a logger writes."""
+class ConnectLoggerLevel(ConnectModel):
+    """Level of a logger."""
 
     level: str | None
     last_modified: int | None = None
 
 
 class ConnectLoggers(RootModel[dict[str, ConnectLoggerLevel]]):
-    """Loggers whose level is set."""
+    """Loggers with a level."""
 
 
 class ConnectLoggerNames(RootModel[list[str]]):
-    """Loggers whose level was set by this."""
+    """Loggers whose level was set by this request."""
 
 
 class ConnectLoggerAlter(Strict):
-    """Another level."""
+    """The new level of a logger."""
 
     level: str = Field(examples=["DEBUG"])

@@ -33,7 +33,7 @@ class JobRoutes:
     """Connect as one admin server hands it on."""
 
     def __init__(self, connect: ConnectClient) -> None:
-        """Begin with whom to ask."""
+        """Store the client."""
         self._connect = connect
 
     async def describe_connect(self, call: Call[NoBody]) -> Reply:
@@ -60,7 +60,7 @@ class JobRoutes:
 
     async def describe_connector_config(self, call: Call[NoBody]) -> Reply:
         """Return a connector's config as it was given."""
-        return await self._hand_on(call, "GET", self._path(call, CONFIG), models.ConnectorConfigTold)
+        return await self._hand_on(call, "GET", self._path(call, CONFIG), models.VisibleConnectorConfig)
 
     async def put_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
         """Replace a connector's config, or create the connector. The config is validated first."""
@@ -169,7 +169,7 @@ class JobRoutes:
             change("POST", CONNECTORS, self.create_connector, info, body=models.ConnectorCreate, status=201),
             look(one, self.describe_connector, info),
             change("DELETE", one, self.delete_connector, status=204),
-            look(config, self.describe_connector_config, models.ConnectorConfigTold),
+            look(config, self.describe_connector_config, models.VisibleConnectorConfig),
             change("PUT", config, self.put_connector_config, info, body=models.ConnectorConfig, also={201: info}),
             change("PATCH", config, self.patch_connector_config, info, body=models.ConnectorConfig),
             look(f"{one}/topics", self.list_connector_topics, models.ConnectorTopics),
@@ -245,7 +245,7 @@ class JobRoutes:
         if model is None or told == 204:
             return Reply(status=told, headers=headers or {})
         hide = call.role < Role.ADMIN
-        flat = path[-1] == CONFIG and model is models.ConnectorConfigTold
+        flat = path[-1] == CONFIG and model is models.VisibleConnectorConfig
         loop = asyncio.get_running_loop()
         text = await blocking.run(loop, lambda: shaped(found.url, found.content, model, hide=hide, flat=flat))
         return Reply(status=told, text=text, headers=headers or {})
@@ -313,7 +313,7 @@ def part(call: Call[Any], name: str) -> str:
     """Return a part of the path. Raises BadInput."""
     found = call.path[name]
     if found in FOLDERS:
-        raise BadInput(name, f"what is called {found!r} cannot be asked for by a path")
+        raise BadInput(name, f"name {found!r} cannot be used in a URL path")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Who leads what, and who should; and the leadership of a partition moved to one of its replicas, over HTTP.
+"""Leadership over HTTP: partitions without their preferred leader, and moves of a leadership.
 
 Kafka has no request to move it. A preferred election gives it to the first replica; so who is not the first becomes it,
 by a reassignment that changes nothing but the order, which is over at once.
@@ -64,7 +64,9 @@ async def move_leader(call: Call[NewLeader]) -> Led:
     wanted, found = call.body.broker, Reassignments(call.cluster)
     check_able(place, row, wanted)
     if place in await found.under_way():
-        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{place} is being reassigned; wait, or cancel that first")
+        raise KafkaError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{place} is being reassigned; wait, or cancel the reassignment first"
+        )
     replicas = [wanted, *(broker for broker in row.replica_nodes if broker != wanted)]
     if replicas != row.replica_nodes:
         await put_in_order(found, place, replicas)
@@ -77,7 +79,7 @@ def check_able(place: Place, row: MetadataResponsePartition, broker: int) -> Non
     if broker not in row.replica_nodes:
         there = ", ".join(map(str, row.replica_nodes))
         raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {broker} has no replica of {place}; {there} have"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {broker} has no replica of {place}; replicas are on {there}"
         )
     if broker not in row.isr_nodes:
         there = ", ".join(map(str, row.isr_nodes))
@@ -90,11 +92,11 @@ async def put_in_order(found: Reassignments, place: Place, replicas: list[int]) 
     refused = await found.alter({place: replicas}, may_resize=False)
     if refused:
         name, _, message = refused[place].partition(": ")
-        raise KafkaError(ErrorCode[name], message or f"{place} cannot be put in order")
+        raise KafkaError(ErrorCode[name], message or f"the replicas of {place} cannot be reordered")
     if place in await found.under_way():
         # Its replicas were others already, and the broker asked had not heard of it: nobody is to be copied for this.
         await found.alter({place: None})
-        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"the replicas of {place} have just changed; look again")
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"the replicas of {place} changed meanwhile; retry")
 
 
 async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartition, wanted: int) -> None:

@@ -31,7 +31,7 @@ log = get_logger("admin")
 
 
 async def left_out_configs(cluster: ClusterClient, broker_ids: Iterable[int]) -> list[str] | None:
-    """Return `broker ID: KEY=VALUE` of each, at most NAMED_MAX; None: a broker or the cluster does not tell."""
+    """Return `broker ID: KEY=VALUE` of each, at most NAMED_MAX; None: a broker or the cluster did not respond."""
     try:
         listed = await cluster.ask(
             ListConfigResourcesRequest(resource_types=[ResourceType.BROKER]),
@@ -48,7 +48,7 @@ async def left_out_configs(cluster: ClusterClient, broker_ids: Iterable[int]) ->
         ]
         found = await asyncio.gather(*(described(cluster, broker_id, keys) for broker_id, keys in wanted))
     except (KafkaError, Unreachable) as error:
-        log.debug("configs that are left out are not known", reason=error)
+        log.debug("list of ignored configs not available", reason=error)
         return None
     rows = zip(wanted, found, strict=True)
     return [f"broker {broker_id}: {text}" for (broker_id, _), configs in rows for text in left_out(configs)][:NAMED_MAX]
@@ -71,7 +71,7 @@ async def described(
 
 
 def left_out(configs: Iterable[DescribeConfigsResourceResult]) -> list[str]:
-    """Return KEY=VALUE of each stored value that is not the one in force; a secret's value is never told."""
+    """Return KEY=VALUE of each stored value that is not in force; values of secrets are hidden."""
     found = []
     for config in configs:
         stored = config.synonyms[0] if config.synonyms else None
@@ -84,7 +84,7 @@ def left_out(configs: Iterable[DescribeConfigsResourceResult]) -> list[str]:
 
 
 def is_same(definition: ConfigDef, stored: str, in_force: str) -> bool:
-    """Tell whether two texts are one value, however they are written. What is no value is not in force."""
+    """Tell whether two texts are the same value. An invalid value is not in force."""
     try:
         return definition.parse(stored) == definition.parse(in_force)
     except InvalidValue:

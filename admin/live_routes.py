@@ -1,4 +1,4 @@
-"""What changes all the time without an event of its own, as server-sent events: groups, one of them, reassignments.
+"""Server-sent events of changing state without events of its own: groups, one group, reassignments.
 
 There is no request that waits for such a change. While somebody looks, this server asks the cluster, at a fixed pace;
 what is told is what is other than before.
@@ -25,12 +25,12 @@ from kvorum.protocol.errors import KafkaError
 SAMPLE_MS = 2_000
 """Between two questions to the cluster, from beginning to beginning."""
 ANSWER_MS = 10_000
-"""What a broker may take; then it is told that it does not answer."""
+"""Timeout of a broker; then the stream reports that it does not respond."""
 Look: TypeAlias = Callable[[Call[NoBody]], Awaitable[BaseModel]]
 
 
 class Moves(BaseModel):
-    """What is being reassigned."""
+    """Current reassignments."""
 
     reassignments: list[ReassignmentEntry]
 

@@ -1,4 +1,4 @@
-"""How tools have replicas moved between the log directories of their brokers, and what they are told of it (KIP-113).
+"""Moves of replicas between log directories of their brokers, and their progress (KIP-113).
 
 The `log_dirs` of a reassignment's file say where each replica is to lie on its broker: a path, or "any". A broker that
 has no such replica yet makes it there when it comes; it is asked until it has one.
@@ -37,7 +37,7 @@ class Replica(NamedTuple):
 
 
 class MoveState(NamedTuple):
-    """Where a replica lies, where it goes (None: nowhere), and where it is wanted. Empty: it was not found."""
+    """Present, future (None: no move) and wanted directory of a replica. Empty: not found."""
 
     current: str
     future: str | None
@@ -50,7 +50,7 @@ class MoveState(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Tell whether it lies where it is wanted, and stays there."""
+        """Tell whether the replica is in its wanted directory and does not move."""
         return self.future is None and bool(self.current) and self.current == self.target
 
     @property
@@ -64,7 +64,7 @@ class MoveState(NamedTuple):
 
 
 class Started(NamedTuple):
-    """What brokers answered: moves begun, replicas that are not there yet, and what was refused, and why."""
+    """Responses of brokers: started moves, replicas that do not exist yet, and rejected moves with reasons."""
 
     begun: list[Replica]
     absent: list[Replica]
@@ -85,7 +85,7 @@ class LogDirMoves:
         for broker in sorted({replica.broker for replica in wanted}):
             own = {replica: path for replica, path in wanted.items() if replica.broker == broker}
             if broker not in known:
-                started.refused.update(dict.fromkeys(own, "its broker is not there"))
+                started.refused.update(dict.fromkeys(own, "its broker does not exist"))
                 continue
             answer = await self._cluster.ask(request_of(own), AlterReplicaLogDirsResponse, known[broker])
             for topic in answer.results:
@@ -144,7 +144,7 @@ class LogDirMoves:
 
 
 def request_of(wanted: Mapping[Replica, str]) -> AlterReplicaLogDirsRequest:
-    """Return what one broker is asked."""
+    """Return the request for one broker."""
     directories: dict[str, dict[str, AlterReplicaLogDirTopic]] = {}
     for replica, path in sorted(wanted.items()):
         topics = directories.setdefault(path, {})

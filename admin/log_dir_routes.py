@@ -23,7 +23,7 @@ from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from kvorum.runtime.logs import get_logger
 
 BEGIN_MS = 10_000
-"""So long a broker that is to get a replica is asked until it has one, as Kafka's tool does."""
+"""Time that a broker is queried until it has the new replica, as in Kafka's tool."""
 
 log = get_logger("admin")
 
@@ -65,7 +65,7 @@ async def moving(cluster: ClusterClient) -> list[LogDirMove]:
         try:
             return moves_in(broker, await log_dirs_at(cluster, address, timeout_ms=cluster.part_ms))
         except (KafkaError, Unreachable) as error:
-            log.info("a broker did not tell what moves between its directories", broker=broker, error=error)
+            log.info("replica moves between log directories not available from broker", broker=broker, error=error)
             return []
 
     brokers = (await cluster.metadata([])).brokers
@@ -98,7 +98,7 @@ def replica_after(call: Call[NoBody]) -> tuple[Place, int] | None:
         return None
     parts = call.query["after"].split(":")
     if len(parts) != 3:
-        raise BadInput("after", "it is TOPIC:PARTITION:BROKER")
+        raise BadInput("after", "expected TOPIC:PARTITION:BROKER")
     partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
     return Place(parts[0], partition), broker
 

@@ -1,4 +1,4 @@
-"""What lies in the log directories of brokers: each asked itself. Source: Kafka's Admin.describeLogDirs."""
+"""Contents of the brokers' log directories. Source: Kafka's Admin.describeLogDirs."""
 
 import asyncio
 from collections.abc import Sequence

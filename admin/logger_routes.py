@@ -17,14 +17,14 @@ LevelName = Annotated[str, Field(min_length=1, max_length=20, examples=["DEBUG"]
 
 
 class Logger(BaseModel):
-    """A logger of a broker, and from which level on it writes."""
+    """A logger of a broker with its level."""
 
     name: str
     level: str = Field(examples=["INFO"])
 
 
 class LoggerAlter(Strict):
-    """Changes of log levels; the other loggers stay as they are."""
+    """Changes of log levels; other loggers are unchanged."""
 
     set: dict[LoggerName, LevelName] = Field(
         default_factory=dict,
@@ -33,7 +33,7 @@ class LoggerAlter(Strict):
         description="TRACE, DEBUG, INFO, WARN, ERROR or FATAL",
     )
     delete: list[LoggerName] = Field(
-        default_factory=list, max_length=LOGGERS_MAX, description="To have the root's level again"
+        default_factory=list, max_length=LOGGERS_MAX, description="Loggers to reset to the root's level"
     )
 
 

@@ -15,7 +15,7 @@ Format = Literal["string", "json", "hex", "base64", "size", "int32", "int64", "f
 
 
 class MessageHeader(BaseModel):
-    """One header; the value is text where it is UTF-8, else base64."""
+    """A record header; the value is text if it is UTF-8, otherwise base64."""
 
     key: str
     value: str | None
@@ -23,7 +23,7 @@ class MessageHeader(BaseModel):
 
 
 class Message(BaseModel):
-    """A record, decoded. A value that is null has `value_bytes` null, too: a tombstone."""
+    """A decoded record. With a null value (a tombstone) `value_bytes` is null as well."""
 
     partition: int
     offset: int
@@ -38,14 +38,14 @@ class Message(BaseModel):
 
 
 class MessagePage(BaseModel):
-    """What was found, the oldest first, why it ended, and where it goes on."""
+    """Records, oldest first, with the reason of the end and the start of the next page."""
 
     messages: list[Message]
     stopped_by: Literal["limit", "scanned", "bytes", "time", "end"]
-    scanned: int = Field(description="Records that were looked at")
-    bytes: int = Field(description="That were read for it, decompressed")
+    scanned: int = Field(description="Number of records inspected")
+    bytes: int = Field(description="Number of bytes read, decompressed")
     next: str = Field(description="The `offsets` of the next page", examples=["0:120,1:98"])
-    before: str | None = Field(None, description="Of the newest: the `before` of the page of older ones")
+    before: str | None = Field(None, description="In newest: the `before` of the page of older records")
 
 
 class StreamEnd(BaseModel):
@@ -65,19 +65,19 @@ class NewHeader(Strict):
 
 
 class NewRecord(Strict):
-    """A record to write. A value of null (or none) is a tombstone; what is no text is written as JSON."""
+    """A record to write. A null or missing value is a tombstone; values other than strings are written as JSON."""
 
     key: Any = None
-    key_format: ValueFormat | None = Field(None, description="Left out: a text as it is, anything else as JSON")
+    key_format: ValueFormat | None = Field(None, description="Default: strings as they are, other values as JSON")
     value: Any = None
     value_format: ValueFormat | None = None
     headers: list[NewHeader] = Field(default_factory=list, max_length=HEADERS_MAX)
-    partition: PartitionId | None = Field(None, description="Left out: the key decides, as with Java's clients")
+    partition: PartitionId | None = Field(None, description="Default: selected by the key, as in the Java client")
     timestamp_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] | None = None
 
 
 class ProduceBody(Strict):
-    """Records to write: those of one partition in one batch, in this order."""
+    """Records to write. Records of one partition are written in one batch, in this order."""
 
     records: list[NewRecord] = Field(min_length=1, max_length=RECORDS_MAX)
     acks: Literal["all", "1"] = "all"
@@ -85,19 +85,19 @@ class ProduceBody(Strict):
 
 
 class Written(BaseModel):
-    """What became of one record; the offset is null where it was refused, or where nobody knows."""
+    """Result of a record; the offset is null if it was rejected or is unknown."""
 
     partition: int
     offset: int | None
     timestamp_ms: int
     error: str | None = Field(
-        description="Kafka's name; CLUSTER_UNREACHABLE: no answer came, it may have been written or not"
+        description="Kafka's error name; CLUSTER_UNREACHABLE: no response, the record may or may not be written"
     )
     message: str | None
 
 
 class ProduceResult(BaseModel):
-    """What became of each record, in the order they came."""
+    """Results of the records, in request order."""
 
     records: list[Written]
     written: int

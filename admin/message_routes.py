@@ -39,7 +39,7 @@ async def browse_messages(call: Call[NoBody]) -> Reply:
 
 
 def page_text(found: Sequence[Found], view: RecordView, progress: Progress, below: dict[int, int] | None = None) -> str:
-    """Return a page as JSON: record by record, as one of many megabytes would hold up other threads, too.
+    """Return a page as JSON, record by record, because encoding many megabytes at once would block other threads.
 
     `below`: from where it was looked backwards, where it was; the progress is how far.
     """

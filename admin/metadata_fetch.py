@@ -41,7 +41,7 @@ FETCH_VERSION_MAX = 12
 """Topics by name; ids come with 13."""
 TRIES_MAX = 50
 AGAIN_SECONDS = 0.1
-"""A broker's copy that is trimmed just now is asked for again, for some 5 s."""
+"""Pause between retries while a broker's copy is trimmed, for some 5 s."""
 NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
 
@@ -113,20 +113,22 @@ async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fet
     named = (await fetch(cluster, 0, controller)).snapshot_id
     snapshot_id = SnapshotId(end_offset=named.end_offset, epoch=named.epoch)
     if snapshot_id.end_offset < 0:
-        raise MetadataProblem("the active controller names no snapshot; name its folder with --dir")
+        raise MetadataProblem("the active controller returned no snapshot; give its directory with --dir")
     data = await fetch_snapshot(cluster, snapshot_id, controller, bytes_max)
     left = None if bytes_max is None else bytes_max - len(data)
     return Fetched(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
 
 
 async def active_controller(cluster: ClusterClient) -> Address:
-    """Return where the active controller listens. Raises MetadataProblem if nobody says."""
+    """Return the active controller's address. Raises MetadataProblem if it is unknown."""
     answer = await cluster.describe_quorum()
     leader_id = answer.topics[0].partitions[0].leader_id
     for node in answer.nodes:
         if node.node_id == leader_id and node.listeners:
             return node.listeners[0].host, node.listeners[0].port
-    raise MetadataProblem("the log begins behind a snapshot, and nobody says where the active controller is: use --dir")
+    raise MetadataProblem(
+        "the log starts at a snapshot, and the address of the active controller is unknown: use --dir"
+    )
 
 
 async def log_from(
@@ -150,7 +152,7 @@ async def log_from(
 
 
 async def fetch(cluster: ClusterClient, offset: int, address: Address | None) -> PartitionData:
-    """Return what is told of one place in the log, without waiting. Raises KafkaError, Unreachable."""
+    """Return the response for one offset of the log, without waiting. Raises KafkaError, Unreachable."""
     partition = FetchPartition(partition=METADATA_PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic=METADATA_TOPIC, partitions=[partition])]
     request = FetchRequest(max_bytes=FETCH_BYTES, topics=topics)
@@ -168,7 +170,7 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
 def check_size(size: int, bytes_max: int | None) -> None:
     """Keep to a limit. Raises TooLarge."""
     if bytes_max is not None and size > bytes_max:
-        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; look at its files with --dir")
+        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
 
 
 async def fetch_snapshot(

@@ -25,7 +25,7 @@ class MetadataProblem(Exception):
 
 
 class TooLarge(MetadataProblem):
-    """More of it than whoever asks wants to hold."""
+    """The metadata log is larger than the caller's limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def image_at(source: Source, at: int | None) -> MetadataImage:
                 continue
             if header.base_offset > expected:
                 begins = f"the log begins at {header.base_offset}"
-                raise MetadataProblem(f"nothing tells of offset {expected}: {begins}, no snapshot goes so far back")
+                raise MetadataProblem(f"offset {expected} is not available: {begins}, and no snapshot covers it")
             if at is not None and header.base_offset > at:
                 break
             for number, record in enumerate(decode_batch(view, 0, header), header.base_offset):
@@ -68,5 +68,5 @@ def image_at(source: Source, at: int | None) -> MetadataImage:
     except (KafkaError, UnknownRecord, SnapshotDamaged) as error:
         raise MetadataProblem(str(error)) from error
     if at is not None and (at > offset or offset < 0):
-        raise MetadataProblem(f"the log ends at {offset}: there is no offset {at}")
+        raise MetadataProblem(f"offset {at} does not exist: the log ends at {offset}")
     return delta.apply(offset, epoch)

@@ -6,27 +6,27 @@ from pydantic import BaseModel, Field
 
 
 class MetadataEntry(BaseModel):
-    """What lies in a folder."""
+    """An entry of a folder."""
 
     name: str
-    value: str | None = Field(description="null: it is a folder")
-    entries: int | None = Field(description="How many lie in it; null: it is a value")
+    value: str | None = Field(description="null for a folder")
+    entries: int | None = Field(description="Number of entries in it; null for a value")
 
 
 class MetadataNode(BaseModel):
-    """A folder or a value of the metadata's tree, as it was at an offset of the metadata log."""
+    """A folder or a value of the metadata tree, at an offset of the metadata log."""
 
     path: str
-    at: int = Field(description="Behind the record at this offset")
-    first: int = Field(description="The first offset that can be asked for: what is older stands in a snapshot")
-    last: int = Field(description="The last offset there is now")
-    value: str | None = Field(description="null: it is a folder")
+    at: int = Field(description="Offset of the last record included")
+    first: int = Field(description="First available offset; older records are in a snapshot")
+    last: int = Field(description="Last available offset")
+    value: str | None = Field(description="null for a folder")
     entries: list[MetadataEntry]
     next: str | None = Field(description="The `after` of the next page, null at the end")
 
 
 class MetadataChange(BaseModel):
-    """A value that is another one, came (`before` is null) or went (`after` is null)."""
+    """A changed value; `before` is null if it was added, `after` if it was removed."""
 
     path: str
     before: str | None
@@ -34,12 +34,12 @@ class MetadataChange(BaseModel):
 
 
 class MetadataDifference(BaseModel):
-    """What changed between two offsets of the metadata log."""
+    """Differences of the metadata between two offsets of the metadata log."""
 
     since: int
     at: int
     changes: list[MetadataChange]
-    more: bool = Field(description="There are more than the limit")
+    more: bool = Field(description="The limit was reached")
 
 
 class MetadataRecord(BaseModel):
@@ -53,32 +53,32 @@ class MetadataRecord(BaseModel):
 
 
 class MetadataRecords(BaseModel):
-    """A piece of the metadata log."""
+    """A page of the metadata log."""
 
-    first: int = Field(description="The first offset that is still there as a record")
-    last: int = Field(description="The last offset there is now")
+    first: int = Field(description="First offset that is available as a record")
+    last: int = Field(description="Last available offset")
     records: list[MetadataRecord]
-    next: int | None = Field(description="Where to go on; null at the end")
+    next: int | None = Field(description="Start of the next page; null at the end")
 
 
 class QuorumEpoch(BaseModel):
-    """One controller's time as the active one."""
+    """A controller epoch."""
 
     epoch: int
-    start_offset: int = Field(description="Its first record, as far as the log goes back")
-    began_ms: int = Field(description="When that record was written")
+    start_offset: int = Field(description="First record of the epoch that the log still has")
+    began_ms: int = Field(description="Timestamp of that record")
 
 
 class QuorumSample(BaseModel):
-    """The quorum at a moment; without an active controller nobody tells of voters and observers."""
+    """Sample of the quorum; without an active controller it has no voters and observers."""
 
     timestamp_ms: int
-    leader_id: int = Field(description="-1: none, or none that answers")
+    leader_id: int = Field(description="-1: none, or it did not respond")
     leader_epoch: int
     high_watermark: int
     voters: list["QuorumMember"]
     observers: list["QuorumMember"]
-    error: str | None = Field(description="Why nobody told")
+    error: str | None = Field(description="Why the leader is unknown")
 
 
 class QuorumMember(BaseModel):

@@ -35,7 +35,7 @@ class Epoch(NamedTuple):
 
 
 class MetadataReader:
-    """See the module. Of one cluster and one event loop; whoever asks at the same time waits in turn."""
+    """Reads the metadata log of one cluster on one event loop; concurrent callers wait in turn."""
 
     def __init__(self) -> None:
         """Hold nothing yet."""

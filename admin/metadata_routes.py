@@ -63,7 +63,7 @@ class MetadataRoutes:
         try:
             node = at_path(tree, path)
         except NoSuchPath as error:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is nothing at {path} at offset {at}") from error
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{path} does not exist at offset {at}") from error
         entries, following = await off_loop(page_of, node, call.query.get("after"), limit)
         value = node if isinstance(node, str) else None
         return MetadataNode(path=path, at=at, first=first, last=last, value=value, entries=entries, next=following)
@@ -154,7 +154,7 @@ class MetadataRoutes:
 
 
 def path_of(call: Call[NoBody]) -> str:
-    """Return the path that was asked for, without a slash behind it. Raises BadInput."""
+    """Return the requested path, without a trailing slash. Raises BadInput."""
     text = call.query.get("path", "/")
     if len(text) > PATH_CHARS_MAX:
         raise BadInput("path", f"a path has at most {PATH_CHARS_MAX} characters")
@@ -165,7 +165,7 @@ def offset_in(call: Call[NoBody], name: str, default: int, first: int, last: int
     """Return an offset at which the metadata are known. Raises BadInput."""
     offset = call.number(name, default, 0, INT64_MAX) if name in call.query else default
     if not first <= offset <= last:
-        raise BadInput(name, f"the metadata are known behind the records at {first} to {last}, not at {offset}")
+        raise BadInput(name, f"the metadata is available at offsets {first} to {last}, not at {offset}")
     return offset
 
 
@@ -181,14 +181,14 @@ def refusing() -> Iterator[None]:
 
 
 def page_of(node: "Tree | str", after: str | None, limit: int) -> tuple[list[MetadataEntry], str | None]:
-    """Return a page of what lies in a folder, and the name that the next one begins behind. Raises BadInput."""
+    """Return a page of a folder, and the name after which the next page begins. Raises BadInput."""
     if isinstance(node, str):
         return [], None
     names = ordered(node)
     begin = 0
     if after is not None:
         if after not in node:
-            raise BadInput("after", "there is no such name here")
+            raise BadInput("after", "unknown name")
         begin = [name for name, _ in names].index(after) + 1
     found = [
         MetadataEntry(name=name, value=child, entries=None)

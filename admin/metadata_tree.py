@@ -127,7 +127,7 @@ def ordered(node: Tree) -> list[tuple[str, "Tree | str"]]:
 
 
 def place_of(name: str) -> tuple[bool, int, str]:
-    """Return what a name is ordered by; digits that are no number of ours (a group may be called ²) are a name."""
+    """Return the sort key of a name; only ASCII digits are numbers (a group may be called ²)."""
     is_number = name.isascii() and name.isdecimal() and len(name) <= NUMBER_DIGITS_MAX
     return not is_number, int(name) if is_number else 0, name
 

@@ -23,11 +23,11 @@ from kvorum.runtime.logs import get_logger
 
 KEY: Final = "min.insync.replicas"
 DEFAULT: Final = 1
-"""Of Kafka, for a cluster that does not tell."""
+"""Kafka's default, for a cluster that does not return it."""
 TOPICS_MAX: Final = 500
 """Asked about at a time: one config each."""
 ASK_MS: Final = 5_000
-"""Who looks after the health is not kept longer, neither by brokers that stand still nor by many topics."""
+"""Maximum duration in a health check, for blocked brokers and for many topics."""
 
 log = get_logger("admin")
 
@@ -40,7 +40,7 @@ class InSync(NamedTuple):
 
 
 def is_short(row: MetadataResponsePartition) -> bool:
-    """Tell whether a replica of a partition is out of sync, or nobody leads it."""
+    """Tell whether a partition has a replica out of sync or no leader."""
     return row.leader_id < 0 or len(row.isr_nodes) < len(row.replica_nodes)
 
 
@@ -79,7 +79,7 @@ async def minimums_of(cluster: ClusterClient, topics: Sequence[str], until: floa
     for begin in range(0, len(topics), TOPICS_MAX):
         left_ms = int((until - loop.time()) * 1000)
         if left_ms <= 0:
-            raise Unreachable(f"{len(topics) - begin} topics more than could be asked about in {ASK_MS} ms")
+            raise Unreachable(f"{len(topics) - begin} topics not read within {ASK_MS} ms")
         resources = [
             DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[KEY])
             for name in topics[begin : begin + TOPICS_MAX]

@@ -8,8 +8,8 @@ TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-
 Configs = dict[str, str]
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 32_767
-ALL_TEXT = "true, where no partitions are named: every one of the cluster"
-UNREACHABLE_TEXT = "Brokers that did not answer: what only they know is missing here"
+ALL_TEXT = "true instead of `partitions`: all partitions of the cluster"
+UNREACHABLE_TEXT = "Brokers that did not respond; their entries are missing"
 INT32_MAX = 2**31 - 1
 """Ids of brokers and partitions are int32 in every request of Kafka's."""
 BrokerId = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -23,30 +23,28 @@ class Strict(BaseModel):
 
 
 class Problem(BaseModel):
-    """What was wrong with a request (RFC 9457); `error` is Kafka's name for it where Kafka has one."""
+    """A problem of a request (RFC 9457); `error` is the name of Kafka's error code if there is one."""
 
-    type: str = Field(default="about:blank", description="There is nothing to read about an error beyond its name")
+    type: str = Field(default="about:blank", description="Always about:blank")
     title: str = Field(examples=["Unprocessable Entity"])
     status: int
     detail: str = Field(description="The same as `message`")
     error: str = Field(examples=["INVALID_PARTITIONS"])
     message: str
-    field: str | None = Field(
-        None, description="Where in the body, as a dotted path; or the parameter in path or query"
-    )
+    field: str | None = Field(None, description="Dotted path in the body, or the name of a path or query parameter")
 
 
 class Me(BaseModel):
-    """Who asks."""
+    """The caller."""
 
     role: str = Field(examples=["read", "operate", "admin"])
     guarded: bool = Field(
-        description="Whether the server wants tokens; where it does not, everybody on this machine is admin"
+        description="Whether the server requires tokens; otherwise every local user has the role admin"
     )
 
 
 class Cluster(BaseModel):
-    """The cluster at a glance."""
+    """Overview of the cluster."""
 
     cluster_id: str
     controller_id: int = Field(description="The active controller's node, -1 if unknown")
@@ -57,7 +55,7 @@ class Cluster(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether anything needs looking at."""
+    """Health of the cluster."""
 
     healthy: bool
     under_replicated_partitions: int
@@ -73,28 +71,27 @@ class Health(BaseModel):
         description="The first hundred with a problem, as topic-partition: by topic and number, internal topics last"
     )
     configs_left_out: list[str] | None = Field(
-        description="Dynamic broker configs that are stored and not in force: their broker cannot take them over; "
-        "null: not every broker tells",
+        description="Dynamic configs that are stored but not applied by their broker; null: unknown for some broker",
         examples=[["broker 1: log.cleaner.threads=1000"]],
     )
     controller_id: int = Field(
-        description="The active controller's node; -1: nobody tells of one, and all else may be old"
+        description="Node of the active controller; -1: unknown, and the other values may be out of date"
     )
-    controller_error: str | None = Field(description="Why nobody tells", examples=["REQUEST_TIMED_OUT"])
+    controller_error: str | None = Field(
+        description="Why the active controller is unknown", examples=["REQUEST_TIMED_OUT"]
+    )
 
 
 class Partition(BaseModel):
-    """One partition; offsets are null where its leader did not answer."""
+    """A partition; offsets are null if its leader did not respond."""
 
     partition: int
     leader: int = Field(description="-1: none")
     leader_epoch: int
     replicas: list[int]
     isr: list[int]
-    elr: list[int] | None = Field(
-        None, description="Eligible leader replicas (KIP-966); null: the cluster does not tell"
-    )
-    last_known_elr: list[int] | None = Field(None, description="The last leader, of a partition whose ISR died out")
+    elr: list[int] | None = Field(None, description="Eligible leader replicas (KIP-966); null: not available")
+    last_known_elr: list[int] | None = Field(None, description="Last leader of a partition whose ISR is empty")
     offline_replicas: list[int]
     earliest_offset: int | None = None
     latest_offset: int | None = None
@@ -119,7 +116,7 @@ class Topic(TopicSummary):
 
 
 class TopicSpec(Strict):
-    """What a topic should be. Left out: the cluster's default."""
+    """Desired state of a topic. Omitted fields have the cluster's defaults."""
 
     partitions: int | None = Field(None, ge=1, le=PARTITIONS_MAX)
     replication_factor: int | None = Field(None, ge=1, le=REPLICAS_MAX)
@@ -131,19 +128,19 @@ class TopicCreate(TopicSpec):
 
     name: TopicName
     assignments: dict[PartitionId, list[BrokerId]] | None = Field(
-        None, description="Broker ids of each partition, preferred leader first; instead of the two numbers"
+        None, description="Broker ids per partition, preferred leader first; replaces the two counts"
     )
 
     @model_validator(mode="after")
     def one_way(self) -> "TopicCreate":
         """Hold it to one way."""
         if self.assignments and (self.partitions is not None or self.replication_factor is not None):
-            raise ValueError("assignments say how many partitions and replicas there are: leave the numbers out")
+            raise ValueError("assignments define the numbers of partitions and replicas: leave these fields out")
         return self
 
 
 class TopicCreated(BaseModel):
-    """What was (or, when only validated, would be) created."""
+    """The topic that was created, or validated."""
 
     name: str
     topic_id: str
@@ -153,7 +150,7 @@ class TopicCreated(BaseModel):
 
 
 class Change(BaseModel):
-    """One difference between what a topic was and what it is now."""
+    """One difference between the former and the present state of a topic."""
 
     what: str = Field(examples=["partitions", "configs.retention.ms"])
     before: str | int | None
@@ -161,7 +158,7 @@ class Change(BaseModel):
 
 
 class TopicApplied(BaseModel):
-    """What PUT did: nothing at all if `changes` is empty."""
+    """Changes made by PUT; empty if there were none."""
 
     name: str
     created: bool
@@ -170,34 +167,39 @@ class TopicApplied(BaseModel):
 
 
 class PartitionCount(Strict):
-    """How many partitions the topic is to have in all."""
+    """New total number of partitions."""
 
     count: int = Field(ge=1, le=PARTITIONS_MAX)
 
 
 class ConfigEntry(BaseModel):
-    """One config with where its value comes from."""
+    """A config with its source."""
 
     name: str
     value: str | None
     source: str = Field(examples=["DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"])
     read_only: bool
     sensitive: bool
+    type: str | None = Field(default=None, description="With documentation=true", examples=["LONG", "LIST"])
+    documentation: str | None = Field(default=None, description="With documentation=true, if the broker returns one")
+    choices: list[str] | None = Field(
+        default=None, description="With documentation=true: the allowed values, if only some are"
+    )
 
 
 class ConfigAlter(Strict):
-    """Changes of configs; the rest stays as it is."""
+    """Changes of configs; configs that are not listed are unchanged."""
 
     set: Configs = Field(default_factory=dict)
     delete: list[str] = Field(default_factory=list)
-    append: Configs = Field(default_factory=dict, description="To configs that are lists")
-    subtract: Configs = Field(default_factory=dict, description="From configs that are lists")
+    append: Configs = Field(default_factory=dict, description="Values to add to list configs")
+    subtract: Configs = Field(default_factory=dict, description="Values to remove from list configs")
 
 
 class Election(Strict):
-    """Which leaders to elect: partitions, or all."""
+    """Leaders to elect: those of some partitions, or all."""
 
-    unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
+    unclean: bool = Field(False, description="Elect any live replica. Records that only other replicas have are lost.")
     partitions: dict[str, list[PartitionId] | None] | None = Field(
         None, description="{topic: partitions, null for all of the topic}", examples=[{"orders": [0, 1], "audit": None}]
     )
@@ -205,7 +207,7 @@ class Election(Strict):
 
 
 class ElectionResult(BaseModel):
-    """What became of one partition's election; `error` is null where a leader was elected."""
+    """Result of an election for one partition; `error` is null if a leader was elected."""
 
     topic: str
     partition: int
@@ -214,7 +216,7 @@ class ElectionResult(BaseModel):
 
 
 class QuorumListener(BaseModel):
-    """Where a voter listens."""
+    """Listener of a voter."""
 
     name: str
     host: str
@@ -229,16 +231,16 @@ class Voter(BaseModel):
     log_end_offset: int
     lag: int
     last_caught_up_ms: int
-    last_fetch_ms: int = Field(description="When it asked the leader last; -1: not known")
-    listeners: list[QuorumListener] = Field(description="Of a voter; observers' are not told")
+    last_fetch_ms: int = Field(description="Time of its last fetch from the leader; -1: unknown")
+    listeners: list[QuorumListener] = Field(description="Of a voter; not available for observers")
 
 
 class Quorum(BaseModel):
-    """The metadata quorum. Without a leader: what brokers know by themselves, and -1 or nothing for the rest."""
+    """The metadata quorum. Without a leader: the state of the brokers; other values are -1 or empty."""
 
-    leader_id: int = Field(description="-1: there is none, or none that answers")
+    leader_id: int = Field(description="-1: none, or it did not respond")
     leader_epoch: int
-    high_watermark: int = Field(description="Without a leader: the end of a broker's copy of the log")
+    high_watermark: int = Field(description="Without a leader: end of a broker's copy of the log")
     voters: list[Voter]
     observers: list[Voter]
-    error: str | None = Field(default=None, description="Why there is no leader's answer")
+    error: str | None = Field(default=None, description="Why the leader is unknown")

@@ -1,4 +1,4 @@
-"""What happened in a cluster, told from the records of its metadata log: elections, ISRs, brokers, topics. Sans-IO.
+"""Events of a cluster from the records of its metadata log: elections, ISRs, brokers, topics. Sans-IO.
 
 The log is read over the wire as any topic (`__cluster_metadata`): each value is an object of JSON with the `type` of
 the record and the fields of Kafka's metadata records. A kind of record that is not told of here is passed over; what
@@ -18,7 +18,7 @@ NOBODY: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class MetadataEvent:
     """One thing that happened, at an offset of the metadata log."""
 
     type: str
@@ -34,7 +34,7 @@ class Happening:
 
 @dataclass(slots=True)
 class PartitionState:
-    """What is known of a partition; None of what was not told yet."""
+    """Known state of a partition; None for unknown values."""
 
     leader: int | None = None
     leader_epoch: int | None = None
@@ -43,7 +43,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The cluster as it was asked for, when the log was at an offset."""
+    """State of the cluster at an offset of the log."""
 
     offset: int
     names: Mapping[str, str]
@@ -53,7 +53,7 @@ class Known:
 
 @dataclass(slots=True)
 class Narrator:
-    """What is known of the cluster, kept up to date by the records that come."""
+    """Known state of the cluster, updated by records."""
 
     names: dict[str, str] = field(default_factory=dict)
     """{topic id: name}."""
@@ -68,7 +68,7 @@ class Narrator:
     """Where that change begins."""
 
     def learn(self, known: Known) -> None:
-        """Take over what is known of whatever no record has told of, all of them told up to the offset at least."""
+        """Add queried state for everything without a record so far; it is at least as new as the offset."""
         self.names = {**known.names, **self.names}
         self.fenced = {**known.fenced, **self.fenced}
         for place, found in known.partitions.items():
@@ -79,11 +79,11 @@ class Narrator:
                 state.isr = found.isr
 
     def told_before(self, offset: int) -> int:
-        """Return below which offset all is told, of the records below this one: a change that is not whole is not."""
+        """Return the offset below which all events are complete; an incomplete change is not."""
         return offset if self._change is None else self._begun
 
-    def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
-        """Return what a record tells; of a change in several, all with the last. Raises ValueError: no such record."""
+    def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
+        """Return the events of a record; a transaction's come with its last record. Raises ValueError: bad record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
             self._change, self._begun = [], offset
@@ -96,18 +96,18 @@ class Narrator:
             return [each for row in change for each in self._told(*row)]
         if self._change is not None:
             if len(self._change) >= CHANGE_RECORDS_MAX:
-                raise ValueError(f"a change of more than {CHANGE_RECORDS_MAX} records")
+                raise ValueError(f"a metadata change has more than {CHANGE_RECORDS_MAX} records")
             self._change.append((offset, timestamp_ms, record))
             return []
         return self._told(offset, timestamp_ms, record)
 
-    def _told(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
+    def _told(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
         tell = TELLERS.get(str(record.get("type")))
         try:
             rows = [] if tell is None else tell(self, record)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a {record.get('type')} without {error}") from error
-        return [Happening(offset=offset, timestamp_ms=timestamp_ms, **row) for row in rows]
+        return [MetadataEvent(offset=offset, timestamp_ms=timestamp_ms, **row) for row in rows]
 
     def _topic(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
         topic_id, name = record["topic_id"], record["name"]
@@ -222,7 +222,7 @@ KINDS: Final = (
     *("broker_registered", "broker_fenced", "broker_unfenced", "broker_shutting_down", "broker_unregistered"),
     *("config_changed", "quota_changed", "feature_changed", "reassignment_changed"),
 )
-"""What is told of."""
+"""Kinds of events."""
 TELLERS: Final = {
     "Topic": Narrator._topic,
     "RemoveTopic": Narrator._remove_topic,

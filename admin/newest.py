@@ -29,7 +29,7 @@ class Looked:
     """Down to here it was looked through."""
     rows: list[Record] = field(default_factory=list)
     horizon_ms: int | None = None
-    """The oldest timestamp that was looked at: what lies further back is older. None: nothing was looked at."""
+    """The oldest timestamp that was read; earlier records are older. None: nothing was read."""
 
 
 class Newest:

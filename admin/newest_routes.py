@@ -32,7 +32,7 @@ async def browse_newest(call: Call[NoBody]) -> Reply:
     before = offsets_of(call, "before")
     asked = call.numbers("partitions", INT32_MAX)
     if before is not None and asked is not None:
-        raise BadInput("partitions", "before names the partitions already")
+        raise BadInput("partitions", "before already selects the partitions: leave partitions out")
     named = None if before is None and asked is None else sorted(before or asked or ())
     earliest, ends = await reader.ends(await partitions_of(call, reader, named, looked_for.key))
     below = {each: min(max((before or ends)[each], earliest[each]), end) for each, end in ends.items()}

@@ -1,4 +1,4 @@
-"""What the cluster's processes tell of themselves on their own pages, and what is told of it here."""
+"""Models of the processes' own pages, and of their exposition by this API."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class NodeProcess(BaseModel):
-    """A process of the cluster, as it tells of itself."""
+    """State of a process of the cluster."""
 
     node_id: int
     role: str = Field(examples=["broker", "controller"])
@@ -19,7 +19,7 @@ class NodeProcess(BaseModel):
 
 
 class ClientConnection(BaseModel):
-    """A connection that a broker has; null: the broker does not count it, or the client did not say it."""
+    """A connection of a broker; null: not counted by the broker, or not sent by the client."""
 
     id: str
     listener: str = Field(examples=["PLAINTEXT"])
@@ -30,7 +30,7 @@ class ClientConnection(BaseModel):
     principal: str = Field(examples=["User:ANONYMOUS"])
     since_ms: int
     idle_ms: int
-    requests: int = Field(description="That came over it")
+    requests: int = Field(description="Number of requests received")
     bytes_in: int | None
     bytes_out: int | None
 
@@ -38,7 +38,7 @@ class ClientConnection(BaseModel):
 class ClientConnections(BaseModel):
     """Connections of a broker."""
 
-    total: int = Field(description="That it has; more than are listed where `limit` is less")
+    total: int = Field(description="Total number of connections; more than listed if `limit` is lower")
     connections: list[ClientConnection]
 
 
@@ -47,20 +47,20 @@ class LogLine(BaseModel):
 
     time: str = Field(examples=["2026-03-01T10:15:30.123Z"])
     level: str = Field(examples=["INFO"])
-    room: str = Field(examples=["broker"], description="Which part of the process wrote it")
+    room: str = Field(examples=["broker"], description="Component of the process")
     message: str
     facts: dict[str, Any]
 
 
 class RecentLog(BaseModel):
-    """The last lines of a process's log, the newest last."""
+    """The last lines of a process's log, newest last."""
 
     lines: list[LogLine]
-    dropped: int = Field(description="Older lines that the process does not have any more")
+    dropped: int = Field(description="Number of older lines that are no longer in memory")
 
 
 class Stopping(BaseModel):
-    """A process that ends."""
+    """A process that is stopping."""
 
     stopping: bool
 
@@ -68,14 +68,14 @@ class Stopping(BaseModel):
 class SnapshotWritten(BaseModel):
     """A snapshot of the metadata."""
 
-    end_offset: int = Field(description="Of the first record that is not in it")
+    end_offset: int = Field(description="Offset of the first record after the snapshot")
     epoch: int
     bytes: int
     took_ms: int
-    written: bool = Field(True, description="false: it was there already, and nothing has come since")
+    written: bool = Field(True, description="false: the snapshot existed already and no record was added since")
 
 
 class ControllerSnapshot(SnapshotWritten):
-    """A snapshot of the metadata, and whose."""
+    """A metadata snapshot and its controller."""
 
     controller: int

@@ -1,4 +1,4 @@
-"""Pages of the cluster's own processes, `/v1/node...` on their `metrics.listener`, asked on behalf of a caller.
+"""Client of the processes' pages, `/v1/node...` on their `metrics.listener`.
 
 Kafka's protocol has nothing of what they tell. Where they are, a process says itself: its static configuration, by
 DescribeConfigs at its own address. Dynamic configs do not count: the caller's token goes there, and whoever may set a
@@ -44,9 +44,10 @@ ASK_SECONDS: Final = 10.0
 SNAPSHOT_SECONDS: Final = 120.0
 """For a snapshot of all metadata to be written."""
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+UNSURE: Final = "; the operation may or may not have been executed"
 """Of a page; metrics of some 100,000 partitions are as much."""
 REASON_CHARS_MAX: Final = 500
-"""What is told on of a refusal."""
+"""Maximum length of a passed-on error."""
 NODE: Final = "/v1/node"
 
 M = TypeVar("M", bound=BaseModel)
@@ -83,7 +84,7 @@ class NodePages:
     session: ClientSession
     headers: Mapping[str, str]
     process: NodeProcess | None = None
-    """What it tells of itself, once that was asked."""
+    """The process's own description, once it was queried."""
 
     async def get(self, path: str, model: type[M], params: Mapping[str, str] | None = None) -> M:
         """Ask for a page. Raises NodeProblem."""
@@ -110,7 +111,7 @@ class NodePages:
                 async for piece in answer.content.iter_any():
                     data += piece
                     if len(data) > ANSWER_BYTES_MAX:
-                        raise self.failed(path, f"more than {ANSWER_BYTES_MAX} bytes")
+                        raise self.failed(path, f"response larger than {ANSWER_BYTES_MAX} bytes")
                 status = answer.status
         except (ClientError, TimeoutError, OSError) as error:
             why = str(error) or f"no answer within {seconds:g} s"
@@ -118,14 +119,14 @@ class NodePages:
             raise NodeProblem(
                 503,
                 "NODE_UNREACHABLE",
-                f"{self.who} does not answer at {self.url}: {why}{'; it may have been done, or not' * unsure}",
+                f"{self.who} does not respond at {self.url}: {why}{UNSURE * unsure}",
             ) from error
         if 200 <= status < 300:
             return bytes(data)
         raise self._refusal(path, status, bytes(data))
 
     def _refusal(self, path: str, status: int, data: bytes) -> NodeProblem:
-        """Return what a refusal of the process is here: no fault of the caller's is told as one of the path."""
+        """Return a process's error as an error of this API: a 404 there is not one of this path."""
         try:
             said = Said.model_validate_json(data)
         except ValidationError:
@@ -150,7 +151,7 @@ class NodePages:
             return model.model_validate_json(data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise self.failed(path, f"what cannot be read: {first['loc']}: {first['msg']}") from error
+            raise self.failed(path, f"unexpected response: {first['loc']}: {first['msg']}") from error
 
 
 @asynccontextmanager
@@ -168,7 +169,7 @@ async def pages_of(
         process = await asking.get(NODE, NodeProcess)
         if (process.role, process.node_id) != who:
             other = Who(process.role, process.node_id)
-            raise NodeProblem(422, "ANOTHER_NODE", f"at {endpoint.url}, where {who} is to be, {other} answers")
+            raise NodeProblem(422, "ANOTHER_NODE", f"{other} responds at {endpoint.url}, the address of {who}")
         ours = (await cluster.describe_cluster()).cluster_id
         if process.cluster_id not in (None, ours):
             there = f"{who} of cluster {process.cluster_id} answers"
@@ -199,7 +200,7 @@ async def controller_address(cluster: ClusterClient, node_id: int) -> Address:
             return broker.host, broker.port
     partition = answer.topics[0].partitions[0]
     if node_id in {each.replica_id for each in (*partition.current_voters, *partition.observers)}:
-        raise NodeProblem(422, "NO_CONTROLLER_ADDRESS", f"nobody tells where controller {node_id} listens")
+        raise NodeProblem(422, "NO_CONTROLLER_ADDRESS", f"the address of controller {node_id} is unknown")
     raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"there is no controller {node_id}")
 
 
@@ -212,10 +213,14 @@ async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> 
     try:
         (result,) = (await cluster.ask(request, DescribeConfigsResponse, address)).results
     except Unreachable as error:
-        raise NodeProblem(503, "NODE_UNREACHABLE", f"{who} does not answer at {error}") from error
+        raise NodeProblem(503, "NODE_UNREACHABLE", f"{who} does not respond at {error}") from error
     refuse(result.error_code, result.error_message or str(who))
     if LISTENER_KEY not in {row.name for row in result.configs}:
-        raise NodeProblem(422, "NOT_KVORUM", f"{who} knows no {LISTENER_KEY}: it is not Kvorum, and has no such pages")
+        raise NodeProblem(
+            422,
+            "NOT_KVORUM",
+            f"{who} has no config {LISTENER_KEY}: it is not a Kvorum process and serves no such pages",
+        )
     return {
         row.name: row.value
         for row in result.configs
@@ -230,7 +235,7 @@ def endpoint_in(configs: Mapping[str, str], who: Who, host: str) -> HttpEndpoint
     """
     roles = {each.strip() for each in configs.get(ROLES_KEY, "").split(",")}
     if who.role not in roles:
-        raise NodeProblem(422, "NO_SUCH_ROLE", f"node {who.node_id} is no {who.role}")
+        raise NodeProblem(422, "NO_SUCH_ROLE", f"node {who.node_id} is not a {who.role}")
     key, moved = LISTENER_KEY, 0
     if who.role == CONTROLLER and BROKER in roles:
         if CONTROLLER_KEY in configs:
@@ -239,11 +244,9 @@ def endpoint_in(configs: Mapping[str, str], who: Who, host: str) -> HttpEndpoint
             moved = CONTROLLER_METRICS_PORT_OFFSET
     text = configs.get(key)
     if not text:
-        raise NodeProblem(422, "NO_METRICS_LISTENER", f"{who} serves no pages of its own: {key} is not set")
+        raise NodeProblem(422, "NO_METRICS_LISTENER", f"{who} serves no HTTP pages: {key} is not set")
     found = split_address(text.rpartition("://")[2].removesuffix("/"))
     if found is None or found[1] == 0:
-        raise NodeProblem(
-            422, "NO_METRICS_LISTENER", f"nobody can tell where {who} serves its pages: {key} is {text!r}"
-        )
+        raise NodeProblem(422, "NO_METRICS_LISTENER", f"the HTTP address of {who} is unknown: {key} is {text!r}")
     named, port = found
     return HttpEndpoint(host if named in ANY_ADDRESS else named or LOOPBACK, port + moved)

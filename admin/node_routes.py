@@ -40,7 +40,7 @@ async def get_controller_log(call: Call[NoBody]) -> RecentLog:
 
 
 async def log_of(call: Call[NoBody], who: Who) -> RecentLog:
-    """Return what of its log a process is asked for. Raises BadInput, and as `pages_of`."""
+    """Return the log parameters of a process request. Raises BadInput, and as `pages_of`."""
     params = {"lines": str(LINES.of(call)), "level": call.choice("level", "info", LEVELS)}
     async with pages_of(call.cluster, who, call.authorization) as pages:
         return await pages.get(f"{NODE}/log", RecentLog, params)

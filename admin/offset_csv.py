@@ -33,10 +33,10 @@ def parse_plan(text: str, group_id: str | None, *, once: bool = False) -> dict[s
             group, place, offset = _line(row, number, group_id)
             places = found.setdefault(group, {})
             if once and place in places:
-                raise ResetError(f"line {number}: {place} is there twice")
+                raise ResetError(f"line {number}: duplicate {place}")
             places[place] = offset
     except csv.Error as error:
-        raise ResetError(f"line {number + 1} is no CSV: {error}") from None
+        raise ResetError(f"line {number + 1} is not CSV: {error}") from None
     return found
 
 
@@ -49,7 +49,7 @@ def _line(row: list[str], number: int, group_id: str | None) -> tuple[str, Place
         group, topic, partition, offset = cells
         place, at = Place(topic, int(partition)), int(offset)
         if not 0 <= place.partition <= PARTITION_MAX or not 0 <= at <= OFFSET_MAX:
-            raise ValueError("no partition or offset is so large, or below 0")
+            raise ValueError("a partition or an offset is out of range")
     except ValueError:
         shape = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
         raise ResetError(f"line {number} is not {shape}: {','.join(row)[:200]}") from None

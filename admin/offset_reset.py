@@ -1,4 +1,4 @@
-"""Where a group's place in each partition goes when it is reset: decided here, asked and committed elsewhere. Sans-IO.
+"""Targets of an offset reset per partition: decided here, read and committed elsewhere. Sans-IO.
 
     earliest, latest   the ends of the log             offset     this one in every partition
     current            where it is; latest if nowhere  shift      so far from where it is
@@ -30,12 +30,12 @@ class Way(Enum):
 
 
 class ResetError(ValueError):
-    """A reset that cannot be done as it was asked for; the message says why."""
+    """An impossible reset, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is asked for: `number` is the offset, the shift, or the time in ms; `offsets` those of EXPLICIT."""
+    """Kind of a reset: `number` is the offset, the shift, or the time in ms; `offsets` those of EXPLICIT."""
 
     way: Way
     number: int = 0
@@ -43,7 +43,7 @@ class Scenario:
 
 
 class Ends(NamedTuple):
-    """A partition's log: its first offset, the one behind its last record, and that of the time that is asked for.
+    """Offsets of a partition: first, log end, and that of the requested time.
 
     `of_time` is None where no record is so late, and when no time was asked for.
     """
@@ -54,23 +54,23 @@ class Ends(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A group's place in one partition: before (None: nowhere), as wanted, and after, which lies in the log."""
+    """A group's offset in one partition: before (None: none), requested, and after, which is within the log."""
 
     place: Place
     before: int | None
     wanted: int
     after: int
     note: str | None = None
-    """What else to know: why it is the latest."""
+    """Additional information: why it is the latest."""
 
     @property
     def is_above(self) -> bool:
-        """Tell whether what was wanted lies behind the end of the log."""
+        """Tell whether the requested offset is above the log end."""
         return self.wanted > self.after
 
     @property
     def is_below(self) -> bool:
-        """Tell whether what was wanted lies before the log begins."""
+        """Tell whether the requested offset is below the log start."""
         return self.wanted < self.after
 
 

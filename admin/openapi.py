@@ -57,7 +57,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "key_format": {"type": "string", "enum": list(FORMATS)},
     "value_format": {"type": "string", "enum": list(FORMATS)},
 }
-"""What is no plain text, by its name: it means the same wherever it is."""
+"""Schemas of parameters that are not plain strings, by name: a name has the same meaning in all operations."""
 
 CONDITIONS = {
     "If-Match": "ETags, one of which the resource must have, or * if it must exist; otherwise 412",
@@ -115,7 +115,7 @@ def described(operation: Operation) -> dict[str, Any]:
             str(operation.status): answered(operation),
             **{str(status): described_reply(model) for status, model in operation.also.items()},
             **{str(status): {"description": text, "content": problem} for status, text in refusals(operation)},
-            "default": {"description": "Refused by the cluster, or failed", "content": problem},
+            "default": {"description": "Rejected by the cluster, or failed", "content": problem},
         },
         "x-role": operation.needs.name.lower(),
     }
@@ -139,7 +139,7 @@ def answered(operation: Operation) -> dict[str, Any]:
     """Return the entry of what an operation answers when all is well."""
     answer: dict[str, Any] = {"description": "Done"}
     if operation.state is not None:
-        text = "Changes when somebody changes what a PUT or PATCH here could overwrite"
+        text = "Changes with the state that a PUT or PATCH of this resource overwrites"
         answer["headers"] = {"ETag": {"description": text, "schema": {"type": "string"}}}
     if operation.answer is None:
         named = [media for media in operation.media if media != JSON]
@@ -168,8 +168,8 @@ def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
 
 
 def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
-    """Return the entry of another answer that is no refusal."""
-    entry: dict[str, Any] = {"description": "Done, but for what the body says of it"}
+    """Return the entry of another successful response."""
+    entry: dict[str, Any] = {"description": "Done; the body has the result"}
     if model is not None:
         entry["content"] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     return entry
@@ -177,18 +177,18 @@ def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
 
 def refusals(operation: Operation) -> list[tuple[int, str]]:
     """Return the statuses an operation may refuse with whatever the cluster is like, and what they mean."""
-    found = [(400, "A parameter or the body is wrong; `field` says which"), (401, "No token, or one that nobody has")]
-    found.append((403, "A page from elsewhere, a lesser role, or refused by the cluster"))
+    found = [(400, "A parameter or the body is invalid; `field` is its name"), (401, "No token, or an unknown token")]
+    found.append((403, "Cross-origin request, insufficient role, or rejected by the cluster"))
     if operation.parameters:
-        found.append((404, "There is no such thing"))
+        found.append((404, "The resource does not exist"))
     if operation.guard is not None:
-        found.append((412, "If-Match or If-None-Match does not hold, is malformed, or another condition was sent"))
+        found.append((412, "If-Match or If-None-Match is false or malformed, or another condition was sent"))
     if operation.body is not NoBody:
         found.append((413, "The body is too large"))
-        found.append((415, "The body is no JSON, or does not say so"))
+        found.append((415, "The body or its Content-Type is not JSON"))
     if JSON not in operation.media:
-        found.append((429, "Too many streams run"))
-    found.append((503, "The cluster, or who would have to answer, cannot be reached now"))
+        found.append((429, "Too many streams are open"))
+    found.append((503, "The cluster or the responsible process is not reachable; retry"))
     return found
 
 
@@ -198,7 +198,7 @@ h2{font:600 1rem ui-monospace,monospace;margin:2rem 0 .2rem;overflow-wrap:anywhe
 h2 b{display:inline-block;min-width:4.5rem}a{color:#07616b}
 pre,code{font:14px ui-monospace,monospace;background:#f2f3f5;overflow-wrap:anywhere}
 pre,code{border-radius:4px;padding:.1rem .3rem}pre{padding:.7rem;white-space:pre-wrap}
-p{margin:.2rem 0}li{margin:.1rem 0}
+p{margin:.2rem 0}li{margin:.1rem 0}nav summary{cursor:pointer;padding:.2rem 0}
 @media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181c}pre,code{background:#22262c}a{color:#6fd0d6}}
 """
 HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
@@ -206,14 +206,17 @@ HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
 
 
 def page(operations: Sequence[Operation], title: str) -> str:
-    """Return the readable form of the same: one HTML page without scripts or anything from elsewhere."""
+    """Return the reference as one HTML page, without scripts and external resources."""
     parts = [f"{HEAD}<title>{title}</title><style>{STYLE}</style><main>", f"<h1>{title}</h1>"]
     parts.append(
-        "<p>The same for programs: <a href=/openapi.json>/openapi.json</a>; "
-        "to be searched and called: <a href=/#/api>in the console</a>.</p>"
+        "<p>For programs: <a href=/openapi.json>/openapi.json</a>. "
+        "To search and call operations: <a href=/#/api>in the console</a>.</p>"
     )
+    parts.append(contents(operations))
     for operation in operations:
-        parts.append(f"<h2><b>{operation.method}</b> {html.escape(operation.path)}</h2>")
+        anchor = anchor_of(operation)
+        path = html.escape(operation.path)
+        parts.append(f'<h2 id="{anchor}"><b>{operation.method}</b> <a href="#{anchor}">{path}</a></h2>')
         text = " ".join((operation.handle.__doc__ or operation.summary).split())
         parts.append(f"<p>{html.escape(text)} (Role: {operation.needs.name.lower()}.)</p>")
         if operation.query:
@@ -227,6 +230,29 @@ def page(operations: Sequence[Operation], title: str) -> str:
                 parts.append(f"<pre>{html.escape(shape(model))}</pre>")
     parts.append("</main>")
     return "\n".join(parts)
+
+
+def contents(operations: Sequence[Operation]) -> str:
+    """Return a table of contents: one list for each part of the API, with a link to each operation."""
+    areas: dict[str, list[Operation]] = {}
+    for operation in operations:
+        _, version, *rest = operation.path.split("/")
+        area = "Confluent REST API" if version == "v3" else next(iter(rest), version)
+        areas.setdefault(area, []).append(operation)
+    parts = ["<nav aria-label=Contents>"]
+    for area, found in areas.items():
+        links = "".join(
+            f'<li><a href="#{anchor_of(each)}">{each.method} {html.escape(each.path)}</a>'
+            f" {html.escape(each.summary)}</li>"
+            for each in found
+        )
+        parts.append(f"<details><summary>{html.escape(area)} ({len(found)})</summary><ul>{links}</ul></details>")
+    return "".join([*parts, "</nav>"])
+
+
+def anchor_of(operation: Operation) -> str:
+    """Return the id of an operation's heading."""
+    return html.escape(f"{operation.method}-{operation.path}".replace("/", "-").replace("{", "").replace("}", ""))
 
 
 def shape(model: type[BaseModel]) -> str:

@@ -1,4 +1,4 @@
-"""What one path of the API is: method, path, models, the function behind it. The OpenAPI document is made of these."""
+"""Description of an API operation: method, path, models, handler. The OpenAPI document is built from it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 YES, NO = ("true", "1", "yes"), ("false", "0", "no")
 NUMBER_DIGITS_MAX = 10
-"""What is shown of a number that is none; most numbers here have no more."""
+"""Shown length of an invalid number; most valid numbers are not longer."""
 WORD_CHARS_SHOWN = 40
 INT64_MAX = 2**63 - 1
 """The last offset, or time in ms, that a request of Kafka's can carry."""
@@ -34,7 +34,7 @@ class BadInput(Exception):
 
 
 class NotInBody(KafkaError):
-    """What the body names is not there, or not as it would have to be; the path is. Answered 422, not 404."""
+    """A resource in the body does not exist or is in the wrong state, while the path does exist: 422, not 404."""
 
     def __init__(self, field: str, code: ErrorCode, message: str) -> None:
         """Hold where in the body it stands, and Kafka's code."""
@@ -91,7 +91,7 @@ class Call(Generic[B]):
     guarded: bool = False
     """Whether the server wants tokens."""
     authorization: str | None = None
-    """What the caller said to be let in: for the cluster's own processes, which ask for the same."""
+    """The caller's token, for the cluster's own processes, which require the same."""
     only_create: bool = False
     """The caller sent `If-None-Match: *`: a resource that appears meanwhile is not changed, but answered 412."""
 
@@ -114,7 +114,7 @@ class Call(Generic[B]):
         """Return a query parameter that is one of some words. Raises BadInput."""
         text = self.query.get(name, default)
         if text not in known:
-            raise BadInput(name, f"{text[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")
+            raise BadInput(name, f"{text[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(known)}")
         return text
 
     def words(self, name: str, known: Sequence[str] | None = None) -> list[str]:
@@ -124,10 +124,10 @@ class Call(Generic[B]):
         """
         found = [word for part in self.query.get(name, "").split(",") if (word := part.strip())]
         if not found and name in self.query:
-            raise BadInput(name, f"{name} is empty: name something, or leave it out")
+            raise BadInput(name, f"{name} is empty: give a value or leave it out")
         for word in found:
             if known is not None and word not in known:
-                raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")
+                raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(known)}")
         return found
 
     def numbers(self, name: str, most: int) -> list[int] | None:
@@ -156,13 +156,13 @@ class Text(BaseModel):
 
 
 class Ended(BaseModel):
-    """What comes as `end`, last, of a stream of events: why there are no more."""
+    """The data of the `end` event that ends a stream: the reason."""
 
     stopped_by: str = Field(examples=["limit", "time", "end"])
 
 
 class Broken(BaseModel):
-    """What comes as `error`, last, of a stream of events that failed."""
+    """The data of the `error` event that ends a failed stream."""
 
     message: str
 
@@ -177,7 +177,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a body of some media type may be, and what reads it: raises BadInput or pydantic's ValidationError."""
+    """A body format of some media type, and its parser: raises BadInput or pydantic's ValidationError."""
 
     models: Sequence[type[BaseModel]]
     read: Callable[[bytes], BaseModel]
@@ -207,15 +207,15 @@ class Operation:
     repeated: Sequence[str] = ()
     """Those of them that may be there several times: the call has them as one, with commas."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
-    """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
+    """Body field that an error of the cluster refers to; a config's name is found separately (admin/fields.py)."""
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
-    """Other statuses of an answer that is no refusal, as a Reply has them, and what comes with each."""
+    """Other statuses of a successful response (Reply), with their models."""
     large: bool = False
     """The answer may be tens of megabytes, all in memory: a few are made at a time, the others wait their turn."""
     streamed: bool = False
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
-    """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    """Required role; None: read for a GET, admin otherwise."""
     noted: bool = True
     """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None

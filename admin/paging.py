@@ -1,4 +1,4 @@
-"""Lists a page at a time: what is sorted by a key is gone on with behind the key of the last row that was told.
+"""Pages of sorted lists: the next page starts after the key of the last row.
 
 So a page neither repeats nor leaves out a row because others came or went between two questions. What the next page is
 asked with stands in the answer's Link (operations.Rows), or in its `next`.
@@ -39,7 +39,7 @@ def place_after(call: Call[Any]) -> Place | None:
         return None
     topic, colon, number = text.rpartition(":")
     if not colon:
-        raise BadInput("after", "it is TOPIC:PARTITION")
+        raise BadInput("after", "expected TOPIC:PARTITION")
     return Place(topic, number_of("after", number, 0, INT32_MAX))
 
 

@@ -8,14 +8,18 @@ from kvorum.admin.operations import BadInput, Call
 
 VALIDATE_ONLY: Mapping[str, str] = {"validate_only": "true: validate only"}
 ALL_CONFIGS: Mapping[str, str] = {"all": "true: include defaults"}
+LISTED_CONFIGS: Mapping[str, str] = {
+    **ALL_CONFIGS,
+    "documentation": "true: include the type, description and allowed values",
+}
 
 
 def check_named(named: object, everything: bool) -> None:
     """Refuse a body that neither names partitions nor says `all`: a field forgotten is not all. Raises BadInput."""
     if named is None and not everything:
-        raise BadInput("partitions", "name partitions, or say all: true for every one of the cluster")
+        raise BadInput("partitions", "give partitions, or all=true for all partitions of the cluster")
     if named is not None and everything:
-        raise BadInput("all", "partitions are named: it is these, or all")
+        raise BadInput("all", "give either partitions or all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

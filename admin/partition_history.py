@@ -1,4 +1,4 @@
-"""What became of one partition, told from the metadata log: leaders, ISRs, reassignments. Sans-IO.
+"""History of one partition in the metadata log: leaders, ISRs, reassignments. Sans-IO.
 
 The log has the records of all partitions; of all but a few nothing more is looked at than whether they name the topic.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kvorum.admin.metadata_image import Raw, Source, image_at
-from kvorum.admin.narrator import Happening, Narrator, PartitionState
+from kvorum.admin.narrator import MetadataEvent, Narrator, PartitionState
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
 from kvorum.protocol.uuids import Uuid
@@ -17,8 +17,8 @@ TRANSACTIONS: Final = b"Transaction"
 """In what begins and ends a change of several records (KIP-868): such a change counts when it is whole."""
 
 
-def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[Happening]:
-    """Return what the log tells of a partition, the oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
+def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[MetadataEvent]:
+    """Return the events of a partition, oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
 
     Costs milliseconds a thousand records, and the reading of the snapshot if there is one: off the loop.
     """
@@ -33,8 +33,8 @@ def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> li
     return [each for each in found if (each.topic_id, each.partition) == key]
 
 
-def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[Happening]:
-    """Yield what the records that have some bytes in them tell. Raises KafkaError CORRUPT_MESSAGE."""
+def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
+    """Yield the events of records that contain some bytes. Raises KafkaError CORRUPT_MESSAGE."""
     for view, header in log:
         check_crc(view, 0, header)
         if header.is_control:

@@ -18,34 +18,36 @@ class Replica(BaseModel):
     leader: bool
     in_sync: bool
     offline: bool
-    log_dir: str | None = Field(description="null: the broker did not tell")
+    log_dir: str | None = Field(description="null: the broker did not respond")
     size_bytes: int | None
-    offset_lag: int | None = Field(description="Behind the partition's high watermark, as the broker sees it")
+    offset_lag: int | None = Field(description="Records behind the high watermark, in the state of its broker")
 
 
 class PartitionDetail(Partition):
     """A partition with its replicas."""
 
     topic: str
-    last_stable_offset: int | None = Field(description="Where reading committed ends; null: the leader did not answer")
+    last_stable_offset: int | None = Field(
+        description="End offset for read_committed; null: the leader did not respond"
+    )
     details: list[Replica]
 
 
 class DeleteBefore(Strict):
-    """Up to where to delete records."""
+    """Offsets before which records are deleted."""
 
     partitions: dict[PartitionId, Before] = Field(
         min_length=1,
         max_length=PARTITIONS_MAX,
-        description="{partition: the first offset that stays; -1: the high watermark, so that none stays}",
+        description="{partition: first offset to keep; -1: the high watermark, which deletes all records}",
     )
 
 
 class DeletedBefore(BaseModel):
-    """What became of one partition's records."""
+    """Result of a record deletion for one partition."""
 
     partition: int
-    low_watermark: int | None = Field(description="The first offset that there is now")
+    low_watermark: int | None = Field(description="First offset after the deletion")
     error: str | None
 
 
@@ -56,7 +58,7 @@ class DirPartition(BaseModel):
     partition: int
     size_bytes: int
     offset_lag: int
-    future: bool = Field(description="A copy that is on its way to this directory")
+    future: bool = Field(description="A copy that moves to this directory")
 
 
 class LogDir(BaseModel):
@@ -64,9 +66,11 @@ class LogDir(BaseModel):
 
     log_dir: str
     error: str | None
-    size_bytes: int = Field(description="Of all those replicas")
+    size_bytes: int = Field(description="Size of these replicas")
     total_bytes: int | None
     usable_bytes: int | None
-    replicas: int = Field(description="In it, or of the topic that was asked for; `partitions` has a page of them")
+    replicas: int = Field(
+        description="Number of replicas in it, or of the requested topic; `partitions` has a page of them"
+    )
     partitions: list[DirPartition]
-    next: str | None = Field(description="The `after` to go on with in this directory; null at the end")
+    next: str | None = Field(description="The `after` of the next page of this directory; null at the end")

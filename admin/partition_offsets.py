@@ -1,4 +1,4 @@
-"""Offsets of partitions by what is asked for: the first, the last, that of a time; each asked of its leader.
+"""Offsets of partitions: first, last, or by time; from their leaders.
 
 Source: Kafka's Admin.listOffsets (ListOffsetsHandler), OffsetSpec.
 """
@@ -23,7 +23,7 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 CONSUMER_REPLICA: Final = -1
 UNKNOWN_OFFSET: Final = -1
-"""A leader's answer where no record is as new as the time that was asked for."""
+"""A leader's response if no record is as new as the requested time."""
 RETRIED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -47,7 +47,7 @@ class Spec(IntEnum):
 
 
 class Found(NamedTuple):
-    """What a leader said: UNKNOWN_OFFSET and -1 where there is no such record, or a refusal."""
+    """A leader's response: UNKNOWN_OFFSET and -1 without such a record, or an error."""
 
     offset: int
     timestamp: int = -1
@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 class Leaders(NamedTuple):
-    """Who leads the partitions of some topics, and where they are; -1 leads nobody. What is wrong with a topic."""
+    """Leaders of the partitions of some topics, with addresses; -1: no leader. And errors per topic."""
 
     of: dict[Place, int]
     addresses: dict[int, Address]
@@ -146,7 +146,7 @@ async def known_offsets(
     found = await list_offsets(cluster, dict.fromkeys(places, time), attempts=attempts)
     for place, each in found.items():
         if each.error is not ErrorCode.NONE:
-            raise KafkaError(each.error, f"{place} does not tell its offsets")
+            raise KafkaError(each.error, f"offsets of {place} are not available")
     return {place: each.offset for place, each in found.items()}
 
 

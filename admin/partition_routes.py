@@ -46,7 +46,7 @@ async def get_partition(call: Call[NoBody]) -> PartitionDetail:
 
 
 async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, index: int) -> list[Replica]:
-    """Return the replicas of the one partition a topic has here, each with what its broker tells of it."""
+    """Return the replicas of the topic's one partition in the response, each with its broker's data."""
     row = topic.partitions[0]
     brokers = {each.broker_id: (each.host, each.port) for each in (await cluster.describe_cluster()).brokers}
     wanted = [DescribableLogDirTopic(topic=topic.name or "", partitions=[index])]
@@ -92,7 +92,7 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
     limit, topic, directory = ROWS.of(call), call.query.get("topic"), call.query.get("log_dir")
     after = replica_after(call)
     if after is not None and directory is None:
-        raise BadInput("after", "it is of one directory: name that in log_dir")
+        raise BadInput("after", "it belongs to one log directory: give it in log_dir")
     address = await call.cluster.broker_address(broker_id(call))
     found: list[BaseModel] = []
     for each in await log_dirs_at(call.cluster, address):
@@ -142,7 +142,7 @@ def replica_after(call: Call[NoBody]) -> tuple[int, str, int, bool] | None:
         return None
     parts = call.query["after"].split(":")
     if len(parts) != 4:
-        raise BadInput("after", "it is the `next` of the page before")
+        raise BadInput("after", "expected `next` of the previous page")
     size, partition = (number_of("after", parts[0], 0, INT64_MAX), number_of("after", parts[2], 0, INT32_MAX))
     return -size, parts[1], partition, parts[3] == "1"
 

@@ -92,7 +92,7 @@ async def check_conditions(guard: Operation, call: Call[BaseModel], conditions: 
         if current is None:
             raise precondition_failed("if-match is false: the resource does not exist")
         if match != [ANY] and current not in match:  # strong comparison: a weak tag equals nothing
-            raise precondition_failed(f"if-match is false: the resource was changed, its ETag is {current} now")
+            raise precondition_failed(f"if-match is false: the resource was changed; its ETag is {current}")
     if none_match is not None and current is not None:
         if none_match == [ANY]:
             raise precondition_failed(f"if-none-match is false: the resource exists, its ETag is {current}")

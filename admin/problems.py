@@ -29,7 +29,7 @@ CONFLICT = {
     ErrorCode.DUPLICATE_VOTER,
 }
 DAMAGED = {ErrorCode.CORRUPT_MESSAGE}
-"""What lies in a log: to ask for it again does not mend it."""
+"""Errors of stored data: a retry does not help."""
 TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 TOO_MANY = {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
 UNAVAILABLE = RETRIABLE | {ErrorCode.BROKER_NOT_AVAILABLE}

@@ -1,4 +1,4 @@
-"""Records from HTTP to the leaders of their partitions: bytes, partition, batches, and what is told of each.
+"""Writes records from HTTP to partition leaders: encoding, partitioning, batches, and results.
 
 Each partition's records go in one batch, once. What was not acknowledged is told and not tried again: whoever sends it
 anew may write it twice, as there is no producer id.
@@ -63,7 +63,7 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
     if form in serdes.TYPES:
         return typed(form, value, field)
     if not isinstance(value, str):
-        raise BadInput(field, f"a value in {form} is a text")
+        raise BadInput(field, f"a value in {form} must be a string")
     try:
         if form == "hex":
             return bytes.fromhex(value)
@@ -71,7 +71,7 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
             return base64.b64decode(value, validate=True)
         return value.encode()
     except (ValueError, binascii.Error) as error:
-        raise BadInput(field, f"no {form or 'string'}: {error}") from error
+        raise BadInput(field, f"not a {form or 'string'}: {error}") from error
 
 
 def typed(form: str, value: Any, field: str) -> bytes:
@@ -87,7 +87,7 @@ def as_json(value: Any, field: str) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as error:
-        raise BadInput(field, f"no JSON: {error}") from error
+        raise BadInput(field, f"not JSON: {error}") from error
 
 
 def header_of(header: NewHeader, field: str) -> tuple[str, bytes | None]:
@@ -95,7 +95,7 @@ def header_of(header: NewHeader, field: str) -> tuple[str, bytes | None]:
     try:
         header.key.encode()
     except UnicodeEncodeError as error:
-        raise BadInput(f"{field}.key", f"no string: {error}") from error
+        raise BadInput(f"{field}.key", f"not a string: {error}") from error
     return header.key, bytes_of(header.value, header.format, f"{field}.value")
 
 

@@ -20,11 +20,11 @@ from kvorum.protocol.messages.describe_quorum import ReplicaState
 from kvorum.protocol.records import batches
 
 WAIT_MS = 1_000
-"""So long a broker waits for news of the log; then the quorum is asked all the same."""
+"""Time that a broker waits for new log records; then the quorum is queried anyway."""
 SAMPLE_MS_MIN = 1_000
 """Between two questions, however much happens."""
 ANSWER_MS = 5_000
-"""What a broker may take: without an active controller it has nobody to ask, and tries for long."""
+"""Timeout of a broker, which waits long for a missing active controller."""
 
 
 async def follow_quorum(call: Call[NoBody]) -> Stream:
@@ -60,7 +60,7 @@ async def follow_quorum(call: Call[NoBody]) -> Stream:
 
 
 async def sample_of(cluster: ClusterClient, now_ms: int) -> QuorumSample:
-    """Return the quorum as it is; that nobody tells is an answer, too."""
+    """Return the state of the quorum, also if it is not available."""
     try:
         partition = (await cluster.describe_quorum()).topics[0].partitions[0]
     except (KafkaError, Unreachable) as error:

@@ -30,21 +30,21 @@ Rate = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class QuotaPart(BaseModel):
-    """One part of whom a quota is for."""
+    """One component of a quota entity."""
 
     type: str = Field(examples=["user", "client_id", "ip"])
     name: str | None = Field(description="null: the default of the type")
 
 
 class QuotaEntry(BaseModel):
-    """The quotas of one entity: a user, a client id, both, or an address."""
+    """The quotas of one entity: a user, a client id, both, or an IP address."""
 
     entity: list[QuotaPart]
     quotas: dict[str, float] = Field(examples=[{"producer_byte_rate": 1048576.0}])
 
 
 class QuotaAlter(Strict):
-    """Changes of an entity's quotas; the rest stays as it is."""
+    """Changes of an entity's quotas; other quotas are unchanged."""
 
     set: dict[Key, Rate] = Field(
         default_factory=dict, max_length=KEYS_MAX, examples=[{"producer_byte_rate": 1048576, "request_percentage": 50}]
@@ -62,18 +62,20 @@ def entity_of(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
     ]
     for parameter, kind, name in named:
         if parameter == kind and not 0 < len(name or "") <= NAME_CHARS_MAX:
-            raise BadInput(kind, f"a name has 1 to {NAME_CHARS_MAX} characters; default={kind} is the default one")
+            raise BadInput(
+                kind, f"a name has 1 to {NAME_CHARS_MAX} characters; use default={kind} for the default quota"
+            )
         if KINDS[kind] in entity:
-            raise BadInput(parameter, f"{kind} is named more than once")
+            raise BadInput(parameter, f"{kind} is given more than once")
         entity[KINDS[kind]] = name
     return entity
 
 
 def named_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
-    """Return {type on the wire: name, None for the default} of whom to change. Raises BadInput."""
+    """Return the requested entity {type on the wire: name, None for the default}. Raises BadInput."""
     entity = entity_of(call)
     if not entity:
-        raise BadInput("user", "whose quotas? name a user, client_id or ip, or default=TYPE")
+        raise BadInput("user", "give a user, client_id or ip, or default=TYPE")
     return {kind: name or None for kind, name in entity.items()}
 
 
@@ -104,7 +106,7 @@ async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
         raise BadInput("set", "nothing to change: give set or delete")
     both = sorted(body.set.keys() & set(body.delete))
     if both:
-        raise BadInput("delete", f"{both[0]!r} is to be set, and to be deleted")
+        raise BadInput("delete", f"{both[0]!r} is both in set and in delete")
     removed = list(dict.fromkeys(body.delete))
     await alter_quotas(call.cluster, named_entity(call), body.set, removed, validate_only=call.flag("validate_only"))
 

@@ -27,7 +27,7 @@ IP: Final = "ip"
 
 
 class Match(IntEnum):
-    """What an entity's name is to be (DescribeClientQuotasRequest)."""
+    """Match type of an entity's name (DescribeClientQuotasRequest)."""
 
     EXACT = 0
     DEFAULT = 1

@@ -1,4 +1,4 @@
-"""Questions to every broker of a cluster, of which one may not answer: what the others say is told all the same.
+"""Requests to every broker of a cluster; brokers that do not respond do not affect the other responses.
 
 Source: Kafka's ListGroupsResult and ListTransactionsResult, which have the valid ones and the errors side by side.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Reached(NamedTuple, Generic[T]):
-    """What brokers answered, and why others did not: they are down, stand still, or are not ready to."""
+    """Responses of brokers, and errors of the others: down, blocked, or not ready."""
 
     answers: dict[int, T]
     failures: dict[int, Exception]
@@ -34,7 +34,7 @@ class Reached(NamedTuple, Generic[T]):
 
 
 async def of_all(brokers: Mapping[int, Address], ask: Callable[[int, Address], Awaitable[T]]) -> Reached[T]:
-    """Ask all of them at once. Raises KafkaError for a refusal; Unreachable where nobody answers."""
+    """Query all brokers at once. Raises KafkaError for an error response; Unreachable if none responds."""
 
     async def of(broker_id: int, address: Address) -> T | Exception:
         try:

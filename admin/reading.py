@@ -49,7 +49,7 @@ MOVED: Final = frozenset(
 
 
 class Piece(NamedTuple):
-    """What one Fetch brought of one partition: `size` bytes over the wire, or decompressed if that is more."""
+    """One partition in a Fetch response: `size` bytes over the wire, or decompressed if that is more."""
 
     seen: Visible
     size: int
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one leader answered: {partition: what it has}, those it has read, and whether one is no longer its."""
+    """One leader's response: {partition: records}, finished partitions, and whether its leadership changed."""
 
     pieces: dict[int, Piece]
     read: set[int]
@@ -68,7 +68,7 @@ class Reader:
     """Reads one topic. Owned by one task."""
 
     def __init__(self, cluster: ClusterClient, topic: str, isolation: int = READ_UNCOMMITTED) -> None:
-        """Read this topic; where its leaders are is asked when it is needed, and again when they move."""
+        """Read this topic; leaders are looked up on demand, and again when they move."""
         self.cluster = cluster
         self.topic = topic
         self.isolation = isolation
@@ -81,7 +81,7 @@ class Reader:
         another's: who was read longest ago comes first in the next request."""
 
     async def partitions(self, asked: Sequence[int] | None) -> list[int]:
-        """Return the partitions to read: those asked for, or all. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return the partitions to read: the requested ones, or all. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
         known = sorted(row.partition_index for row in (await self.cluster.topic(self.topic)).partitions)
         for each in asked or ():
             if each not in known:

@@ -24,48 +24,48 @@ Rate = Annotated[int, Field(ge=1, le=INT64_MAX)]
 
 
 class CopyProgress(BaseModel):
-    """How far one replica that is being added has come."""
+    """Progress of a replica that is being added."""
 
     broker: int
     in_sync: bool
-    size_bytes: int | None = Field(description="What it has of the partition; null: its broker did not tell")
+    size_bytes: int | None = Field(description="Size of the replica; null: its broker did not respond")
     end_offset: int | None
-    lag: int | None = Field(description="Records behind the leader's end; null: one of the two did not tell")
+    lag: int | None = Field(description="Records behind the leader; null: one of the two did not respond")
 
 
 class ReassignmentEntry(BaseModel):
-    """A reassignment that is under way."""
+    """A reassignment in progress."""
 
     topic: str
     partition: int
     leader: int = Field(description="-1: none")
     isr: list[int]
-    replicas: list[int] = Field(description="All there are now: those it is to have first, then those that leave")
-    target: list[int] = Field(description="Those it is to have")
+    replicas: list[int] = Field(description="Present replicas: first the target replicas, then those to be removed")
+    target: list[int] = Field(description="Target replicas")
     adding: list[int]
     removing: list[int]
-    size_bytes: int | None = Field(description="At the leader; null: it did not tell")
-    end_offset: int | None = Field(description="At the leader")
-    progress: list[CopyProgress] = Field(description="Of each replica that is being added")
+    size_bytes: int | None = Field(description="Size at the leader; null: it did not respond")
+    end_offset: int | None = Field(description="Log end offset of the leader")
+    progress: list[CopyProgress] = Field(description="Per replica that is being added")
 
 
 class PlannedPartition(Strict):
-    """One partition's target."""
+    """Target of a partition in a plan."""
 
     topic: TopicName
     partition: PartitionId
     replicas: Replicas = Field(description="Broker ids, the preferred leader first")
     log_dirs: list[LogDirectory] | None = Field(
-        None, description="Where each of the replicas is to lie on its broker: a path, or `any`; null: any"
+        None, description="Log directory per replica: a path, or `any`; null: any"
     )
 
     @model_validator(mode="after")
     def fits(self) -> "PlannedPartition":
         """Hold it to what a partition can have."""
         if len(set(self.replicas)) != len(self.replicas):
-            raise ValueError(f"a broker is there more than once in {self.replicas}")
+            raise ValueError(f"duplicate broker in {self.replicas}")
         if self.log_dirs is not None and len(self.log_dirs) != len(self.replicas):
-            raise ValueError("as many log_dirs as replicas are wanted")
+            raise ValueError("log_dirs and replicas must have the same length")
         return self
 
 
@@ -79,7 +79,7 @@ class Plan(Strict):
     def once(self) -> "Plan":
         """Hold it to one target a partition."""
         if len({(row.topic, row.partition) for row in self.partitions}) < len(self.partitions):
-            raise ValueError("a partition is there more than once")
+            raise ValueError("duplicate partition")
         return self
 
     def assignment(self) -> Assignment:
@@ -97,28 +97,28 @@ class Plan(Strict):
 
 
 class Execute(Plan):
-    """A plan to carry out."""
+    """A reassignment plan to execute."""
 
     throttle_bytes_per_second: Rate | None = Field(
-        None, description="That each broker copies at the most, until a verify takes it off; null: as it is"
+        None, description="Maximum rate per broker, until a verify removes it; null: unchanged"
     )
     log_dirs_throttle_bytes_per_second: Rate | None = Field(
-        None, description="The same between log directories of one broker"
+        None, description="Maximum rate between log directories of a broker, until a verify removes it; null: unchanged"
     )
     additional: bool = Field(
-        False, description="Also while others are under way; or, with the plan of those, to change the throttle"
+        False, description="Permit other reassignments in progress; with their own plan: change the throttle"
     )
-    allow_replication_factor_change: bool = Field(True, description="More or fewer replicas than before, too (KIP-860)")
+    allow_replication_factor_change: bool = Field(True, description="Permit a different number of replicas (KIP-860)")
 
 
 class Verify(Plan):
-    """A plan to look after."""
+    """A plan to verify."""
 
-    preserve_throttles: bool = Field(False, description="Leave them, even where nothing is under way any more")
+    preserve_throttles: bool = Field(False, description="Keep the throttles when nothing is in progress")
 
 
 class Cancel(Strict):
-    """What is to stop: what is under way of some partitions, or all."""
+    """Reassignments or moves to cancel: those of some partitions, or all."""
 
     partitions: dict[TopicName, Annotated[list[PartitionId], Field(min_length=1, max_length=PARTITIONS_MAX)]] | None = (
         Field(None, max_length=TOPICS_MAX, examples=[{"orders": [0, 1]}])
@@ -128,7 +128,7 @@ class Cancel(Strict):
 
 
 class StopMoves(Strict):
-    """Which replicas are to stay in the log directory where they lie: those of some partitions, or all that move."""
+    """Moves between log directories to stop: those of some partitions, or all. Replicas stay in their directories."""
 
     partitions: dict[TopicName, Annotated[list[PartitionId], Field(min_length=1, max_length=PARTITIONS_MAX)]] | None = (
         Field(None, min_length=1, max_length=TOPICS_MAX, examples=[{"orders": [0, 1]}])
@@ -137,76 +137,77 @@ class StopMoves(Strict):
 
     @model_validator(mode="after")
     def said(self) -> "StopMoves":
-        """Hold it to one of the two: nobody stops everything by leaving something out."""
+        """Require exactly one of the two, so that an omission does not stop everything."""
         if (self.partitions is not None) == self.all:
-            raise ValueError("give either partitions, or all")
+            raise ValueError("give either partitions or all")
         return self
 
 
 class Propose(Strict):
-    """What to find replicas for, and on whom."""
+    """Topics to propose replicas for, and the brokers to use."""
 
     topics: list[TopicName] = Field(min_length=1, max_length=TOPICS_MAX)
     brokers: list[BrokerId] | None = Field(
-        None, min_length=1, max_length=BROKERS_MAX, description="Who is to have them; null: all that are alive"
+        None, min_length=1, max_length=BROKERS_MAX, description="Brokers to use; null: all live brokers"
     )
-    rack_aware: bool = Field(True, description="Spread replicas over racks, as new topics are")
+    rack_aware: bool = Field(True, description="Spread replicas over racks, as for new topics")
     keep: bool = Field(
-        False, description="Move as few replicas as it takes: those on the brokers named stay. Else all are placed anew"
+        False,
+        description="Move as few replicas as possible; false: place all replicas again",
     )
 
 
 class ProposedPartition(BaseModel):
-    """Where a partition is, and where it would go."""
+    """Present and proposed replicas of a partition."""
 
     topic: str
     partition: int
     current: list[int]
-    replicas: list[int] = Field(description="As the plan would have it")
-    adding: list[int] = Field(description="Who would have to copy it")
-    size_bytes: int | None = Field(description="Of the copy, by its leader; null: it did not tell")
+    replicas: list[int] = Field(description="Proposed replicas")
+    adding: list[int] = Field(description="Brokers that would copy it")
+    size_bytes: int | None = Field(description="Size at the leader; null: it did not respond")
 
 
 class Proposal(BaseModel):
-    """A plan to look at: its partitions, as `POST /v1/reassignments` takes them, are those that would change."""
+    """A proposed plan. `partitions`, in the format of `POST /v1/reassignments`, has only partitions that change."""
 
     partitions: list[ProposedPartition]
     unchanged: int
     moved_replicas: int
-    moved_bytes: int = Field(description="To be copied, as far as the leaders told")
+    moved_bytes: int = Field(description="Bytes to copy, without partitions whose leader did not respond")
 
 
 class StartedMove(BaseModel):
-    """What became of a replica that is to lie in a directory of its broker."""
+    """Result of a requested move of a replica to a log directory."""
 
     broker: int
     log_dir: str
-    error: str | None = Field(description="REPLICA_NOT_AVAILABLE: it has no replica yet; ask for the same again")
+    error: str | None = Field(description="REPLICA_NOT_AVAILABLE: it has no replica yet; send the same request again")
 
 
 class StartedPartition(BaseModel):
-    """What became of one partition of a plan."""
+    """Result of a plan for one partition."""
 
     topic: str
     partition: int
-    before: list[int] = Field(description="To go back by")
+    before: list[int] = Field(description="Former replicas, to revert the plan")
     replicas: list[int]
     error: str | None
     message: str | None
-    log_dirs: list[StartedMove] = Field(description="Of the replicas for which the plan names a directory")
+    log_dirs: list[StartedMove] = Field(description="Replicas for which the plan has a log directory")
 
 
 class VerifiedMove(BaseModel):
-    """Where a replica lies, and where the plan wants it."""
+    """Present and planned log directory of a replica."""
 
     broker: int
-    current: str | None = Field(description="null: its broker has no such replica")
+    current: str | None = Field(description="null: its broker has no replica")
     target: str
     state: str = Field(examples=["completed", "in progress", "not as wanted", "not found"])
 
 
 class LogDirMove(BaseModel):
-    """A replica that is on its way between two log directories of its broker."""
+    """A replica that moves between log directories of its broker."""
 
     topic: str
     partition: int
@@ -219,7 +220,7 @@ class LogDirMove(BaseModel):
 
 
 class MovedReplica(BaseModel):
-    """What became of a move between log directories that was to stop."""
+    """Result of the cancellation of a move between log directories."""
 
     topic: str
     partition: int
@@ -228,18 +229,18 @@ class MovedReplica(BaseModel):
 
 
 class VerifiedPartition(BaseModel):
-    """How far one partition of a plan is."""
+    """Progress of a plan for one partition."""
 
     topic: str
     partition: int
     state: Literal["completed", "in progress", "not as wanted"]
     replicas: list[int]
     target: list[int]
-    log_dirs: list[VerifiedMove] = Field(description="Of the replicas for which the plan names a directory")
+    log_dirs: list[VerifiedMove] = Field(description="Replicas for which the plan has a log directory")
 
 
 class Verified(BaseModel):
-    """How far a plan is, and what throttles were taken off by the way."""
+    """Progress of a plan, and the throttles that were removed."""
 
     completed: bool
     partitions: list[VerifiedPartition]
@@ -248,7 +249,7 @@ class Verified(BaseModel):
 
 
 class CancelledPartition(BaseModel):
-    """What became of one partition whose reassignment was to stop."""
+    """Result of a cancellation for one partition."""
 
     topic: str
     partition: int
@@ -257,37 +258,37 @@ class CancelledPartition(BaseModel):
 
 
 class NewLeader(Strict):
-    """Who is to lead a partition."""
+    """The replica to make leader of a partition."""
 
     broker: BrokerId
 
 
 class Led(BaseModel):
-    """Who leads a partition."""
+    """The new leader of a partition."""
 
     topic: str
     partition: int
-    before: int = Field(description="Who led it; -1: nobody")
+    before: int = Field(description="Former leader; -1: none")
     leader: int
-    replicas: list[int] = Field(description="The leader is the first of them, the preferred one, from now on")
+    replicas: list[int] = Field(description="Replicas; the new leader is the first one and preferred")
 
 
 class Leadership(BaseModel):
-    """A partition that another leads than should, or nobody."""
+    """A partition without a leader, or not led by its preferred replica."""
 
     topic: str
     partition: int
     leader: int = Field(description="-1: none")
-    preferred: int = Field(description="The first of the replicas")
+    preferred: int = Field(description="First replica")
     replicas: list[int]
     isr: list[int]
 
 
 class Leaderships(BaseModel):
-    """How the leaderships of a cluster are, and the partitions where they are not as they should be."""
+    """Counts of partitions by leadership, and the partitions not led by their preferred replica."""
 
-    partitions: int = Field(description="That there are in all")
-    unpreferred: int = Field(description="Not led by their preferred replica; those without a leader, too")
+    partitions: int = Field(description="Total number of partitions")
+    unpreferred: int = Field(description="Number not led by their preferred replica, including those without a leader")
     leaderless: int
     rows: list[Leadership]
-    more: bool = Field(description="There are more than the limit")
+    more: bool = Field(description="The limit was reached")

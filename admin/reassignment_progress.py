@@ -26,12 +26,12 @@ from kvorum.protocol.messages.list_offsets import (
 from kvorum.runtime.logs import get_logger
 
 DEBUGGING_REPLICA: Final = -2
-"""ListOffsetsRequest.DEBUGGING_REPLICA_ID: whoever is asked answers, with the end of its log."""
+"""ListOffsetsRequest.DEBUGGING_REPLICA_ID: any replica responds, with its log end offset."""
 log = get_logger("admin")
 
 
 class Held(NamedTuple):
-    """What a broker has of a partition; None where it did not tell."""
+    """A broker's data on a partition; None if it did not respond."""
 
     size_bytes: int | None = None
     end_offset: int | None = None
@@ -43,7 +43,7 @@ Copies = dict[tuple[int, Place], Held]
 
 
 async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) -> Copies:
-    """Return what brokers have of partitions, {broker: partitions} asked all at once. Raises KafkaError, Unreachable.
+    """Return the data on partitions from {broker: partitions}, queried at once. Raises KafkaError, Unreachable.
 
     Raises only where the cluster cannot say who its brokers are.
     """
@@ -59,7 +59,7 @@ async def _of_broker(cluster: ClusterClient, broker: int, address: Address, plac
     try:
         sizes, ends = await asyncio.gather(_sizes(cluster, address, places), _ends(cluster, address, places))
     except (KafkaError, Unreachable) as error:
-        log.info("a broker did not tell how far its replicas are", broker=broker, error=error)
+        log.info("reassignment progress not available from broker", broker=broker, error=error)
         return {}
     return {(broker, place): Held(sizes.get(place), ends.get(place)) for place in places}
 

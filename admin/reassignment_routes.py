@@ -58,7 +58,7 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
 
 
 def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None, told: Copies) -> ReassignmentEntry:
-    """Return one reassignment for HTTP; `row` is None where the broker asked has not heard of the topic yet."""
+    """Return one reassignment for HTTP; `row` is None if the broker's metadata lacks the topic."""
     leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
     of_leader = told.get((leader, place), NOTHING_TOLD)
 
@@ -96,7 +96,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
     check_brokers(wanted, alive)
     current = await found.current(body.topics)
     for missing in sorted(set(body.topics) - {place.topic for place in current}):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing!r} is not there")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing!r} does not exist")
     racks = {broker: alive[broker] if body.rack_aware else None for broker in wanted}
     check_racks(racks)
     plan = keep(current, racks) if body.keep else spread(current, racks, new_random())
@@ -132,7 +132,7 @@ def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
     if unknown:
         there = ", ".join(map(str, sorted(alive)))
         raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no living broker {unknown[0]}; there are {there}"
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {unknown[0]} is not available; available brokers: {there}"
         )
 
 

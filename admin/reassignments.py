@@ -1,4 +1,4 @@
-"""What tools ask a cluster about reassignments, and how they begin, throttle, watch and cancel them (KIP-455, KIP-73).
+"""Reassignments: list, start, throttle, verify and cancel (KIP-455, KIP-73).
 
     {"version": 1, "topics": [{"topic": "orders"}]}                                               what to move
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2],
@@ -63,7 +63,7 @@ class ReplicaFile(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Between whom a partition's records are copied."""
+    """Source and target brokers of a partition's copy."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -78,19 +78,19 @@ def read_assignment(text: str) -> Assignment:
             raise ValueError(f"not a topic, a partition and its replicas: {json.dumps(each)}")
         place = Place(topic, partition)
         if not replicas or not all(_is_id(replica) for replica in replicas):
-            raise ValueError(f"{place}: the replicas are broker ids, one at least")
+            raise ValueError(f"{place}: replicas must contain at least one broker id")
         if len(set(replicas)) != len(replicas):
-            raise ValueError(f"{place}: a broker is there more than once in {replicas}")
+            raise ValueError(f"{place}: duplicate broker in {replicas}")
         log_dirs = each.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
         if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
-            raise ValueError(f"{place}: as many log_dirs as replicas are wanted")
+            raise ValueError(f"{place}: log_dirs and replicas must have the same length")
         if not all(isinstance(log_dir, str) and log_dir for log_dir in log_dirs):
-            raise ValueError(f'{place}: log_dirs are paths, or "any"')
+            raise ValueError(f'{place}: log_dirs must be paths or "any"')
         if place in found:
-            raise ValueError(f"{place} is there more than once")
+            raise ValueError(f"duplicate partition {place}")
         found[place] = replicas
     if not found:
-        raise ValueError("there is no partition in it")
+        raise ValueError("it contains no partition")
     return found
 
 
@@ -108,9 +108,9 @@ def read_topics(text: str) -> list[str]:
     """Read a file of topics. Raises ValueError."""
     names = [each.get("topic") for each in _listed(text, "topics")]
     if not names or not all(isinstance(name, str) for name in names):
-        raise ValueError("a list of topics by their names is wanted")
+        raise ValueError("expected a list of topic names")
     if len(set(names)) != len(names):
-        raise ValueError("a topic is there more than once")
+        raise ValueError("duplicate topic")
     return [str(name) for name in names]
 
 
@@ -120,10 +120,10 @@ def _listed(text: str, key: str) -> list[dict[str, Any]]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("version", VERSION) != VERSION:
-        raise ValueError(f"an object of version {VERSION} is wanted")
+        raise ValueError(f"expected an object of version {VERSION}")
     rows = found.get(key, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{key} is a list of objects")
+        raise ValueError(f"{key} must be a list of objects")
     return rows
 
 
@@ -150,7 +150,7 @@ def as_file(
 def moves_of(
     under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], wanted: Mapping[Place, list[int]]
 ) -> dict[Place, Move]:
-    """Return between whom records go, of what is under way and what is to begin."""
+    """Return the copies of current reassignments and of those to start."""
     moves = {
         place: Move(frozenset(each.replicas) - {*each.adding}, frozenset(each.adding))
         for place, each in under_way.items()
@@ -240,7 +240,7 @@ class Reassignments:
         return found
 
     async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
-        """Return the bytes of each replica of these brokers, of copies on their way to another directory, too."""
+        """Return the bytes of each replica of these brokers, including copies that move to another directory."""
         wanted = sorted(set(brokers).intersection(await self.brokers()))
         found = await describe_log_dirs(self._cluster, wanted) if wanted else {}
         return {
@@ -306,7 +306,7 @@ class Reassignments:
             except (KafkaError, Unreachable) as error:
                 if broker_id in alive:
                     raise
-                log.warning("configs of a broker that is down were not changed", broker=broker_id, error=error)
+                log.warning("configs of an offline broker not changed", broker=broker_id, error=error)
             else:
                 done.append(broker_id)
         return done

@@ -50,7 +50,7 @@ def key_partitions(key: bytes, count: int, partitioner: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """What is looked for; with neither a key nor an expression all is."""
+    """Filter of records; without a key and an expression all records match."""
 
     view: RecordView
     expression: Expression | None = None

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from kvorum.admin import serdes
-from kvorum.admin.internal_records import SHAPES_OF, Told, Unreadable, told_of
+from kvorum.admin.internal_records import SHAPES_OF, DecodedRecord, Unreadable, readable_record
 from kvorum.protocol.records import Record
 
 JSON_DEPTH_MAX: Final = 64
@@ -25,7 +25,7 @@ JSON_DEPTH_MAX: Final = 64
 
 
 class Format(Enum):
-    """What bytes are shown as."""
+    """Format in which bytes are shown."""
 
     AUTO = "auto"
     TEXT = "text"
@@ -43,7 +43,7 @@ class Format(Enum):
 
 
 FORMATS: Final = tuple(each.value for each in Format if each is not Format.INTERNAL)
-"""What may be asked for."""
+"""Accepted format names."""
 TYPED: Final = tuple(Format(each) for each in serdes.TYPES)
 
 
@@ -151,13 +151,13 @@ class RecordView:
             return told.key if name == "key" else told.value
         return understood(data)
 
-    def _told(self, record: Record) -> Told | None:
+    def _told(self, record: Record) -> DecodedRecord | None:
         """Return what a record of a coordinator's says; None of any other, and of one that cannot be read."""
         shapes = SHAPES_OF.get(self.topic)
         if shapes is None or Format.AUTO not in (self.key, self.value):
             return None
         try:
-            return told_of(shapes, record)
+            return readable_record(shapes, record)
         except Unreadable:
             return None
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a request, as a refusal: its status, Kafka's name for it, and where in the request it stands."""
+"""Errors of requests: HTTP status, Kafka's error name, and position in the request."""
 
 from pydantic import BaseModel, ValidationError
 
@@ -10,7 +10,7 @@ from kvorum.admin.problems import Refusal, problem, status_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 FORESEEN = (ValidationError, NotJson, TooSlow, GivenUp, Unreadable, BadInput, KafkaError, Unreachable)
-"""What operations raise; anything else is a fault of ours."""
+"""Exceptions that operations raise; any other is a bug."""
 
 
 def refusal_of(error: Exception, operation: Operation, body: BaseModel) -> Refusal:

@@ -1,4 +1,4 @@
-"""What brokers registered with: their epoch, their incarnation, their log directories, as the metadata log has it.
+"""Registrations of brokers in the metadata log: epoch, incarnation, log directories.
 
 Only the brokers are kept, and with each question the log is gone on with from where it was: that is little, however
 large the metadata are.
@@ -18,7 +18,7 @@ from kvorum.quorum.steps import finish
 
 
 class Registrations:
-    """The brokers of one log, as far as it was read. Whoever has one lets nobody else read on meanwhile."""
+    """Brokers in a log, up to the offset that was read. The owner has exclusive use of it."""
 
     def __init__(self) -> None:
         """Stand before the first record."""

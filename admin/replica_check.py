@@ -14,7 +14,7 @@ from kvorum.protocol.records import batches, crc_of
 
 
 class Kind(StrEnum):
-    """What may be wrong with a batch of a replica."""
+    """Kind of a fault in a replica's batch."""
 
     DAMAGED = "damaged"
     MISSING = "missing"
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a batch of a broker's replica."""
+    """A fault in a batch of a broker's replica."""
 
     broker: int
     kind: Kind

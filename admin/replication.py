@@ -18,7 +18,7 @@ from kvorum.protocol.messages.metadata import MetadataResponsePartition, Metadat
 from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
-"""Without a controller nothing is being reassigned that anybody could see to, and the rest is to be told soon."""
+"""Timeout: without a controller no reassignment makes progress, and the response should not be delayed."""
 Moving = Mapping[Place, UnderWay]
 NOTHING: Final[Moving] = MappingProxyType({})
 
@@ -43,7 +43,7 @@ def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None)
 async def moving_of(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
 ) -> Moving:
-    """Return what is being reassigned of these; where nobody answers in time, nothing is known (asked_moving)."""
+    """Return the current reassignments of these; empty without a response in time (asked_moving)."""
     found = await asked_moving(cluster, topics, timeout_ms)
     return NOTHING if found is None else found
 
@@ -51,7 +51,7 @@ async def moving_of(
 async def asked_moving(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int
 ) -> Moving | None:
-    """Return what is being reassigned of these; None: nobody told it in this time, whomever of the brokers was asked.
+    """Return the current reassignments of these; None: no broker responded in time.
 
     The controller is asked only if a replica is out of sync. While a replica is being added one is: all in sync end the
     reassignment. The first broker has half of the time, so that one that stands still leaves some for the next.
@@ -62,5 +62,5 @@ async def asked_moving(
         async with asyncio.timeout(timeout_ms / 1000):
             return await Reassignments(cluster).under_way(timeout_ms=timeout_ms // 2)
     except (KafkaError, Unreachable, TimeoutError) as error:
-        log.info("nobody tells what is being reassigned", error=error)
+        log.info("list of reassignments not available", error=error)
         return None

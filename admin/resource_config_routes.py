@@ -27,7 +27,7 @@ AT_ONCE = 100
 
 
 class ConfiguredResource(BaseModel):
-    """A group or a subscription that has configs of its own, and which."""
+    """A group or a client metrics subscription with its own configs."""
 
     name: str
     configs: Configs = Field(examples=[{"interval.ms": "10000"}])
@@ -115,7 +115,7 @@ async def delete_client_metrics(call: Call[NoBody]) -> None:
     kind, name = resource_of(call)
     own = await configured(call, kind, [name])
     if not own:
-        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no subscription {name!r}")
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"client metrics subscription {name!r} does not exist")
     changes = [ConfigChange(name=each, operation=ConfigOperation.DELETE) for each in own[0].configs]
     await call.cluster.alter_configs(kind, name, changes)
 

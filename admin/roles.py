@@ -1,10 +1,10 @@
-"""What somebody who has a token may do. Apart from what the API is made of, whose modules are dear to import."""
+"""Roles of tokens. A separate module, because the API's modules are expensive to import."""
 
 from enum import IntEnum
 
 
 class Role(IntEnum):
-    """Who may do what: each may do what those below it may."""
+    """Roles in ascending order: each includes those below it."""
 
     READ = 0
     """Look at everything, records too."""

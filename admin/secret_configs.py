@@ -1,4 +1,4 @@
-"""Which configs in the metadata are shown over HTTP: the values DescribeConfigs tells, and no others.
+"""Visibility of configs in the metadata over HTTP: the same values as in DescribeConfigs.
 
 The metadata hold every config as it was set. A broker's config that nobody knows may be a plugin's password: brokers
 tell it as a secret (quorum/configs/entries), so here its value is hidden, too, wherever the metadata are shown.
@@ -22,7 +22,7 @@ CONFIG = "Config"
 
 
 def is_secret(resource_type: int, name: str) -> bool:
-    """Tell whether a config's value may be a secret: it is declared one, or nobody knows what it is."""
+    """Tell whether a config's value may be a secret: it is declared so, or the config is unknown."""
     match resource_type:
         case ResourceType.BROKER:
             definition = config_defs.broker_def(name)
@@ -53,7 +53,7 @@ def visible_metadata(piece: bytes, from_offset: int, aborted: Sequence[AbortedTr
 
 
 def shown(record: Record) -> Record:
-    """Return a record of the metadata log as anybody may see it; what is no JSON object has no config in it."""
+    """Return a record of the metadata log without secrets; a record that is not a JSON object has none."""
     try:
         fields = msgspec.json.decode(record.value or b"", type=dict[str, Any])
     except msgspec.DecodeError:

@@ -59,13 +59,13 @@ class LocalLogs(Protocol):
 
 
 class Segment(BaseModel):
-    """One segment, as files."""
+    """A segment's files."""
 
     base_offset: int
-    next_offset: int | None = Field(description="Where the next one begins; null: it is the one that is written to")
+    next_offset: int | None = Field(description="Base offset of the next segment; null: the active segment")
     size_bytes: int
     modified_ms: int
-    max_timestamp_ms: int | None = Field(description="As its time index says; null: that is not written yet")
+    max_timestamp_ms: int | None = Field(description="From the time index; null: not written yet")
     index_bytes: int | None
     time_index_bytes: int | None
     txn_index_bytes: int | None
@@ -78,11 +78,11 @@ class SegmentPage(BaseModel):
     partition: int
     broker: int
     log_dir: str
-    future_log_dir: str | None = Field(description="Where a copy is on its way to, in another directory")
+    future_log_dir: str | None = Field(description="Target directory of a move in progress")
     segment_count: int
-    size_bytes: int = Field(description="Of all segments, without indexes")
+    size_bytes: int = Field(description="Size of all segments, without indexes")
     segments: list[Segment]
-    next: int | None = Field(description="The `after` to go on with; null at the end")
+    next: int | None = Field(description="The `after` of the next page; null at the end")
 
 
 class SegmentRoutes:
@@ -106,9 +106,11 @@ class SegmentRoutes:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
         local = self._local
         if local is None:
-            raise misdirected("this server stands beside no broker, and sees nobody's files")
+            raise misdirected("this server runs without a broker and has no access to log files")
         if asked is not None and asked != local.broker:
-            raise misdirected(f"this server sees the files of broker {local.broker}, not of {asked}: ask the one there")
+            raise misdirected(
+                f"this server can read the files of broker {local.broker} only; use the server of broker {asked}"
+            )
         try:
             found = await blocking.run(asyncio.get_running_loop(), local.logs, topic.name or "", index)
         except OSError as error:
@@ -116,7 +118,9 @@ class SegmentRoutes:
         current = next((each for each in found if not each.future), None)
         if current is None:
             holders = ", ".join(map(str, row.replica_nodes))
-            raise misdirected(f"broker {local.broker} has no replica of {topic.name}-{index}; {holders} have")
+            raise misdirected(
+                f"broker {local.broker} has no replica of {topic.name}-{index}; replicas are on {holders}"
+            )
         page, more = behind(current.segments, lambda each: each.base_offset, after, limit)
         ends = dict(zip(bases(current.segments), bases(current.segments[1:]), strict=False))
         return SegmentPage(

@@ -1,4 +1,4 @@
-"""What Kafka's serializers of plain types write: numbers, big-endian, and UUIDs of 16 bytes. Sans-IO.
+"""Formats of Kafka's serializers of plain types: numbers, big-endian, and UUIDs of 16 bytes. Sans-IO.
 
     int32, int64    IntegerSerializer, LongSerializer
     float, double   FloatSerializer, DoubleSerializer; NaN and the infinities are texts, as JSON has no numbers for them
@@ -22,7 +22,7 @@ TYPES: Final = (*INTEGERS, *FLOATS, UUID)
 UUID_TEXT: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 UUID_SIZE: Final = 16
 FLOAT_DIGITS: Final = (6, 7, 8, 9)
-"""So many say exactly which float of 32 bits it is; the fewest are told."""
+"""Digits that identify any 32-bit float; the shortest representation is returned."""
 NOT_FINITE: Final[Mapping[str, float]] = MappingProxyType(
     {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 )
@@ -63,16 +63,16 @@ def write(type_: str, value: object) -> bytes:
     """Return the bytes of a number or a text. Raises ValueError."""
     if type_ == UUID:
         if not isinstance(value, str) or not UUID_TEXT.fullmatch(value):
-            raise ValueError("a UUID is a text like 123e4567-e89b-12d3-a456-426614174000")
+            raise ValueError("expected a UUID such as 123e4567-e89b-12d3-a456-426614174000")
         return bytes.fromhex(value.replace("-", ""))
     try:
         if type_ in INTEGERS:
             if isinstance(value, bool) or not isinstance(value, int | str):
-                raise ValueError(f"{type_} is a whole number")
+                raise ValueError(f"{type_} must be an integer")
             return INTEGERS[type_].pack(int(value))
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError(f"{type_} is a number")
+            raise ValueError(f"{type_} must be a number")
         number = NOT_FINITE.get(value) if isinstance(value, str) else None
         return FLOATS[type_].pack(float(value) if number is None else number)
     except (StructError, OverflowError) as error:
-        raise ValueError(f"it is no {type_}: {error}") from error
+        raise ValueError(f"not a {type_}: {error}") from error

@@ -1,4 +1,4 @@
-"""What is told of millions of values without keeping them: how many different ones, and how large they are. Sans-IO.
+"""Estimates over millions of values without storing them: number of distinct values, and sizes. Sans-IO.
 
     Distinct    how many different byte strings there were: HyperLogLog, off by 0.8 % as a rule; few of them exactly
     Sizes       least, most, mean, and percentiles within 1 %: counts in buckets of growing width, as DDSketch has them
@@ -19,11 +19,11 @@ ALPHA: Final = 0.7213 / (1 + 1.079 / REGISTERS)
 """The correction for that many registers."""
 HASH_BITS: Final = 64 - PRECISION
 EXACT_MAX: Final = 4_096
-"""So many hashes are kept as they are: two different values with one hash of 64 bits nobody sees."""
+"""Number of hashes kept exactly; a collision of 64-bit hashes is not expected."""
 ACCURACY: Final = 0.01
 """Of percentiles, relative."""
 GROWTH: Final = (1 + ACCURACY) / (1 - ACCURACY)
-"""Of a bucket's bounds over those before it: a GiB lies in the thousand-and-fortieth."""
+"""Ratio of a bucket's bounds: a GiB is in bucket 1,040."""
 LOG_GROWTH: Final = log(GROWTH)
 
 
@@ -102,7 +102,7 @@ class Sizes:
         return found
 
     def _middle(self, bucket: int) -> int:
-        """Return what is no further than ACCURACY from all that lies in a bucket."""
+        """Return the value within ACCURACY of all values of a bucket."""
         if bucket < 0:
             return 0
         return min(max(round(2 * GROWTH**bucket / (GROWTH + 1)), self.least), self.most)

@@ -16,7 +16,7 @@ from kvorum.runtime.logs import get_logger
 STREAMS_MAX = 32
 """At once. Each has connections of its own to the brokers."""
 STALLED_SECONDS = 600
-"""Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
+"""A client that reads nothing for this time is disconnected; it would occupy one of STREAMS_MAX."""
 
 log = get_logger("admin")
 
@@ -50,11 +50,11 @@ class Streams:
                 await taken(response.write(chunk))
             await taken(response.write_eof())
         except ConnectionError:
-            log.debug("who read a stream is gone", path=request.path)
+            log.debug("client closed a stream", path=request.path)
             if request.transport is not None:
                 request.transport.abort()  # there may be one who holds the connection, and takes nothing
         except (KafkaError, Unreachable) as error:
-            log.warning("a stream failed", path=request.path, error=error)
+            log.warning("stream failed", path=request.path, error=error)
             await break_off(stream, request, response, str(error))
         except Exception as error:  # the head is out: no answer in our shape can follow it
             log.unexpected("admin stream", error, path=request.path)
@@ -65,13 +65,13 @@ class Streams:
         return response
 
     async def end(self, app: web.Application) -> None:
-        """End what would go on for as long as somebody reads."""
+        """End streams that have no end by themselves."""
         for task in list(self._running):
             task.cancel()
 
 
 async def break_off(stream: Stream, request: web.Request, response: web.StreamResponse, why: str) -> None:
-    """End a stream that failed: with an event that says why, or by breaking the connection: nobody thinks it whole."""
+    """End a failed stream with an error event, or by closing the connection, so that it does not look complete."""
     if stream.media == EVENT_STREAM:
         with contextlib.suppress(ConnectionError):
             await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": why}) + b"\n\n")
@@ -81,12 +81,12 @@ async def break_off(stream: Stream, request: web.Request, response: web.StreamRe
 
 
 async def taken(writing: Awaitable[None]) -> None:
-    """Wait for something to be written. Raises ConnectionError where nobody reads any more, or takes anything."""
+    """Wait for a write. Raises ConnectionError if the client has disconnected or stalls."""
     try:
         async with asyncio.timeout(STALLED_SECONDS):
             await writing
     except TimeoutError as error:
-        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
+        raise ConnectionAbortedError(f"the client read nothing for {STALLED_SECONDS} s") from error
 
 
 async def close(stream: Stream) -> None:

@@ -27,22 +27,22 @@ from kvorum.protocol.messages.describe_configs import (
 )
 
 TOPICS_AT_ONCE = 500
-"""Of each only two configs are asked for."""
+"""Only two configs of each are requested."""
 DYNAMIC_BROKER, DYNAMIC_TOPIC = 2, 1
 """Sources of what was set on a broker, on a topic."""
 
 
 class BrokerThrottle(BaseModel):
-    """What a broker copies at the most, in bytes a second; null: as fast as it can."""
+    """Maximum rates of a broker in bytes per second; null: not throttled."""
 
     broker: int
-    leader_rate: int | None = Field(description="Of records that others fetch from its throttled replicas")
-    follower_rate: int | None = Field(description="Of records that its throttled replicas fetch")
-    log_dirs_rate: int | None = Field(description="Between its log directories")
+    leader_rate: int | None = Field(description="Rate at which followers fetch from its throttled replicas")
+    follower_rate: int | None = Field(description="Rate at which its throttled replicas fetch")
+    log_dirs_rate: int | None = Field(description="Rate of moves between its log directories")
 
 
 class TopicThrottle(BaseModel):
-    """Which replicas of a topic are throttled, as PARTITION:BROKER,... or *; empty: none."""
+    """Throttled replicas of a topic, as PARTITION:BROKER,... or *; empty: none."""
 
     topic: str
     leaders: str
@@ -50,18 +50,18 @@ class TopicThrottle(BaseModel):
 
 
 class Throttle(BaseModel):
-    """All throttles that are set."""
+    """All replication throttles."""
 
     brokers: list[BrokerThrottle]
     topics: list[TopicThrottle]
-    unreachable: list[int] = Field(description="Brokers that did not tell")
+    unreachable: list[int] = Field(description="Brokers that did not respond")
 
 
 class NewThrottle(Strict):
-    """How fast what is under way may be copied, by each broker."""
+    """Maximum rates of current reassignments, per broker."""
 
-    bytes_per_second: Rate | None = Field(None, description="Between brokers; null: as it is")
-    log_dirs_bytes_per_second: Rate | None = Field(None, description="Between log directories of a broker")
+    bytes_per_second: Rate | None = Field(None, description="Maximum rate between brokers; null: unchanged")
+    log_dirs_bytes_per_second: Rate | None = Field(None, description="Maximum rate between log directories of a broker")
 
     @model_validator(mode="after")
     def something(self) -> "NewThrottle":
@@ -82,12 +82,12 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
     if body.bytes_per_second is not None:
         under_way = await found.under_way()
         if not under_way:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing is being reassigned")
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment in progress")
         await found.throttle(moves_of(under_way, {}, {}), body.bytes_per_second)
     if body.log_dirs_bytes_per_second is not None:
         brokers = {each.broker for each in await moving(call.cluster)}
         if not brokers:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing moves between log directories")
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no move between log directories in progress")
         await found.moves.throttle(brokers, body.log_dirs_bytes_per_second)
     return await throttles(call.cluster)
 
@@ -136,7 +136,7 @@ async def topic_throttles(cluster: ClusterClient, names: Sequence[str]) -> list[
 
 
 async def broker_throttle(cluster: ClusterClient, broker: int, address: Address) -> BrokerThrottle | None:
-    """Return a broker's rates, asked of itself, who alone tells them; None: it does not answer. Raises KafkaError."""
+    """Return a broker's rates, from that broker; None: it does not respond. Raises KafkaError."""
     keys = [*RATES, LOG_DIRS_RATE]
     asked = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(broker), configuration_keys=keys

@@ -1,4 +1,4 @@
-"""What the records of a topic are like: counts, sizes, keys, by partition and by the hour. Sans-IO."""
+"""Statistics of a topic's records: counts, sizes, keys, by partition and by hour. Sans-IO."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from kvorum.protocol.records import Record
 
 HOUR_MS: Final = 3_600_000
 HOURS_MAX: Final = 336
-"""Two weeks: of records of more hours only the newest hours are told of."""
+"""Two weeks: only the newest hours are returned."""
 
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """What was seen of one partition."""
+    """Counts of one partition."""
 
     records: int = 0
     size: int = 0

@@ -1,13 +1,20 @@
 """Configs between HTTP and Kafka's requests."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import ConfigChange, ConfigOperation
+from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
 from kvorum.admin.models import ConfigAlter, ConfigEntry
+from kvorum.admin.operations import Call, NoBody
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.runtime.config_defs import ConfigDef
+from kvorum.runtime.config_types import ConfigType
+
+Definitions = Mapping[str, ConfigDef]
+CONFIG_TYPES = frozenset(ConfigType)
 
 
 class Source(IntEnum):
@@ -38,10 +45,34 @@ def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> l
             source=source_name(config.config_source),
             read_only=config.read_only,
             sensitive=config.is_sensitive,
+            type=None,
+            documentation=None,
+            choices=None,
         )
         for config in sorted(configs, key=lambda config: config.name)
         if everything or config.config_source != Source.DEFAULT_CONFIG
     ]
+
+
+async def listed_entries(
+    call: Call[NoBody], kind: ResourceType, name: str, definitions: Definitions
+) -> list[BaseModel]:
+    """Return the configs of a topic or broker for a request with LISTED_CONFIGS. Raises KafkaError."""
+    documented = call.flag("documentation")
+    found = await call.cluster.describe_configs(kind, name, documentation=documented)
+    rows = entries(found, call.flag("all"))
+    if not documented:
+        return rows
+    described = {config.name: config for config in found}
+    for row in rows:
+        assert isinstance(row, ConfigEntry)
+        config, definition = described[row.name], definitions.get(row.name)
+        words = definition.validator.words if definition is not None and definition.validator is not None else ()
+        is_boolean = config.config_type == ConfigType.BOOLEAN
+        row.type = ConfigType(config.config_type).name if config.config_type in CONFIG_TYPES else None
+        row.documentation = config.documentation or None
+        row.choices = ["true", "false"] if is_boolean else list(words) or None
+    return rows
 
 
 def configs_state(rows: list[ConfigEntry]) -> object:

@@ -1,4 +1,4 @@
-"""Topics as Kubernetes has them: Strimzi's KafkaTopic, in JSON or YAML, and the status that is told of one. Sans-IO.
+"""Topics in Kubernetes format: Strimzi's KafkaTopic, in JSON or YAML, with its status. Sans-IO.
 
     apiVersion: kafka.strimzi.io/v1
     kind: KafkaTopic
@@ -27,7 +27,7 @@ ConfigValue = Scalar | list[Scalar] | None
 
 
 class Metadata(BaseModel):
-    """What the document says of itself; whatever else there is is somebody else's."""
+    """Metadata of the resource; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
     name: str = Field(min_length=1, max_length=253)
@@ -36,16 +36,16 @@ class Metadata(BaseModel):
 
 
 class KafkaTopicSpec(Strict):
-    """What the topic should be. Left out: the cluster's default."""
+    """Desired state of a topic. Omitted fields have the cluster's defaults."""
 
-    topicName: TopicName | None = Field(None, description="Left out: the document's name")
+    topicName: TopicName | None = Field(None, description="Default: the name of the resource")
     partitions: int | None = Field(None, ge=1, le=PARTITIONS_MAX)
     replicas: int | None = Field(None, ge=1, le=REPLICAS_MAX)
     config: dict[str, ConfigValue] | None = Field(None, examples=[{"retention.ms": 604_800_000}])
 
 
 class KafkaTopic(BaseModel):
-    """Strimzi's KafkaTopic, as far as it describes a topic."""
+    """Strimzi's KafkaTopic, limited to the fields that describe a topic."""
 
     PLACES: ClassVar[Mapping[str, str]] = {
         "partitions": "spec.partitions",
@@ -85,32 +85,32 @@ class KafkaTopic(BaseModel):
 
 
 class Condition(BaseModel):
-    """Something that is true of the topic. What is refused has no status, but a problem that names the field."""
+    """A condition of the topic. A rejected request returns a problem instead of a status."""
 
     type: Literal["Ready", "Unmanaged", "ReconciliationPaused"]
     status: Literal["True"]
-    lastTransitionTime: str = Field(description="Of this request: nothing is remembered of those before")
+    lastTransitionTime: str = Field(description="Time of this request; earlier transitions are not stored")
 
 
 class ReplicasChange(BaseModel):
-    """A change of the replication factor that is not done yet."""
+    """A change of the replication factor in progress."""
 
     targetReplicas: int
     state: Literal["ongoing"]
 
 
 class KafkaTopicStatus(BaseModel):
-    """The status that such a document has in Kubernetes; its field names are that one's."""
+    """Status of the resource, with the field names of Kubernetes."""
 
     conditions: list[Condition]
     observedGeneration: int | None
     topicName: str
-    topicId: str | None = Field(description="null: the broker that was asked has not heard of the topic yet")
+    topicId: str | None = Field(description="null: the metadata of the queried broker does not include the topic yet")
     replicasChange: ReplicasChange | None = None
 
 
 class TopicBrought(TopicApplied):
-    """What PUT did: nothing at all if `changes` is empty; with a status where the body was a KafkaTopic."""
+    """Changes made by the request, empty if none; with a status if the body was a KafkaTopic."""
 
     status: KafkaTopicStatus | None = None
 
@@ -136,11 +136,11 @@ def read_json(data: bytes) -> BaseModel:
 def read_yaml(data: bytes) -> BaseModel:
     """Return a document. Raises BadInput, ValidationError."""
     if len(data) > YAML_BYTES_MAX:
-        raise BadInput("body", f"YAML of more than {YAML_BYTES_MAX} bytes is not read")
+        raise BadInput("body", f"the YAML is larger than {YAML_BYTES_MAX} bytes")
     try:
         found = yaml_texts.read(data)
     except yaml_texts.BadYaml as error:
         raise BadInput("body", str(error)) from error
     if not isinstance(found, dict):
-        raise BadInput("kind", "a KafkaTopic is wanted: apiVersion, kind, metadata, spec")
+        raise BadInput("kind", "expected a KafkaTopic: apiVersion, kind, metadata, spec")
     return KafkaTopic.model_validate(found)

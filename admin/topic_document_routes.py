@@ -1,4 +1,4 @@
-"""PUT of a topic: a plain body, or Strimzi's KafkaTopic as JSON or YAML, which may change the number of replicas, too.
+"""PUT of a topic: a plain body, or Strimzi's KafkaTopic as JSON or YAML, which can change the replication factor.
 
 A replication factor is changed by a reassignment, which takes its time: the status says that it goes on, and the same
 document again changes nothing meanwhile.
@@ -41,7 +41,7 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     name, only = call.path["topic"], call.flag("validate_only")
     if body.topic != name:
         field = "metadata.name" if body.spec.topicName is None else "spec.topicName"
-        raise BadInput(field, f"the document is of {body.topic!r}, the path of {name!r}")
+        raise BadInput(field, f"the document describes topic {body.topic!r}, the path {name!r}")
     if body.left_alone is not None:
         alone = status_of(body, call.clock, body.left_alone)
         return TopicBrought(name=name, created=False, changes=[], validated_only=only, status=alone)

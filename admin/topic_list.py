@@ -1,10 +1,10 @@
 """The list of topics: found by name or by what is wrong with them, in an order, with their sizes, a page at a time."""
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kvorum.admin.client import ClusterClient
+from kvorum.admin.client import ClusterClient, ResourceType, Unreachable
 from kvorum.admin.models import TopicSummary
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
 from kvorum.admin.paging import behind
@@ -14,6 +14,11 @@ from kvorum.admin.topic_models import TopicLine, TopicPage
 from kvorum.admin.topic_routes import summary
 from kvorum.admin.topic_sizes import TopicSize, topic_sizes
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from kvorum.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -21,19 +26,24 @@ from kvorum.protocol.messages.describe_topic_partitions import (
     RequestCursor,
 )
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.runtime.logs import get_logger
 
 NAME: Final = "name"
 SIZE: Final = "size"
 DAMAGE: Final = "under_replicated"
 ORDERS: Final = (NAME, SIZE, "partitions", DAMAGE)
 ASK_MS: Final = 1_000
-"""A controller that is there answers in some milliseconds; without one the list is shown without what it would tell."""
+"""A controller responds within milliseconds; without one the list is returned without its data."""
 SHORT_PAGE: Final = 200
-"""Topics of a page that is asked of the broker as a page; a longer one is cut out of the whole list."""
+"""Largest page that is requested from the broker; a larger one is cut out of the complete list."""
 PAGE_PARTITIONS_MIN: Final = 64
 PAGE_PARTITIONS_MAX: Final = 2_000
 """Of one question; Kafka's max.request.partition.size.limit."""
+LISTED_CONFIGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+TOPICS_MAX: Final = 500
+"""Topics of one DescribeConfigs request."""
 Sizes = Mapping[str, TopicSize]
+log = get_logger("admin")
 
 
 class Key(NamedTuple):
@@ -56,8 +66,10 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     """
     limit, pattern, order = PAGE.of(call), call.query.get("filter", "*"), call.choice("order", NAME, ORDERS)
     internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
+    configured = call.flag("configs")
+    plain = order == NAME and pattern == "*" and not (damaged or sized or configured)
     after = key_after(call, order)
-    if order == NAME and pattern == "*" and limit <= SHORT_PAGE and not damaged and not sized:
+    if plain and limit <= SHORT_PAGE:
         short = await short_page(call.cluster, after.name if after is not None else None, limit, internal)
         if short is not None:
             return short
@@ -79,19 +91,20 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
         sizes = await topic_sizes(call.cluster, metadata, list(found.values()))
     keys, more = behind(sorted(key_of(topic, order, sizes, damage) for topic in found.values()), same, after, limit)
     page = [found[key.name] for key in keys]
+    configs = await configs_of(call.cluster, [key.name for key in keys]) if configured else {}
     if not by_damage:
         moving = await asked_moving(call.cluster, page, ASK_MS)
     if sized and order != SIZE:
         sizes = await topic_sizes(call.cluster, metadata, page)
     return TopicPage(
-        topics=[line_of(summary(topic, moving or NOTHING), sizes) for topic in page],
+        topics=[line_of(summary(topic, moving or NOTHING), sizes, configs) for topic in page],
         next=keys[-1].text if more else None,
         reassigning_known=moving is not None,
     )
 
 
 async def short_page(cluster: ClusterClient, after: str | None, limit: int, internal: bool) -> TopicPage | None:
-    """Return a page by name that costs no more than its topics; None where brokers cannot tell a page."""
+    """Return a page by name at a cost proportional to its topics; None if brokers do not support pages."""
     found: list[MetadataResponseTopic] = []
     first = None if after is None else RequestCursor(topic_name=f"{after}\0", partition_index=0)
     partitions = PAGE_PARTITIONS_MIN
@@ -116,7 +129,7 @@ async def short_page(cluster: ClusterClient, after: str | None, limit: int, inte
     page = found[:limit]
     moving = await asked_moving(cluster, page, ASK_MS)
     return TopicPage(
-        topics=[line_of(summary(topic, moving or NOTHING), {}) for topic in page],
+        topics=[line_of(summary(topic, moving or NOTHING), {}, {}) for topic in page],
         next=page[-1].name if len(found) > limit else None,
         reassigning_known=moving is not None,
     )
@@ -147,7 +160,7 @@ def same(key: Key) -> Key:
 
 
 def key_of(topic: MetadataResponseTopic, order: str, sizes: Sizes, damage: Mapping[str, int]) -> Key:
-    """Return where a topic is in an order; one whose size nobody knows behind those that are empty."""
+    """Return the sort key of a topic; topics of unknown size come after empty ones."""
     name = topic.name or ""
     if order == NAME:
         return Key(1, name)
@@ -166,15 +179,39 @@ def key_after(call: Call[NoBody], order: str) -> Key | None:
         return Key(1, text)
     number, colon, name = text.partition(":")
     if not colon or not number.isascii() or not number.isdecimal() or len(number) > 19:
-        raise BadInput("after", f"by {order} it is the `next` of the page before")
+        raise BadInput("after", f"with order {order}, expected `next` of the previous page")
     return Key(-int(number), name)
 
 
-def line_of(line: TopicSummary, sizes: Sizes) -> TopicLine:
-    """Return a topic with its size, where that is known."""
+async def configs_of(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return {topic: the listed configs in force}; topics whose configs are not available are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for start in range(0, len(topics), TOPICS_MAX):
+        resources = [
+            DescribeConfigsResource(
+                resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=list(LISTED_CONFIGS)
+            )
+            for name in topics[start : start + TOPICS_MAX]
+        ]
+        try:
+            answer = await cluster.ask(
+                DescribeConfigsRequest(resources=resources), DescribeConfigsResponse, timeout_ms=cluster.part_ms
+            )
+        except (KafkaError, Unreachable) as error:
+            log.info("configs of topics not available", error=error)
+            break
+        for row in answer.results:
+            if not row.error_code:
+                found[row.resource_name] = {each.name: each.value or "" for each in row.configs}
+    return found
+
+
+def line_of(line: TopicSummary, sizes: Sizes, configs: Mapping[str, dict[str, str]]) -> TopicLine:
+    """Return a topic with its size and configs, where they are known."""
     size = sizes.get(line.name)
     return TopicLine(
         **line.model_dump(),
+        configs=configs.get(line.name),
         size_bytes=None if size is None else size.leaders,
         replicas_bytes=None if size is None else size.replicas,
     )
@@ -191,6 +228,7 @@ OPERATIONS = [
             "internal": "true: include internal topics",
             "under_replicated": "true: only topics with under-replicated partitions",
             "sizes": "true: include sizes on disk",
+            "configs": f"true: include {', '.join(LISTED_CONFIGS)}",
             "order": f"{NAME} (default), or descending: {', '.join(ORDERS[1:])}",
             "after": "start after this name; in other orders: the `next` of the previous page",
             **PAGE.told,

@@ -15,12 +15,17 @@ from kvorum.admin.models import (
 
 
 class TopicLine(TopicSummary):
-    """A line of the list of topics."""
+    """A topic in the list of topics."""
 
     size_bytes: int | None = Field(
-        None, description="Of the leaders' logs; null: not asked for (sizes=true), or one of them did not tell"
+        None, description="Size of the leaders' logs; null: not requested (sizes=true), or a leader did not respond"
     )
-    replicas_bytes: int | None = Field(None, description="Of all replicas' logs, as far as their brokers told")
+    replicas_bytes: int | None = Field(
+        None, description="Size of all replicas' logs, without those of brokers that did not respond"
+    )
+    configs: Configs | None = Field(
+        None, description="With configs=true: cleanup.policy, retention.ms and retention.bytes in force"
+    )
 
 
 class TopicPage(BaseModel):
@@ -30,38 +35,40 @@ class TopicPage(BaseModel):
     next: str | None
     reassigning_known: bool = Field(
         True,
-        description="false: the controller did not tell in time what is being reassigned, and replicas that are only "
-        "being added count: in `replication_factor`, and as missing",
+        description="false: the controller did not list reassignments in time, so replicas that are being added are "
+        "included in `replication_factor` and count as missing",
     )
 
 
 class TopicClone(Strict):
-    """A topic to make after another one. Left out: as that one has it."""
+    """A topic to create as a copy. Omitted fields are taken from the original."""
 
     name: TopicName
     partitions: int | None = Field(None, ge=1, le=PARTITIONS_MAX)
     replication_factor: int | None = Field(None, ge=1, le=REPLICAS_MAX)
     configs: dict[str, str | None] = Field(
-        default_factory=dict, description="Besides, or instead of, those of the other; null: not set here"
+        default_factory=dict, description="Override configs of the original; null: do not set"
     )
 
 
 class TopicCloned(TopicCreated):
-    """What was (or, when only validated, would be) created. Records are not copied."""
+    """The topic that was created, or validated. Records are not copied."""
 
-    configs: Configs = Field(description="What is set on it")
+    configs: Configs = Field(description="Configs set on the topic")
 
 
 class TopicGroup(BaseModel):
-    """A group that has a place in a topic, or a member that has partitions of it."""
+    """A group with committed offsets in a topic, or with members that own partitions of it."""
 
     group_id: str
     type: str = Field(examples=["classic", "consumer"])
     state: str
-    members: int = Field(description="Those that have partitions of the topic")
-    partitions: int = Field(description="In which it has committed, or which a member has")
-    lag: int = Field(description="Of the partitions of which it is known")
-    partitions_unknown: int = Field(description="Nothing committed, or no leader told an end: not in the sum")
+    members: int = Field(description="Members that own partitions of the topic")
+    partitions: int = Field(description="Partitions with a committed offset or an owner")
+    lag: int = Field(description="Total of the known lags")
+    partitions_unknown: int = Field(
+        description="Partitions without a committed offset or log end offset; not included in the total"
+    )
 
 
 class TopicGroupPage(BaseModel):

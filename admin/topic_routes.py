@@ -18,12 +18,12 @@ from kvorum.admin.models import (
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY
+from kvorum.admin.parameters import LISTED_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import FOLLOWERS, LEADERS
 from kvorum.admin.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
-from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
+from kvorum.admin.topic_configs import changes_of, configs_state, listed_entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -35,7 +35,7 @@ from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
 THROTTLES = (LEADERS, FOLLOWERS)
-"""What a reassignment says of a topic, and takes back."""
+"""Part of a topic's state that belongs to a reassignment."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
 
@@ -92,7 +92,7 @@ async def get_topic(call: Call[NoBody]) -> Topic:
 
 
 async def partitions_with_offsets(call: Call[NoBody], topic: MetadataResponseTopic) -> list[Partition]:
-    """Return the partitions, their earliest and latest offsets asked of their leaders."""
+    """Return the partitions with their earliest and latest offsets from their leaders."""
     eligible = await call.cluster.eligible(topic)
     earliest = await topic_offsets(call.cluster, topic, EARLIEST)
     latest = await topic_offsets(call.cluster, topic, LATEST)
@@ -151,7 +151,7 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{name} has replication factor {now.replication_factor}; a reassignment changes it, not this",
+            f"{name} has replication factor {now.replication_factor}; use a reassignment to change it",
         )
     configs = await cluster.describe_configs(ResourceType.TOPIC, name)
     before = {
@@ -186,7 +186,7 @@ async def found_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopi
 
 
 def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:
-    """Return what has to change, by name; two spellings of one value are no difference."""
+    """Return the changes by config name; two spellings of one value are equal."""
     return [
         Change(what=f"configs.{name}", before=before.get(name), after=after.get(name))
         for name in sorted(before.keys() | after.keys())
@@ -195,7 +195,7 @@ def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Ch
 
 
 def meaning(name: str, text: str | None) -> Value:
-    """Return a config's value as the cluster reads it; the text, where it is none or nobody knows the config."""
+    """Return a config's parsed value; the text if it is invalid or the config is unknown."""
     definition = config_defs.TOPIC.get(name)
     try:
         return text if text is None or definition is None else definition.parse(text)
@@ -216,7 +216,7 @@ async def add_partitions(call: Call[PartitionCount]) -> None:
 
 async def get_topic_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a topic's configs with their sources."""
-    return entries(await call.cluster.describe_configs(ResourceType.TOPIC, call.path["topic"]), call.flag("all"))
+    return await listed_entries(call, ResourceType.TOPIC, call.path["topic"], config_defs.TOPIC)
 
 
 async def alter_topic_configs(call: Call[ConfigAlter]) -> None:
@@ -233,7 +233,7 @@ async def delete_topic_config(call: Call[NoBody]) -> None:
 
 
 def topic_state(topic: Topic) -> object:
-    """Return what of a topic a PUT could overwrite: offsets and leaders come and go without anybody's doing."""
+    """Return the part of a topic that a PUT can overwrite, without offsets and leaders."""
     configs = sorted((key, value) for key, value in topic.configs.items() if key not in THROTTLES)
     return topic.topic_id, topic.partitions, topic.replication_factor, configs
 
@@ -251,7 +251,13 @@ TOPIC = "/v1/topics/{topic}"
 CONFIGS = f"{TOPIC}/configs"
 GET_TOPIC = Operation.get(TOPIC, "Describe a topic", get_topic, Topic, state=topic_state)
 GET_CONFIGS = Operation.get(
-    CONFIGS, "List a topic's configs", get_topic_configs, ConfigEntry, many=True, query=ALL_CONFIGS, state=configs_state
+    CONFIGS,
+    "List a topic's configs",
+    get_topic_configs,
+    ConfigEntry,
+    many=True,
+    query=LISTED_CONFIGS,
+    state=configs_state,
 )
 OPERATIONS = [
     Operation(

@@ -1,4 +1,4 @@
-"""How much topics take on the disks of the brokers: each broker is asked, and what none of them told is not known."""
+"""Sizes of topics on the brokers' disks; without the brokers that did not respond."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from kvorum.protocol.messages.metadata import MetadataResponse, MetadataResponse
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("admin")
-Told = Mapping[tuple[int, Place], int]
+ReplicaSizes = Mapping[tuple[int, Place], int]
 """{(broker, partition): bytes of its replica}."""
 
 
 class TopicSize(NamedTuple):
-    """Bytes of the leaders' logs, None where one did not tell; and of all replicas that were told of."""
+    """Bytes of the leaders' logs, None if one is unknown; and of all replicas with a known size."""
 
     leaders: int | None
     replicas: int
@@ -28,7 +28,7 @@ class TopicSize(NamedTuple):
 async def topic_sizes(
     cluster: ClusterClient, metadata: MetadataResponse, wanted: Sequence[MetadataResponseTopic]
 ) -> dict[str, TopicSize]:
-    """Return {topic: its size}; all brokers are asked at once, and one that is silent leaves a gap."""
+    """Return {topic: its size}; all brokers are queried at once, and one that does not respond is skipped."""
     if not wanted:
         return {}
     asked = None
@@ -50,7 +50,7 @@ async def _of_broker(
     try:
         directories = await log_dirs_at(cluster, address, asked, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
-        log.info("a broker did not tell the sizes of its replicas", broker=broker, error=error)
+        log.info("replica sizes not available from broker", broker=broker, error=error)
         return {}
     return {
         (broker, Place(topic.name, row.partition_index)): row.partition_size
@@ -61,8 +61,8 @@ async def _of_broker(
     }
 
 
-def size_of(topic: MetadataResponseTopic, told: Told) -> TopicSize:
-    """Return a topic's size of what the brokers told."""
+def size_of(topic: MetadataResponseTopic, told: ReplicaSizes) -> TopicSize:
+    """Return a topic's size from the brokers' responses."""
     name = topic.name or ""
     leaders = [told.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]
     known = [size for size in leaders if size is not None]

@@ -1,4 +1,4 @@
-"""The trail of an admin server in its log: each change, who asked for it, what became of it; and who was refused.
+"""Audit log of an admin server: each change, its caller and its outcome; and rejected requests.
 
 Who asks is known by what stands behind the token in the file of tokens. Values that may be secret are not written, nor
 are records; and of refusals, which anybody can have as many of as he likes, one line a second.
@@ -24,7 +24,7 @@ from kvorum.runtime.logs import get_logger
 CONFIG_FIELDS: Final = ("configs", "config", "set", "append", "subtract")
 """Of all bodies: what holds values by the names of configs, quotas, or loggers."""
 ANNOTATIONS: Final = "annotations"
-"""What Kubernetes and its tools say of a document, by names that mostly have dots; a text may be a copy of it all."""
+"""Kubernetes' annotations, whose names mostly have dots; a value may be a copy of the whole document."""
 ENTRY: Final = {"name", "value", "operation"}
 """How Confluent's API has a config."""
 REFUSALS_MS: Final = 1_000
@@ -77,7 +77,7 @@ class Trail:
             self._unwritten += 1
             return
         log.warning(
-            "somebody was refused",
+            "request rejected",
             client=request.remote or "",
             method=request.method,
             path=request.path,
@@ -131,7 +131,7 @@ def without_secrets(said: Any, within: str = "") -> Any:
 
 
 def annotation(name: str, value: Any) -> Any:
-    """Return an annotation's text; of JSON what is no secret of it; or that it is hidden, where it may be one."""
+    """Return an annotation's text; JSON without secrets; or that it is hidden."""
     if not isinstance(value, str) or SECRET.search(name):
         return HIDDEN
     if value.lstrip()[:1] in ("{", "["):
@@ -143,7 +143,7 @@ def annotation(name: str, value: Any) -> Any:
 
 
 def shown(name: str, value: Any) -> Any:
-    """Return a value, or that it is hidden: a text of a config that is a secret, or that nobody knows."""
+    """Return a value, or that it is hidden: the value of a secret or unknown config."""
     if not isinstance(value, str):
         return value if isinstance(value, int | float) or value is None else HIDDEN
     definition = config_defs.TOPIC.get(name) or config_defs.broker_def(name) or config_defs.GROUP.get(name)

@@ -11,7 +11,7 @@ INT16_MAX = 2**15 - 1
 
 
 class TransactionSummary(BaseModel):
-    """A line of the list of transactions."""
+    """A transaction in the list of transactions."""
 
     transactional_id: str
     coordinator: int
@@ -28,39 +28,39 @@ class TransactionPage(BaseModel):
 
 
 class Transaction(TransactionSummary):
-    """A transaction as its coordinator knows it."""
+    """A transaction in its coordinator's state."""
 
     producer_epoch: int
     timeout_ms: int
     start_time_ms: int | None
     duration_ms: int | None
-    partitions: dict[str, list[int]] = Field(description="{topic: partitions} that are part of it")
+    partitions: dict[str, list[int]] = Field(description="{topic: partitions} of the transaction")
 
 
 class TransactionPartition(BaseModel):
-    """One partition of a transaction, as its leader knows it."""
+    """A partition of a transaction in its leader's state."""
 
     topic: str
     partition: int
-    start_offset: int | None = Field(description="Where the transaction begins there; null: it is not open there")
-    last_timestamp_ms: int | None = Field(description="Of the last record of this producer")
+    start_offset: int | None = Field(description="First offset of the transaction; null: not open there")
+    last_timestamp_ms: int | None = Field(description="Timestamp of the producer's last record")
     producer_epoch: int | None
-    error: str | None = Field(description="Why the leader told nothing")
+    error: str | None = Field(description="Why the leader's state is not available")
 
 
 class Producer(BaseModel):
-    """A producer that a partition has state of."""
+    """A producer with state on a partition."""
 
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     last_sequence: int
     last_timestamp_ms: int
-    transaction_start_offset: int | None = Field(description="Where its open transaction begins; null: none is open")
+    transaction_start_offset: int | None = Field(description="Start of its open transaction; null: none")
 
 
 class Hanging(BaseModel):
-    """A transaction that is open on a partition and that no coordinator will end."""
+    """An open transaction on a partition that no coordinator will end."""
 
     topic: str
     partition: int
@@ -72,7 +72,7 @@ class Hanging(BaseModel):
 
 
 class Abort(Strict):
-    """Which transaction on one partition to abort: by where it begins, or by its producer."""
+    """A transaction to abort on one partition, identified by its start offset or its producer."""
 
     topic: TopicName
     partition: PartitionId

@@ -22,7 +22,7 @@ from kvorum.admin.transactions import Filters, Transactions
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 AT_ONCE_MAX = 32
-"""Partitions of a transaction whose leaders are asked at the same time."""
+"""Partitions of a transaction whose leaders are queried at the same time."""
 MINUTE_MS = 60_000
 OPEN_MINUTES_DEFAULT = 15
 """transaction.max.timeout.ms: what is open for less may still be at work."""
@@ -132,7 +132,7 @@ async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
 async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
     """Find open transactions on a topic's partitions that no coordinator will end (KIP-664)."""
     if "topic" not in call.query and "broker" not in call.query:
-        raise BadInput("topic", "topic or broker limits the search: name one of them")
+        raise BadInput("topic", "give topic or broker to limit the search")
     minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
     asked = call.optional_number("broker", 0, INT32_MAX)
     transactions = Transactions(call.cluster)

@@ -1,4 +1,4 @@
-"""What tools ask a cluster about transactions, and how a hanging one is found and ended (KIP-664).
+"""Transaction requests of tools, including the search and abort of hanging transactions (KIP-664).
 
     list       every broker: ListTransactions           describe   the id's coordinator: DescribeTransactions
     producers  a partition's leader, or a named replica: DescribeProducers
@@ -101,7 +101,7 @@ class Transactions:
             answer = await asked_again(ask, lambda answer: answer.error_code)
             refuse(answer.error_code, "list transactions")
             if answer.unknown_state_filters:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"no such state: {', '.join(answer.unknown_state_filters)}")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown state: {', '.join(answer.unknown_state_filters)}")
             return [
                 Listed(broker_id, each.transactional_id, each.producer_id, each.transaction_state)
                 for each in answer.transaction_states
@@ -131,7 +131,7 @@ class Transactions:
     async def hanging(
         self, places: Sequence[Place], *, timeout_ms: int, now_ms: int, broker_id: int | None = None
     ) -> list[OpenTransaction]:
-        """Return the transactions on these partitions that nobody will end. Raises KafkaError."""
+        """Return the transactions on these partitions that no coordinator will end. Raises KafkaError."""
         candidates = [
             OpenTransaction(place, producer)
             for place, producers in (await self._all_producers(places, broker_id)).items()
@@ -170,7 +170,7 @@ class Transactions:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, message)
 
     async def force_terminate(self, transactional_id: str) -> None:
-        """Fence whoever has the id and abort what it left open, whatever its timeout (KIP-939). Raises KafkaError."""
+        """Fence the producer of an id and abort its transaction, whatever its timeout (KIP-939). Raises KafkaError."""
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout=60_000)
 
         async def ask() -> InitProducerIdResponse:
@@ -245,7 +245,7 @@ class Transactions:
         }
 
     async def coordinator(self, transactional_id: str) -> tuple[int, Address]:
-        """Return who coordinates an id. Raises KafkaError COORDINATOR_NOT_AVAILABLE if nobody does for long."""
+        """Return the coordinator of an id. Raises KafkaError COORDINATOR_NOT_AVAILABLE after a timeout."""
         return await coordinators.find_coordinator(self.cluster, KeyType.TRANSACTION, transactional_id)
 
 
@@ -260,5 +260,5 @@ def led(place: Place, leaders: dict[Place, int]) -> int:
 
 
 def by_id(told: Mapping[int, list[Listed]]) -> list[Listed]:
-    """Return what brokers told, by transactional id."""
+    """Return the transactions of all responses, by transactional id."""
     return sorted((row for rows in told.values() for row in rows), key=lambda row: row.transactional_id)

@@ -38,15 +38,15 @@ FAULTS_TOLD_MAX = 1_000
 
 
 class VerifyProgress(BaseModel):
-    """How far it is: what comes as `progress`."""
+    """Progress of a verification: the data of a `progress` event."""
 
-    offset: int = Field(description="All replicas were read up to here")
+    offset: int = Field(description="All replicas were read up to this offset")
     end_offset: int
     bytes: int
 
 
 class BatchFault(BaseModel):
-    """Something that is wrong: what comes as `fault`."""
+    """A problem of a replica: the data of a `fault` event."""
 
     broker: int
     kind: Literal["damaged", "missing", "different", "surplus"]
@@ -56,32 +56,32 @@ class BatchFault(BaseModel):
 
 
 class ReplicaVerified(BaseModel):
-    """What was found of one replica."""
+    """Result of the verification of one replica."""
 
     broker: int
     leader: bool
     in_sync: bool
-    error: str | None = Field(description="Why it was not read to its end")
+    error: str | None = Field(description="Why it was not read to the end")
     start_offset: int | None
-    end_offset: int | None = Field(description="Read up to here: of a follower, the high watermark that it knows")
+    end_offset: int | None = Field(description="End of the verified range; of a follower: its high watermark")
     batches: int
     bytes: int
-    damaged: int = Field(description="Batches whose bytes do not have their CRC")
-    missing: int = Field(description="That the reference has and this one has not")
-    different: int = Field(description="Of another size, end or CRC than the reference's")
-    surplus: int = Field(description="That the reference has not")
+    damaged: int = Field(description="Batches with a wrong CRC")
+    missing: int = Field(description="Batches of the reference that this replica lacks")
+    different: int = Field(description="Batches that differ from the reference in size, end offset or CRC")
+    surplus: int = Field(description="Batches that the reference lacks")
 
 
 class PartitionVerified(BaseModel):
-    """What came of it: what comes as `result`."""
+    """Result of a verification: the data of the `result` event."""
 
     topic: str
     partition: int
-    sound: bool = Field(description="All replicas were read, and nothing is wrong with them")
+    sound: bool = Field(description="All replicas were read without a fault")
     stopped_by: Literal["end", "time"]
-    compared: bool = Field(description="false: the topic is compacted, by each broker in its own time")
-    reference: int = Field(description="Whom the others were compared with: the leader, unless it could not be read")
-    end_offset: int = Field(description="The high watermark when it began")
+    compared: bool = Field(description="false: the topic is compacted, and each broker compacts independently")
+    reference: int = Field(description="Replica used for the comparison: the leader, unless it was not readable")
+    end_offset: int = Field(description="High watermark at the start")
     replicas: list[ReplicaVerified]
 
 
@@ -212,7 +212,7 @@ class PartitionReading:
 
     def _address(self, broker: int) -> Address:
         if broker not in self._addresses:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is not there")
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} does not exist")
         return self._addresses[broker]
 
     async def _fetched(self, state: ReplicaState) -> PartitionData:

@@ -22,7 +22,7 @@ class Visible(NamedTuple):
     records: list[Record]
     next_offset: int
     size: int
-    """Bytes of keys and values, decompressed: of records before the offset, too, if they shared a batch with it."""
+    """Bytes of keys and values, decompressed, including records before the offset in the same batch."""
 
 
 def visible(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction] | None) -> Visible:

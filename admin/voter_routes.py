@@ -17,7 +17,7 @@ Directory = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{22}$", examples=[EXAMP
 
 
 class VoterListener(Strict):
-    """Where a controller listens."""
+    """Listener of a controller."""
 
     name: str = Field("CONTROLLER", min_length=1, max_length=249)
     host: str = Field(min_length=1, max_length=255, examples=["127.0.0.1"])
@@ -25,17 +25,17 @@ class VoterListener(Strict):
 
 
 class NewVoter(Strict):
-    """A controller that follows, and is to vote. Its directory id is in its meta.properties, and in GET /v1/quorum."""
+    """An observing controller to make a voter. Its directory id is in its meta.properties and in GET /v1/quorum."""
 
     id: int = Field(ge=0, le=INT32_MAX, examples=[104])
     directory_id: Directory
     listeners: list[VoterListener] = Field(
-        min_length=1, max_length=LISTENERS_MAX, description="The quorum's first controller listener among them"
+        min_length=1, max_length=LISTENERS_MAX, description="They include the quorum's first controller listener"
     )
 
 
 class AddedVoter(BaseModel):
-    """Who votes from now on."""
+    """The voters after the change."""
 
     id: int
     directory_id: str

@@ -18,7 +18,7 @@ PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class BadYaml(ValueError):
-    """A text that is no such YAML; the message names the line."""
+    """A text that is not supported YAML; the message has the line."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """What was read so far."""
+    """State of the parser."""
 
     stack: list[_Open] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Builder:
             if not isinstance(value, str):
                 raise refused(event, "a name is a text")
             if value in here.holder:
-                raise refused(event, f"{value[:100]!r} is there twice")
+                raise refused(event, f"{value[:100]!r} is a duplicate key")
             here.key = value
         else:
             here.holder[here.key], here.key = value, None
@@ -72,9 +72,9 @@ def read(data: bytes) -> Any:
     builder = _Builder()
     for event in _events(data):
         if isinstance(event, yaml.AliasEvent):
-            raise refused(event, "an alias, which is not read here")
+            raise refused(event, "aliases are not supported")
         if getattr(event, "tag", None) not in (None, "!"):
-            raise refused(event, "a tag, which is not read here")
+            raise refused(event, "tags are not supported")
         match event:
             case yaml.ScalarEvent():
                 is_null = not event.style and event.value in NULLS  # libyaml says "" of what has none
@@ -86,9 +86,9 @@ def read(data: bytes) -> Any:
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 builder.stack.pop()
             case yaml.DocumentStartEvent() if builder.documents:
-                raise refused(event, "a second document")
+                raise refused(event, "only one document is allowed")
     if not builder.documents:
-        raise BadYaml("line 1: there is nothing in it")
+        raise BadYaml("line 1: the document is empty")
     return builder.documents[0]
 
 

@@ -1,4 +1,4 @@
-"""The channels a broker opens: to the controllers, one a purpose, and to its peers. Each connects when first asked."""
+"""Channels of a broker: to the controllers, one per purpose, and to its peers. Each connects on first use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class ControllerChannels:
 
 
 def open_channels(settings: Settings, cluster_id: str, chance: Random) -> ControllerChannels:
-    """Prepare the channels to the controllers; each connects when first asked. Raises ConfigError."""
+    """Prepare the channels to the controllers; each connects on first use. Raises ConfigError."""
     nodes = ControllerNodes.of(settings, cluster_id, peer_addresses(settings, "broker", "controller"))
 
     def channel(purpose: str) -> ControllerChannel:
@@ -82,7 +82,7 @@ class PeerChannels:
         self._check = check
 
     def open(self, broker_id: int) -> Channel:
-        """Return a channel to a broker; it connects when first asked."""
+        """Return a channel to a broker; it connects on first use."""
         client_id = f"broker-{self._broker_id}-{self._purpose}-{broker_id}"
         lost = self._lost
         on_lost = None if lost is None else lambda: lost(broker_id)

@@ -1,4 +1,4 @@
-"""What the metrics tell of the log cleaners, under the names of Kafka's LogCleaner and LogCleanerManager."""
+"""Metrics of the log cleaners, under the names of Kafka's LogCleaner and LogCleanerManager."""
 
 from collections.abc import Callable, Iterator
 

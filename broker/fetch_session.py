@@ -60,7 +60,7 @@ class FetchContext(Protocol):
         ...
 
     def waits(self, parked: ParkedFetch) -> None:
-        """Take what waits for the answer: it is told of targets that wake meanwhile."""
+        """Register the waiting fetch, which is informed of targets that wake meanwhile."""
         ...
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
@@ -68,7 +68,7 @@ class FetchContext(Protocol):
         ...
 
     def throttled(self) -> FetchResponse:
-        """Return the empty answer for a client that has to wait: nothing counts as told (KIP-219)."""
+        """Return the empty response of a throttled client; no partition counts as returned (KIP-219)."""
         ...
 
 
@@ -103,7 +103,7 @@ class FetchSessionCache:
         now_ms: int,
         asker: Hashable = None,
     ) -> FetchContext:
-        """Return what is to be read for a request. `asker` is who asks, and whatever else decides what may be told.
+        """Return the partitions to read for a request. `asker`: client attributes on which the response depends.
 
         Raises:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR (ids and
@@ -118,11 +118,14 @@ class FetchSessionCache:
             return FullContext(self, asked, by_id, is_from_follower, asker, now_ms)
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no session {request.session_id}")
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} does not exist")
         if session.epoch != request.session_epoch:
-            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"the session expects epoch {session.epoch}")
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"the fetch session expects epoch {session.epoch}")
         if session.uses_topic_ids != by_id:
-            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session was opened the other way")
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+                "the fetch session was opened with topic names instead of topic ids, or the reverse",
+            )
         if session.asker != asker:
             session.wake_all()
             session.asker = asker
@@ -143,7 +146,7 @@ class FetchSessionCache:
         fetched_ms: int,
         now_ms: int,
     ) -> Session | None:
-        """Open a session and return it, None if there is no room. Cost when full: the number of sessions."""
+        """Open a session and return it, None if the cache is full. Cost when full: the number of sessions."""
         if len(self._sessions) >= self._slots_max and not self._evict_for(is_privileged, len(partitions), now_ms):
             return None
         session_id = self._chance.randint(1, INT32_MAX)

@@ -1,4 +1,4 @@
-"""What a fetch session remembers: its partitions, what its client was told of each, and which of them rest. Sans-IO.
+"""State of a fetch session: its partitions, the values last returned for each, and idle ones. Sans-IO.
 
     active --answered, told all, may rest--> resting --partition changes, asked anew, asker changes--> active
     either --forgotten, session closed--> gone
@@ -40,7 +40,7 @@ class CachedPartition:
     )
 
     def __init__(self, topic: str, topic_id: Uuid, asked: FetchPartition) -> None:
-        """Take what was asked; `topic` is empty while the id is not known, `topic_id` zero where names are used."""
+        """Store a requested partition; `topic` is empty for an unknown id, `topic_id` zero if names are used."""
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition
@@ -51,7 +51,7 @@ class CachedPartition:
         self.update(asked)
 
     def update(self, asked: FetchPartition) -> None:
-        """Take what is asked now."""
+        """Store the new request values."""
         self.partition_max_bytes = asked.partition_max_bytes
         self.fetch_offset = asked.fetch_offset
         self.log_start_offset = asked.log_start_offset
@@ -90,7 +90,7 @@ TryRest: TypeAlias = Callable[[CachedPartition], Rest | None]
 
 
 class Session:
-    """What one client fetches."""
+    """A client's fetch session."""
 
     __slots__ = (
         "active",
@@ -128,14 +128,14 @@ class Session:
         self.parked: ParkedFetch | None = None
         """The request that waits, if one does."""
         self.fetched_ms = fetched_ms
-        """When the last request came: until then a follower asked for whatever rests."""
+        """Time of the last request, which is the last fetch of all idle partitions of a follower."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = INITIAL_EPOCH + 1
 
     @property
     def evictable_key(self) -> tuple[bool, int, int]:
-        """What has the least goes first: a consumer's before a follower's, then fewer partitions."""
+        """Order of eviction: consumers before followers, then fewer partitions first."""
         return (self.is_privileged, len(self.partitions), self.session_id)
 
     def wake(self, target: CachedPartition) -> None:
@@ -155,7 +155,7 @@ class Session:
                 self.wake(target)
 
     def answered(self, target: CachedPartition, row: PartitionData, try_rest: TryRest | None) -> None:
-        """Let a target rest that has been told all, if it may; put who got records at the end."""
+        """Make a fully answered target idle if possible; move partitions that returned records to the end."""
         if target.session is not self:
             return  # forgotten meanwhile
         if row.records:
@@ -167,7 +167,7 @@ class Session:
                 del self.active[target]
 
     def update(self, key: Key, asked: FetchPartition, topic: str, topic_id: Uuid) -> None:
-        """Take what is asked of one partition now."""
+        """Store the new request values."""
         known = self.partitions.get(key)
         if known is not None:
             self.wake(known)
@@ -186,7 +186,7 @@ class Session:
             target.session = None
 
     def close(self) -> None:
-        """Have nobody watch for it any more."""
+        """End all notifications for this session."""
         self.parked = None
         self.wake_all()
         for target in self.active:

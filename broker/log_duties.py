@@ -1,4 +1,4 @@
-"""What is done to logs by the clock: syncs, retention, removals, checkpoints, cleaning (Kafka's LogManager.startup).
+"""Periodic work on logs: syncs, retention, removals, checkpoints, cleaning (Kafka's LogManager.startup).
 
 Retention drops what compaction leaves of a log with both policies: by the clock, and after each cleaning of that log.
 """

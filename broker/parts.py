@@ -98,7 +98,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """What the parts are handed from outside."""
+    """Dependencies that are passed in from outside."""
 
     disk: Disk
     clock: Clock
@@ -106,12 +106,12 @@ class Seams:
     metrics: Metrics
     authorizer: Authorizer
     ip_rates: IpConnectionRates
-    """What the listeners hold addresses to."""
+    """Connection limits per address for the listeners."""
     on_fault: Callable[[BaseException], None]
     on_offline: Callable[[str, Exception], None]
     """Called with a log directory whose disk failed."""
     metadata_directory: str
-    """Where this broker's copy of the metadata log lies."""
+    """Folder of this broker's copy of the metadata log."""
     tail_budget: TailBudget
 
 
@@ -187,7 +187,7 @@ def make_replicas(
     open_channel: Callable[[int], Channel],
     registration: Registration,
 ) -> ReplicaManager:
-    """Make what holds the replicas, and what tells the controller where they lie."""
+    """Create the replica manager, and the reporter of replica directories to the controller."""
     broker_id = settings.int("node.id")
     replica_manager = ReplicaManager(
         broker_id=broker_id,
@@ -265,7 +265,7 @@ def make_quotas(settings: Settings, metrics: Metrics) -> BrokerQuotas:
 
 
 def receive_telemetry(settings: Settings, seams: Seams) -> ClientMetricsManager | None:
-    """Make what receives clients' metrics, told on /metrics; None where that is not switched on."""
+    """Create the receiver of clients' metrics, which are exposed on /metrics; None if it is disabled."""
     if not settings.bool("kvorum.client.metrics.enable"):
         return None
     manager = ClientMetricsManager(settings.int("telemetry.max.bytes"), lambda: Uuid(random_uuid_bytes(seams.chance)))
@@ -295,7 +295,7 @@ def world_of(
     producer_ids: ProducerIdManager,
     local: LocalRequests,
 ) -> World:
-    """Return whom coordinators speak to."""
+    """Return the peers of the coordinators."""
 
     def channels(purpose: str) -> Callable[[int], Channel]:
         return PeerChannels(settings, cache, check, seams.chance, purpose=purpose).open
@@ -351,7 +351,7 @@ def count_flushes(metrics: Metrics, clock: Clock) -> Callable[[float], None]:
 
 
 def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> PeerWatch:
-    """Make what knows who died just now: a broker is asked at its own address, whatever a test put in its place."""
+    """Create the detector of failed brokers: a broker is probed at its own address, not at a test's proxy."""
     listener = inter_broker_listener_name(settings)
     client_id = f"broker-{settings.int('node.id')}-probe"
 

@@ -1,4 +1,4 @@
-"""What the metrics tell of client quotas, of each scope that has one and was used (Kafka's ClientQuotaManager)."""
+"""Metrics of client quotas, for each scope that has one and was used (Kafka's ClientQuotaManager)."""
 
 from collections.abc import Callable, Iterator
 

@@ -87,7 +87,7 @@ class NotFormatted(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a broker is handed by whoever runs it: the seams, and what is done about faults."""
+    """Dependencies of a broker that its host passes in: the seams, and the fault handlers."""
 
     disk: Disk
     clock: Clock
@@ -99,17 +99,17 @@ class World:
     on_ports: OnPorts | None = None
     """Called with {listener name: port} once every listener whose port was 0 has one."""
     metadata_directory: str | None = None
-    """Where the copy of the metadata log lies; metadata.log.dir if None. Nobody else may use it."""
+    """Folder of the copy of the metadata log; None: metadata.log.dir. For exclusive use."""
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
-    """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
+    """Hook between listeners and handlers: fault injection, if configured."""
     authorizer: Authorizer = field(default_factory=AllowAll)
     tail_budget: TailBudget = field(default_factory=TailBudget)
     """How much of the logs' ends stays in memory: all else is read from files."""
 
 
 class BrokerServer:
-    """See the head of the module. `start` once, then `shutdown` once."""
+    """A broker. `start` once, then `shutdown` once."""
 
     def __init__(self, settings: Settings, world: World) -> None:
         """Prepare; nothing is opened yet. Raises ConfigError for listeners that cannot be."""
@@ -144,7 +144,7 @@ class BrokerServer:
 
     @property
     def parts(self) -> Parts | None:
-        """What this broker is made of, for metrics to look at; None before `start`."""
+        """The parts of this broker, for metrics; None before `start`."""
         return self._started
 
     @property
@@ -169,7 +169,7 @@ class BrokerServer:
 
     @property
     def broker(self) -> Broker:
-        """What the handlers work with; there from `start` on."""
+        """Services of the request handlers; available after `start`."""
         return self._parts.broker
 
     @property
@@ -179,7 +179,7 @@ class BrokerServer:
 
     @property
     def advertised_address(self) -> str | None:
-        """HOST:PORT that clients are told of the first listener; None while its port is to be chosen."""
+        """Advertised HOST:PORT of the first listener; None while its port is not chosen."""
         endpoint = advertised_listeners(self._settings)[0]
         port = endpoint.port or self.ports.get(endpoint.listener_name)
         return None if port is None else f"{endpoint.host}:{port}"
@@ -317,7 +317,7 @@ class BrokerServer:
             try:
                 yield path, read_meta_properties(self._world.disk, path)
             except OSError as error:
-                log.error("log directory cannot be read", dir=path, error=error)
+                log.error("log directory not readable", dir=path, error=error)
 
     def _lifecycle_manager(self) -> BrokerLifecycleManager:
         """Return what registers this broker, as it is now: ports known, logs open."""
@@ -388,7 +388,7 @@ class BrokerServer:
             self._tracing.configure(settings.str(TRACE))
 
     def _log_dir_failed(self, path: str, error: Exception) -> None:
-        """Take a log directory out of service: its replicas go offline here, and the controller is told."""
+        """Take a log directory offline with its replicas, and report it to the controller."""
         parts = self._parts
         parts.replica_manager.log_dir_failed(path)
         for directory in parts.log_manager.dirs:
@@ -428,6 +428,6 @@ async def close_within_limit(name: str, close: Callable[[], Awaitable[None] | No
     except TimeoutError:
         if not limit.expired():
             raise
-        log.warning("a part of the broker did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
+        log.warning("broker component did not stop in time", part=name, seconds=CLOSE_SECONDS_MAX)
         return False
     return True

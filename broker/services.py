@@ -1,4 +1,4 @@
-"""What request handlers work with: one object that holds the broker's parts, built once by `broker.server`.
+"""Services of the request handlers: one object with the broker's parts, built once by `broker.server`.
 
 Handlers take from it and change nothing in it. It owns none of the parts: whoever built them closes them.
 """
@@ -73,11 +73,11 @@ class Broker:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     group_transactions: GroupTransactions | None = None
-    """Who writes the markers of the offsets topic; without it they are appended as any other."""
+    """Writer of markers of the offsets topic; without it they are appended as any other."""
     telemetry: ClientMetricsManager | None = None
-    """Who receives clients' metrics; without it they are not told that they could push any."""
+    """Receiver of clients' metrics; without it clients do not see that they can push."""
     served_apis: Sequence[ApiVersion] = field(default_factory=tuple)
-    """What ApiVersions answers: set by the registry from the handlers there are."""
+    """Response of ApiVersions: set by the registry from its handlers."""
 
     @property
     def settings(self) -> Settings:

@@ -1,4 +1,4 @@
-"""The history of a run: what was asked, what was answered, what was broken, one JSON object a line.
+"""History of a run: requests, responses and faults, one JSON object per line.
 
 Everybody in the lab writes these events (workloads, faults, the metadata follower, the simulator) and the checker reads
 them, live or years later. The vocabulary is Jepsen's (jepsen.tests.kafka): an operation is an `invoke` and one
@@ -43,11 +43,11 @@ OperationValue: TypeAlias = list[str | int | MicroOp | None]
 
 
 class BrokenHistory(Exception):
-    """A file that is no history: the message says which line and what is wrong with it."""
+    """An invalid history file, with the line and the error."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", forbid_unknown_fields=True):
-    """What all events have: the kind (first in its line) and when."""
+    """Common fields of all events: the kind (first in its line) and the time."""
 
     t: float
 
@@ -103,7 +103,7 @@ class Process(Event, frozen=True, kw_only=True, tag="process"):
 
 
 class Operation(Event, frozen=True, kw_only=True):
-    """What invocations and completions have in common; `op` joins the two.
+    """Common fields of invocations and completions; `op` joins the two.
 
     `f`: send, poll, assign, subscribe, txn, commit, offsets, admin, crash.
     `offsets` fetches a group's committed offsets, with require-stable.
@@ -145,7 +145,7 @@ class Info(Operation, frozen=True, kw_only=True, tag="info", omit_defaults=True)
 
 
 class Owned(Event, frozen=True, kw_only=True, tag="owned", omit_defaults=True):
-    """What a member of a group owns from now on, all of it. Written once it knows of a gain, before it tells a loss.
+    """All partitions of a group member from now on. Written after a gain is known, before a loss is reported.
 
     `generation`: the generation of a classic group, or the member's epoch (`protocol` "consumer"). `session`: seconds
     without a word of it after which the coordinator may give its partitions away. `contact`: when its last request was
@@ -357,7 +357,7 @@ class HistoryReader:
         try:
             fields = msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BrokenHistory(f"line {self.lines} is no JSON object: {error}") from error
+            raise BrokenHistory(f"line {self.lines} is not a JSON object: {error}") from error
         kind = fields.get("kind")
         if not isinstance(kind, str):
             raise BrokenHistory(f"line {self.lines} has no kind")

@@ -37,7 +37,7 @@ SEPARATOR: Final = ","
 
 
 class InsideError(Exception):
-    """What a process's control listener would not do, or that there is none."""
+    """A process's control listener rejected the request, or does not exist."""
 
 
 class NotReached(InsideError):
@@ -45,7 +45,7 @@ class NotReached(InsideError):
 
 
 class EndedUnanswered(NotReached):
-    """The connection ended where the answer was to come: what was told to die may have died before it could speak."""
+    """The connection ended before the response: a process that was told to die may have died first."""
 
 
 def inside_configs(folder: str) -> dict[str, str]:

@@ -24,8 +24,13 @@ CONTROLLERS_MAX: Final = 3
 START_SECONDS: Final = 60.0
 REPLICAS_MAX: Final = 3
 """Of a topic that does not say how many."""
-TEST_CONFIGS: Final = {"group.initial.rebalance.delay.ms": "0"}
-"""With Kafka's default of 3 s, a test's consumer group gets its first assignment 3 s late."""
+TEST_CONFIGS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+}
+"""Kafka's defaults cost a test seconds: the first assignment of a consumer group is delayed by 3 s, and internal topics
+have 50 partitions, whose files are created, and removed again by pytest."""
 KNOWN_SECONDS: Final = 1.0
 """A new topic reaches brokers in some milliseconds; one that none of them knows by then does not exist."""
 

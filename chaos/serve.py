@@ -39,7 +39,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(slots=True)
 class ChaosServer:
-    """See the module. `build` gives the application; the cluster is whoever's who made it."""
+    """HTTP server for faults. `build` returns the application; the creator of the cluster owns it."""
 
     served: Served
     events: Events
@@ -81,7 +81,7 @@ class ChaosServer:
         if not (is_local(host) or self.host in ANY_HOST or name_of(host) == name_of(self.host)):
             return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is no name of this machine")
         if origin is not None and origin.lower() != f"http://{host.lower()}":
-            return problem(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+            return problem(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         return await handler(request)
 
 

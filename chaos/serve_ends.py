@@ -74,7 +74,7 @@ class Ends:
         except Exception as error:  # whatever undoing it raises, the fault is in force still, and says why
             planned.failure = str(error) or type(error).__name__
             self._failed(planned.fault, planned.failure)
-            log.error("a fault could not be ended", id=planned.fault.id, fault=planned.fault.kind, error=error)
+            log.error("fault not ended", id=planned.fault.id, fault=planned.fault.kind, error=error)
         else:
             self._planned.pop(planned.fault.id, None)
 

@@ -1,4 +1,4 @@
-"""What happens to a served cluster, told to whoever listens (server-sent events), and kept for who comes later."""
+"""Events of a served cluster for listeners (server-sent events), stored for later listeners."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ class SentAway(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ServedEvent:
     """One event."""
 
     id: int
@@ -42,16 +42,16 @@ class Listener:
     """One who listens, in an event loop."""
 
     loop: asyncio.AbstractEventLoop
-    _waiting: "asyncio.Queue[Told | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
+    _waiting: "asyncio.Queue[ServedEvent | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
 
-    async def next(self) -> Told:
+    async def next(self) -> ServedEvent:
         """Wait for the next event. Raises SentAway."""
         told = await self._waiting.get()
         if told is None:
             raise SentAway
         return told
 
-    def put(self, told: Told | None) -> None:
+    def put(self, told: ServedEvent | None) -> None:
         """Take an event, in the listener's own loop; None is the last."""
         if self._waiting.qsize() >= BEHIND_MAX:
             told = None
@@ -60,12 +60,12 @@ class Listener:
 
 
 class Events:
-    """Told from any thread, listened to from an event loop."""
+    """ServedEvent from any thread, listened to from an event loop."""
 
     def __init__(self) -> None:
         """Begin with nothing told."""
         self._lock = threading.Lock()
-        self._kept: deque[Told] = deque(maxlen=KEPT_MAX)
+        self._kept: deque[ServedEvent] = deque(maxlen=KEPT_MAX)
         self._listeners: set[Listener] = set()
         self._next_id = 1
         self._is_closed = False
@@ -83,7 +83,7 @@ class Events:
     def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
         """Tell all who listen; `kept`: and those who come later."""
         with self._lock:
-            told = Told(self._next_id, kind, data)
+            told = ServedEvent(self._next_id, kind, data)
             self._next_id += 1
             if kept:
                 self._kept.append(told)

@@ -53,7 +53,7 @@ LACKING: Final[Mapping[str, str]] = {
 
 
 class CannotDo(Exception):
-    """A fault that cannot be as it was asked for."""
+    """A fault that is not possible as requested."""
 
 
 class NotHere(Exception):
@@ -74,7 +74,7 @@ Do: TypeAlias = Callable[[Scene, Sequence[str], Any], Injected | None]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One fault that can be asked for."""
+    """A kind of fault."""
 
     needs: Needs
     about: str
@@ -236,58 +236,56 @@ link = partial(Kind, "links", of="parties", targets=(2, 2))
 KINDS: Final[Mapping[str, Kind]] = {
     "kill": Kind(
         "processes",
-        "kill -9 of a node or one process; it is down until it is started (a process comes back by itself)",
+        "Kills a node or process with SIGKILL. A node stays down until it is started; a process restarts",
         _kill,
         of="processes",
     ),
     "controller_kill": Kind(
-        "processes", "kill -9 of the active controller's node", _kill_controller, ControllerOptions, (0, 0)
+        "processes", "Kills the node of the active controller with SIGKILL", _kill_controller, ControllerOptions, (0, 0)
     ),
     "isr_below_min": Kind(
         "processes",
-        "Followers of a partition are kept from following until fewer are in sync than min.insync.replicas",
+        "Stops followers of a partition until fewer replicas are in sync than min.insync.replicas",
         _below_min,
         BelowMinOptions,
         of="partitions",
     ),
-    "terminate": Kind("processes", "Shut a node down in order; down until it is started", _terminate),
+    "terminate": Kind("processes", "Shuts a node down in order. It stays down until it is started", _terminate),
     "pause": Kind(
-        "processes", "SIGSTOP of a node or one process: alive, connected, and silent", _pause, of="processes"
+        "processes", "Pauses a node or process with SIGSTOP: it stays connected and silent", _pause, of="processes"
     ),
-    "restart": Kind("processes", "Shut a node down in order and start it again", _restart, lasts=False),
+    "restart": Kind("processes", "Shuts a node down in order and starts it again", _restart, lasts=False),
     "kill_all": Kind(
-        "processes", "kill -9 of every node at once: the power cut of the whole machine room", _kill_all, targets=(0, 0)
+        "processes", "Kills all nodes at once with SIGKILL, as a power failure does", _kill_all, targets=(0, 0)
     ),
     "wipe": Kind(
         "disks",
-        "kill -9, and its directories are emptied: a disk that was replaced",
+        "Kills a node or process with SIGKILL and empties its directories, as a replaced disk does",
         _wipe,
         of="processes",
         several=False,
     ),
     "lose_tail": Kind(
         "disks",
-        "kill -9, and what was not synced is cut off its logs: a power loss",
+        "Kills nodes with SIGKILL and truncates unsynced data, as a power loss does",
         _lose_tail,
         targets=(1, TARGETS_MAX),
     ),
-    "flip_bits": Kind(
-        "disks", "Bits of what lies on the disk are flipped", _flip_bits, FlipOptions, several=False, lasts=False
-    ),
-    "slow_disk": inside("What is written to the disk, or synced, takes longer", _slow_disk, SlowDiskOptions),
-    "disk_full": Kind("small_disks", "Writes find no room", _disk_full, several=False),
-    "read_only": Kind("small_disks", "Writes are refused", _read_only, several=False),
-    "clock_jump": Kind("clocks", "The wall clock of a node is off by so much", _jump_clock, ClockOptions),
-    "cut": link("Nothing passes between two, either way", partial(_cut, one_way=False), CutOptions),
-    "cut_one_way": link("Nothing passes from the first to the second", partial(_cut, one_way=True), CutOptions),
-    "isolate": link("A node is cut off from everybody", _isolate, IsolateOptions, targets=(1, 1)),
-    "slow": link("Everything between two takes so much longer, each way", _slow, SlowOptions),
-    "link": link("Any fault of a link by its own name, as Toxiproxy has it", _link, LinkOptions),
-    "error": inside("Requests of an API are refused with a code", _error, ErrorOptions),
-    "delay": inside("Requests of an API are answered late", _delay, DelayOptions),
-    "drop": inside("Requests of an API are not answered", _drop, DropOptions),
-    "refuse_listener": inside("A listener refuses connections while its process lives", _refuse, RefuseOptions),
-    "failpoints": inside("The process dies at a step of its own: log.append.after=kill", _failpoints, FailpointOptions),
+    "flip_bits": Kind("disks", "Flips bits in files on disk", _flip_bits, FlipOptions, several=False, lasts=False),
+    "slow_disk": inside("Slows down writes or syncs of a disk", _slow_disk, SlowDiskOptions),
+    "disk_full": Kind("small_disks", "Writes fail because the disk is full", _disk_full, several=False),
+    "read_only": Kind("small_disks", "Writes fail because the disk is read-only", _read_only, several=False),
+    "clock_jump": Kind("clocks", "Shifts the wall clock of a node", _jump_clock, ClockOptions),
+    "cut": link("Blocks all traffic between two ends, in both directions", partial(_cut, one_way=False), CutOptions),
+    "cut_one_way": link("Blocks all traffic from the first end to the second", partial(_cut, one_way=True), CutOptions),
+    "isolate": link("Blocks all traffic of a node", _isolate, IsolateOptions, targets=(1, 1)),
+    "slow": link("Adds latency between two ends, in both directions", _slow, SlowOptions),
+    "link": link("Any fault of a link, by its name in Toxiproxy", _link, LinkOptions),
+    "error": inside("Rejects requests of an API with an error code", _error, ErrorOptions),
+    "delay": inside("Delays responses of an API", _delay, DelayOptions),
+    "drop": inside("Drops requests of an API without a response", _drop, DropOptions),
+    "refuse_listener": inside("A listener refuses connections while its process runs", _refuse, RefuseOptions),
+    "failpoints": inside("Kills the process at a failpoint: log.append.after=kill", _failpoints, FailpointOptions),
 }
 
 
@@ -311,7 +309,7 @@ def topic_partition(name: str) -> tuple[str, int]:
     """Return the two of "orders-0". Raises CannotDo."""
     topic, _, number = name.rpartition("-")
     if not topic or not number.isdecimal():
-        raise CannotDo(f"{name!r} is no partition (TOPIC-NUMBER)")
+        raise CannotDo(f"{name!r} is not a partition (TOPIC-NUMBER)")
     return topic, int(number)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of `kvorum chaos serve`, and what it answers: the models of its operations."""
+"""Models of the requests and responses of `kvorum chaos serve`."""
 
 from typing import Any, Literal
 
@@ -18,17 +18,19 @@ class FaultRequest(Strict):
     targets: list[str] = Field(
         default_factory=list,
         max_length=TARGETS_MAX,
-        description="Names, or words: node-1, node-1/broker, clients, brokers; active-controller, leader orders-0, "
+        description="Names or selectors: node-1, node-1/broker, clients, brokers; active-controller, leader orders-0, "
         "followers orders-0, coordinator GROUP, random",
         examples=[["node-1"], ["leader orders-0/broker"]],
     )
-    options: dict[str, object] = Field(default_factory=dict, description="What GET /v1/chaos/kinds says of the fault")
-    seconds: float | None = Field(None, gt=0, le=SECONDS_MAX, description="It ends by itself after so long")
-    seed: int | None = Field(None, ge=0, lt=2**63, description="Of what is left to chance; one is drawn if left out")
+    options: dict[str, object] = Field(
+        default_factory=dict, description="Options of the kind, as listed by GET /v1/chaos/kinds"
+    )
+    seconds: float | None = Field(None, gt=0, le=SECONDS_MAX, description="Duration after which it ends automatically")
+    seed: int | None = Field(None, ge=0, lt=2**63, description="Seed of random choices; default: a random one")
 
 
 class HealRequest(Strict):
-    """What healing includes."""
+    """Scope of healing."""
 
     start: bool = True
 
@@ -45,36 +47,36 @@ class Fault(BaseModel):
     """A fault in force."""
 
     id: int
-    fault: str = Field(description="What it is made of: a slow link is a `latency`")
+    fault: str = Field(description="Low-level fault: a slow link is a `latency`")
     targets: list[str]
-    lossy: bool = Field(description="Records may be lost by it")
+    lossy: bool = Field(description="Whether it can lose records")
     story: str
-    ends_ms: int | None = Field(None, description="When it ends by itself")
-    failure: str | None = Field(None, description="Why it did not end when it was to: it is in force still")
+    ends_ms: int | None = Field(None, description="Time at which it ends automatically")
+    failure: str | None = Field(None, description="Why it did not end in time; it is still in force")
 
 
 class Begun(BaseModel):
-    """What became of a fault."""
+    """Result of a fault request."""
 
-    id: int | None = Field(description="null: it was over at once, and has no number")
+    id: int | None = Field(description="null: it ended at once and has no id")
     fault: str
-    targets: list[str] = Field(description="By name, whatever words stood for them")
+    targets: list[str] = Field(description="Resolved names")
     lossy: bool = False
     story: str = ""
     ends_ms: int | None = None
     in_force: bool
-    seed: int | None = Field(None, description="Of the chance it had: the same again makes the same choice")
+    seed: int | None = Field(None, description="Seed of its random choices; the same seed repeats them")
 
 
 class Process(BaseModel):
-    """A process that lives."""
+    """A running process."""
 
     pid: int
     stopped: bool
 
 
 class Node(BaseModel):
-    """A node, as it is."""
+    """State of a node."""
 
     name: str
     id: int
@@ -91,7 +93,7 @@ class Link(BaseModel):
 
 
 class Lab(BaseModel):
-    """The cluster that may be broken."""
+    """The cluster that faults apply to."""
 
     cluster_id: str
     folder: str
@@ -100,28 +102,28 @@ class Lab(BaseModel):
     links: list[Link]
     faults: list[Fault]
     inside: dict[str, dict[str, Any] | None] = Field(
-        description="Of each process that has a control listener what is in force inside; null: it does not answer"
+        description="Faults in force inside each process with a control listener; null: it does not respond"
     )
-    ailments: list[str] | None = Field(description="What is not as it should be; null: nobody asked for it")
+    ailments: list[str] | None = Field(description="Problems of the cluster; null: not requested")
 
 
 class FaultKind(BaseModel):
-    """A fault there is."""
+    """A kind of fault."""
 
     fault: str
     about: str
     needs: Needs
-    possible: bool = Field(description="This cluster, as it was made, can have it")
-    lacking: str | None = Field(description="Why it cannot")
-    of: Of = Field(description="What its targets are: nodes; processes, too; ends of links; partitions")
-    targets: dict[Literal["from", "to"], int] = Field(description="How many targets it takes")
-    several: bool = Field(description="Words that stand for several are fine")
-    lasts: bool = Field(description="It is in force until it is ended; false: it is over at once")
+    possible: bool = Field(description="Whether this cluster supports it")
+    lacking: str | None = Field(description="Why it is not supported")
+    of: Of = Field(description="Kind of its targets: nodes; nodes and processes; ends of links; partitions")
+    targets: dict[Literal["from", "to"], int] = Field(description="Number of targets")
+    several: bool = Field(description="Whether selectors of several targets are permitted")
+    lasts: bool = Field(description="Whether it is in force until it is ended; false: it ends at once")
     options: dict[str, Any] = Field(description="JSON schema")
 
 
 class Healed(BaseModel):
-    """What is left after healing."""
+    """Remaining problems after healing."""
 
     started: dict[str, str] = Field(description='{node: "ready", "died" or "late"}')
     in_force: list[Fault]
@@ -141,7 +143,7 @@ class Happened(BaseModel):
 
 
 class NotEnded(BaseModel):
-    """`failure`: a fault that was to end by itself and could not."""
+    """`failure`: a fault that could not be ended automatically."""
 
     id: int
     fault: str
@@ -160,7 +162,7 @@ class Printed(BaseModel):
 
 
 class Cell(BaseModel):
-    """One way in which a scenario is run."""
+    """A cell of a scenario's matrix."""
 
     name: str
     title: str
@@ -168,7 +170,7 @@ class Cell(BaseModel):
 
 
 class Shipped(BaseModel):
-    """A scenario there is."""
+    """A scenario."""
 
     name: str
     title: str
@@ -194,12 +196,12 @@ class ScenarioTold(ScenarioState):
 
 
 class ScenarioDetail(ScenarioState):
-    """The same with what it printed, and what the checker says of it."""
+    """A run with its output and the checker's verdict."""
 
     output: list[str] = Field(description="The last lines")
-    lines: int = Field(description="All that it printed")
+    lines: int = Field(description="Number of output lines")
     verdicts: dict[str, Any] = Field(
-        description="{cell: what `kvorum chaos check` says of its history; `error`: why it says nothing}. Times are "
+        description="{cell: verdict of `kvorum chaos check` on its history; `error`: why there is none}. Times are "
         "seconds since the cell began: `t` of a violation, `begin` and `end` of a fault; `figures.pace` has how many "
-        "operations ended `ok`, `fail` and `info` (nobody knows) in each `width` seconds"
+        "operations ended `ok`, `fail` and `info` (unknown) in each `width` seconds"
     )

@@ -1,4 +1,4 @@
-"""What the faults of the HTTP interface need to know besides their targets: models that refuse what they do not know.
+"""Options of the HTTP interface's faults besides their targets; unknown fields are rejected.
 
 Their JSON schemas are what the console makes its forms of.
 """
@@ -37,9 +37,9 @@ class FlipOptions(Strict):
 class SlowDiskOptions(Strict):
     """How slow a disk is, and at what."""
 
-    delay_ms: int = Field(ge=1, le=DELAY_MS_MAX, description="What each write, each sync takes longer")
+    delay_ms: int = Field(ge=1, le=DELAY_MS_MAX, description="Delay of each write and each sync")
     what: Literal["writes", "syncs", "both"] = Field(
-        "both", description="Writes stand in the way of everything else that the process does, syncs do not"
+        "both", description="Delayed writes block the whole process, delayed syncs do not"
     )
 
     def arm(self) -> str:
@@ -55,9 +55,11 @@ class ClockOptions(Strict):
 
 
 class ControllerOptions(Strict):
-    """What of the active controller's node dies."""
+    """Processes of the active controller's node to kill."""
 
-    process: bool = Field(False, description="Only the controller's process, which its supervisor starts again at once")
+    process: bool = Field(
+        False, description="Kill only the controller's process, which its supervisor restarts at once"
+    )
 
 
 class BelowMinOptions(Strict):
@@ -65,18 +67,18 @@ class BelowMinOptions(Strict):
 
     how: Literal["pause", "kill"] = Field(
         "pause",
-        description="Their brokers are stopped in time (out of the ISR when their sessions end); or the nodes die",
+        description="Pause the brokers (they leave the ISR when their sessions expire) or kill the nodes",
     )
 
 
 class CutOptions(Strict):
-    """What a cut is made of."""
+    """Kind of a cut."""
 
     kind: Literal["black_hole", "refuse", "freeze", "drop"] | None = None
 
 
 class IsolateOptions(CutOptions):
-    """From whom."""
+    """Peers to isolate from."""
 
     clients: bool = True
 
@@ -101,13 +103,13 @@ class InsideOptions(Strict):
     """Which requests are meant."""
 
     api: str | int
-    count: int | None = Field(None, ge=1, description="The next so many; unset: until it ends")
+    count: int | None = Field(None, ge=1, description="Number of requests; unset: until the fault ends")
     client_id: str | None = None
     listener: str | None = None
 
 
 class ErrorOptions(InsideOptions):
-    """What they are answered."""
+    """Error response to inject."""
 
     code: str | int
     at_top: bool = False
@@ -134,6 +136,6 @@ class RefuseOptions(Strict):
 
 
 class FailpointOptions(Strict):
-    """What is armed."""
+    """Failpoint to arm."""
 
     arm: str

@@ -1,4 +1,4 @@
-"""What `kvorum chaos serve` does below /v1/chaos: its operations, beside those of the admin API and with their manners.
+"""Operations of `kvorum chaos serve` below /v1/chaos, with the conventions of the admin API.
 
 GET    /v1/chaos/state               nodes, processes, links, faults in force, also inside (?health=true)
 GET    /v1/chaos/kinds               the faults there are, their options (JSON schema), whether possible here

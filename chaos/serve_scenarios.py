@@ -40,7 +40,7 @@ log = get_logger("chaos")
 
 
 class Busy(Exception):
-    """What cannot be while a scenario runs."""
+    """An operation that is not possible while a scenario runs."""
 
 
 class NoReport(Exception):
@@ -114,7 +114,7 @@ class Scenarios:
     async def start(self, scenario: str, seed: int, duration: float | None) -> ScenarioRun:
         """Start a run. Raises Busy, ValueError (no name of a scenario), OSError."""
         if not NAME.fullmatch(scenario):
-            raise ValueError(f"{scenario!r} is no name of a shipped scenario (kvorum chaos list)")
+            raise ValueError(f"{scenario!r} is not a shipped scenario (kvorum chaos list)")
         if self._starting.locked() or (self._running is not None and not self._running[1].done()):
             raise Busy("a scenario runs already")
         async with self._starting:
@@ -151,7 +151,7 @@ class Scenarios:
                 run.verdicts[path.parent.name] = await self._verdict(path)
         except Exception as error:
             # Also of our own: nobody waits for this task, and the run would be "running" for ever.
-            log.error("a scenario's run could not be followed", run=run.id, error="".join(format_exception(error)))
+            log.error("scenario run lost", run=run.id, error="".join(format_exception(error)))
             run.lines.append(f"it could not be followed to its end: {type(error).__name__}: {error}")
             await ended(process)
         if run.stopped:

@@ -1,4 +1,4 @@
-"""Whom the targets of a fault stand for at the moment it begins: names, or words as a scenario has them.
+"""Resolution of a fault's targets when it begins: names, or selectors as in scenarios.
 
     node-1, node-1/broker, clients, brokers, controllers                names
     active-controller, standby-controllers, random, all, not node-1     words; each with /broker or /controller, too
@@ -32,12 +32,12 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 class NotNow(Exception):
-    """Words that stand for nobody at the moment: no leader, no active controller; or nobody who would tell."""
+    """A selector that matches nothing at present: no leader, no active controller, or no response."""
 
 
 @dataclass(slots=True)
 class View:
-    """What a served cluster shows of itself, looked at once (scenario.targets.Seen)."""
+    """Visible state of a served cluster at one moment (scenario.targets.Seen)."""
 
     served: Served
     _partitions: Mapping[str, PartitionView] | None = field(default=None, init=False)
@@ -100,7 +100,7 @@ class View:
         try:
             found: int = self.served.observer.run(asked)
         except (KafkaError, Unreachable) as error:
-            raise NotNow(f"nobody tells {MIN_ISR} of {topic}: {error}") from error
+            raise NotNow(f"{MIN_ISR} of {topic} is not available: {error}") from error
         return found
 
 
@@ -124,7 +124,7 @@ def resolved(served: Served, target: str, rng: Random) -> list[str]:
     try:
         found = Targets(View(served), rng, controllers, (CLIENTS,)).resolve(target)
     except IndexError as error:  # nobody to choose from
-        raise NotNow(f"{target!r} stands for nobody now") from error
+        raise NotNow(f"{target!r} matches no node at present") from error
     if not found:
-        raise NotNow(f"{target!r} stands for nobody now")
+        raise NotNow(f"{target!r} matches no node at present")
     return found

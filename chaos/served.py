@@ -1,4 +1,4 @@
-"""A cluster on this machine as `kvorum chaos serve` has it: a lab's, with proxies, or one that somebody else started.
+"""A cluster for `kvorum chaos serve`: a lab's, with proxies, or an existing one.
 
 Of a cluster that was there before, processes and disks can be broken, and what its configuration opened from inside;
 links only of one that was made with proxies, clocks only of one whose nodes were started with one.

@@ -50,7 +50,7 @@ REORDERED: Final = ("realtime-order", "nonmonotonic-send", "int-nonmonotonic-sen
 
 
 class Shared(NamedTuple):
-    """What every task is told."""
+    """Common parameters of all tasks."""
 
     lines: list[Line]
     """About everything, in order."""
@@ -70,7 +70,7 @@ class Witness(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a partition shows of one value of a transaction."""
+    """A partition's evidence of one value of a transaction."""
 
     completed: int
     partition: str

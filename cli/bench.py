@@ -57,7 +57,7 @@ def bench(nodes: int | None, bootstrap: str | None, records: int, size: int, out
     from kvorum.cli.unreachable import unreachable
 
     if bootstrap is not None and nodes is not None:
-        raise click.UsageError("--nodes is of a cluster that is started here; --bootstrap names another")
+        raise click.UsageError("--nodes starts a cluster and cannot be combined with --bootstrap")
     with contextlib.ExitStack() as stack:
         servers = bootstrap or stack.enter_context(started(nodes or 1))
         try:

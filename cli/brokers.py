@@ -11,13 +11,13 @@ from kvorum.cli.output import Exit, fail, output_option, show, tell
 from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
-    from kvorum.admin.broker_duty import BrokerDuty
+    from kvorum.admin.broker_admin_state import BrokerStateProgress
     from kvorum.admin.client import ClusterClient
 
 F = TypeVar("F", bound=Callable[..., object])
 COLUMNS = ("broker", "state", "alive", "rack", "address", "leaders", "replicas", "left", "moving")
 LOOK_AGAIN_S = 0.5
-"""There is nothing in Kafka's protocol that tells of it: a person who watches has it looked at so often."""
+"""Polling interval, because Kafka's protocol has no notification."""
 TIMEOUT_S = 3600.0
 
 
@@ -35,7 +35,7 @@ def brokers() -> None:
     """
 
 
-def row_of(found: "BrokerDuty") -> dict[str, Any]:
+def row_of(found: "BrokerStateProgress") -> dict[str, Any]:
     """Return a broker as a row."""
     return {
         "broker": found.broker,
@@ -81,9 +81,9 @@ def list_(bootstrap: str, output: str) -> None:
     """
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.admin import broker_duty
+        from kvorum.admin import broker_admin_state
 
-        return [row_of(each) for each in await broker_duty.duties(cluster)]
+        return [row_of(each) for each in await broker_admin_state.broker_states(cluster)]
 
     show(with_cluster(bootstrap, work), output, COLUMNS)
 
@@ -100,9 +100,9 @@ def describe(broker: int, bootstrap: str, output: str) -> None:
     """
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.admin import broker_duty
+        from kvorum.admin import broker_admin_state
 
-        found = await broker_duty.duty(cluster, broker)
+        found = await broker_admin_state.broker_state(cluster, broker)
         kept = [str(place) for place in found.kept]
         more = {"asked": str(found.asked), "done": found.done, "kept": kept, "throttle": found.throttle}
         return {**row_of(found), **more, "message": found.message}
@@ -125,9 +125,9 @@ def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstr
     """
 
     async def ask(cluster: "ClusterClient") -> None:
-        from kvorum.admin import broker_duty
+        from kvorum.admin import broker_admin_state
 
-        await (broker_duty.end_maintenance if end else broker_duty.begin_maintenance)(cluster, broker)
+        await (broker_admin_state.end_maintenance if end else broker_admin_state.begin_maintenance)(cluster, broker)
 
     carry_out(bootstrap, broker, ask, no_wait, timeout_s, output)
 
@@ -152,9 +152,9 @@ def decommission(
     """
 
     async def ask(cluster: "ClusterClient") -> None:
-        from kvorum.admin import broker_duty
+        from kvorum.admin import broker_admin_state
 
-        await broker_duty.decommission(cluster, broker, throttle=throttle, validate_only=dry_run)
+        await broker_admin_state.decommission(cluster, broker, throttle=throttle, validate_only=dry_run)
 
     if dry_run:
         with_cluster(bootstrap, ask)
@@ -174,11 +174,11 @@ def recommission(broker: int, bootstrap: str, output: str) -> None:
     kvorum brokers recommission 3
     """
 
-    async def ask(cluster: "ClusterClient") -> "BrokerDuty":
-        from kvorum.admin import broker_duty
+    async def ask(cluster: "ClusterClient") -> "BrokerStateProgress":
+        from kvorum.admin import broker_admin_state
 
-        await broker_duty.recommission(cluster, broker)
-        return await broker_duty.duty(cluster, broker)
+        await broker_admin_state.recommission(cluster, broker)
+        return await broker_admin_state.broker_state(cluster, broker)
 
     found = with_cluster(bootstrap, ask)
     tell(row_of(found), output, f"broker {broker} stays; it has {found.replicas} replica(s)")
@@ -196,9 +196,9 @@ def unregister(broker: int, bootstrap: str, output: str) -> None:
     """
 
     async def ask(cluster: "ClusterClient") -> None:
-        from kvorum.admin import broker_duty
+        from kvorum.admin import broker_admin_state
 
-        await broker_duty.unregister(cluster, broker)
+        await broker_admin_state.unregister(cluster, broker)
 
     with_cluster(bootstrap, ask)
     tell({"broker": broker, "registered": False}, output, f"broker {broker} is not registered any more")
@@ -215,11 +215,11 @@ def carry_out(
     """Ask, and show how far it is until it is done; the exit code tells whether it is."""
     import asyncio
 
-    async def work(cluster: "ClusterClient") -> "BrokerDuty":
-        from kvorum.admin import broker_duty
+    async def work(cluster: "ClusterClient") -> "BrokerStateProgress":
+        from kvorum.admin import broker_admin_state
 
         await ask(cluster)
-        found = await broker_duty.duty(cluster, broker)
+        found = await broker_admin_state.broker_state(cluster, broker)
         if no_wait or found.done:
             return found
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -227,7 +227,7 @@ def carry_out(
         with bar(most, f"broker {broker}") as moved:
             while not found.done and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(LOOK_AGAIN_S)
-                found = await broker_duty.duty(cluster, broker)
+                found = await broker_admin_state.broker_state(cluster, broker)
                 moved(max(0, least - found.left))
                 least = min(least, found.left)
         return found
@@ -235,4 +235,4 @@ def carry_out(
     found = with_cluster(bootstrap, work)
     tell({**row_of(found), "done": found.done}, output, f"broker {broker} is {found.state}. {found.message}")
     if not found.done and not no_wait:
-        fail(f"not done after {timeout_s:g} s; it goes on", Exit.FAILED)
+        fail(f"not done after {timeout_s:g} s; the cluster continues", Exit.FAILED)

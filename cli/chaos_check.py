@@ -54,7 +54,7 @@ def check(history: Path, output: str, ww: bool, strict: bool) -> None:
 
 
 def lines_in(history: Path) -> int:
-    """Return how many lines a history has, where somebody looks at a bar."""
+    """Return the number of lines of a history, for a progress bar."""
     if not sys.stderr.isatty():
         return 0
     with history.open("rb") as file:
@@ -65,7 +65,7 @@ class Seen:
     """Notes which kinds of lines a history has, while they pass by."""
 
     def __init__(self, progress: Step) -> None:
-        """Begin with none; `progress` is told of each."""
+        """Begin empty; `progress` is called for each line."""
         self._kinds: set[type[AnyEvent]] = set()
         self._progress = progress
 

@@ -51,14 +51,16 @@ def mutants(
     from kvorum.runtime.compiled import compiled_count
 
     if compiled_count():
-        fail("mutants replace parts of modules, and these are compiled: have an installation of Python alone run them")
+        fail("mutants replace parts of modules, but the modules are compiled: use a pure-Python installation")
     unknown = [name for name in only if name not in MUTANTS]
     if unknown:
-        raise click.BadParameter(f"{unknown[0]} is none of {', '.join(MUTANTS)}", param_hint="--only")
+        raise click.BadParameter(f"{unknown[0]} is not one of {', '.join(MUTANTS)}", param_hint="--only")
     if real and (swarm or jobs > 1):
-        raise click.UsageError("real processes run one mutant after the other, and by scenarios")
+        raise click.UsageError("with --real mutants run sequentially, by scenario")
     if not real and any(name not in SIMULATED for name in only):
-        raise click.UsageError(f"no simulation shows {next(n for n in only if n not in SIMULATED)}: --real does")
+        raise click.UsageError(
+            f"{next(n for n in only if n not in SIMULATED)} is not detectable by simulation: use --real"
+        )
     found = on_processes(only, first, out) if real else simulated(only or SIMULATED, seeds, first, swarm, jobs)
     results = []
     total = 0 if real else len(only or SIMULATED)  # how many scenarios show a mutant on processes is known as they come
@@ -102,7 +104,7 @@ def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterato
         fail(f"{error.name} is not installed; {install_hint('chaos')}", Exit.USAGE)
     without = [name for name in only if name not in SHOWN]
     if without:
-        raise click.BadParameter(f"no scenario shows {without[0]}, only {', '.join(SHOWN)}", param_hint="--only")
+        raise click.BadParameter(f"{without[0]} has no scenario; use one of {', '.join(SHOWN)}", param_hint="--only")
     with tempfile.TemporaryDirectory(prefix="kvorum-mutants-") as scratch:
         for name in only or SHOWN:
             for scenario in scenarios_of(name):
@@ -110,4 +112,4 @@ def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterato
                 try:
                     yield hunt_real(name, folder, seed=seed, scenario=scenario)
                 except CouldNotRun as error:
-                    fail(f"{name}, {scenario.name}: could not run: {error}", Exit.USAGE)
+                    fail(f"{name}, {scenario.name}: not run: {error}", Exit.USAGE)

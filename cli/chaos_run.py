@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.completion import scenario_names
+from kvorum.cli.folders import end_command
 from kvorum.cli.output import Exit, fail, install_hint, output_option, show
+from kvorum.cli.unreachable import no_address_works
 
 if TYPE_CHECKING:
     from kvorum.chaos.scenario.models import Scenario
@@ -75,7 +77,7 @@ def run(
 ) -> None:
     """Run scenarios: shipped ones by name (kvorum chaos list), one cell as NAME/CELL, or the path of a file.
 
-    Exit code 0: passed; 1: a violation or a failed expectation; 2: a run was not possible.
+    Exit code 0: passed; 1: a violation or a failed expectation; 2: a run was not possible; 3: no broker is reachable.
 
     \b
     kvorum chaos run n-minus-one frozen-leader
@@ -95,19 +97,17 @@ def run(
         fail(f"{error.name} is not installed; {install_hint('chaos')}", Exit.USAGE)
 
     if not scenarios and not every:
-        raise click.UsageError("name a scenario (kvorum chaos list), or say --all")
+        raise click.UsageError("give a scenario (kvorum chaos list), or --all")
     try:
         chosen = [(name, each) for name in (shipped() if every else scenarios) for each in find(name)]
     except ScenarioError as error:
         fail(str(error), Exit.USAGE)
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}
     if commands and bootstrap is None:
-        raise click.UsageError("hooks are for a cluster that somebody else runs (--bootstrap)")
+        raise click.UsageError("hooks need --bootstrap: they act on a cluster that Kvorum did not start")
+    check_reachable(bootstrap)
     elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-    check_folder(junit, "--junit")
-    check_folder(html, "--html")
+    check_outputs(out, junit, html)
     given = {"--duration": duration, "--bootstrap": bootstrap}
     given |= {f"--{name}-hook": command for name, command in commands.items()}
     outcomes = []
@@ -143,10 +143,41 @@ def conclude(outcomes: "list[Outcome]", junit: Path | None) -> None:
         write_junit(junit, results)
 
 
-def check_folder(path: Path | None, option: str) -> None:
-    """Raise click.BadParameter for a file that could not be written at the end, for want of its folder."""
-    if path is not None and not path.resolve().parent.is_dir():
+def check_reachable(bootstrap: str | None) -> None:
+    """End the command before the run if no address can be a broker's."""
+    try:
+        problem = None if bootstrap is None else no_address_works(bootstrap)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--bootstrap") from error
+    if problem is not None:
+        fail(problem, Exit.UNREACHABLE)
+
+
+def check_outputs(out: Path | None, junit: Path | None, html: Path | None) -> None:
+    """Make the folder of --out; end the command before the run if its results could not be written after it."""
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        end_command(error, str(out))
+    check_file(junit, "--junit")
+    check_file(html, "--html")
+
+
+def check_file(path: Path | None, option: str) -> None:
+    """End the command before the run for a file that could not be written after it."""
+    if path is None:
+        return
+    if not path.resolve().parent.is_dir():
         raise click.BadParameter(f"there is no folder {path.resolve().parent}", param_hint=option)
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        end_command(error, str(path))
+    if is_new:
+        path.unlink()
 
 
 def typed(name: str, scenario: "Scenario", seed: int, given: Mapping[str, object]) -> str:

@@ -77,7 +77,9 @@ def serve(
     from kvorum.chaos.serve_events import Events
 
     if not is_local(host) and not allow_remote:
-        fail(f"{host} is an address that others reach: say --allow-remote if they may break this cluster", Exit.USAGE)
+        fail(
+            f"{host} is reachable from other machines: give --allow-remote to permit them to inject faults", Exit.USAGE
+        )
     if not create and (plain or controllers or configs or small_disks):
         text = "--plain, --controllers, --config and --small-disk are for a cluster that is made: --create"
         fail(text, Exit.USAGE)
@@ -127,7 +129,7 @@ def created(
     from kvorum.runtime.config import ConfigError
 
     if (folder / "cluster").exists():
-        fail(f"{folder} has a cluster already: serve it without --create, or take an empty folder", Exit.USAGE)
+        fail(f"{folder} already has a cluster: omit --create, or use an empty folder", Exit.USAGE)
     given = pairs(configs, "--config")
     try:
         shape = LabShape(
@@ -138,7 +140,7 @@ def created(
         network = "plain" if plain else "proxies"
         strangers = ", ".join(small_disks.keys() - shape.nodes().keys())
         if strangers:
-            fail(f"--small-disk {strangers}: there will be no such node", Exit.USAGE)
+            fail(f"--small-disk {strangers}: unknown node", Exit.USAGE)
         lab = Lab.create(
             str(folder / "cluster"),
             shape,
@@ -152,7 +154,7 @@ def created(
 
 
 def attached(folder: Path, events: "Events") -> "Served":
-    """Open the cluster in a folder, whoever runs it."""
+    """Open the cluster in a folder, whichever process runs it."""
     from kvorum.chaos.inside import InsideError
     from kvorum.chaos.serve import fault_told
     from kvorum.chaos.served import Served
@@ -162,7 +164,7 @@ def attached(folder: Path, events: "Events") -> "Served":
     try:
         return Served.attached(str(folder), fault_told(events), lambda: time.monotonic() - began)
     except (ClusterError, InsideError) as error:
-        fail(f"{error}; --create makes one", Exit.NOT_FOUND)
+        fail(f"{error}; create one with --create", Exit.NOT_FOUND)
 
 
 def token_in(path: Path) -> str:
@@ -176,7 +178,7 @@ def token_in(path: Path) -> str:
     except OSError as error:
         fail(f"{path}: {error.strerror}", Exit.USAGE)
     if len(token) < TOKEN_LENGTH_MIN:
-        fail(f"{path}: a token needs {TOKEN_LENGTH_MIN} characters", Exit.USAGE)
+        fail(f"{path}: a token must have at least {TOKEN_LENGTH_MIN} characters", Exit.USAGE)
     return token
 
 
@@ -186,7 +188,7 @@ def url_of(host: str, port: int) -> str:
 
 
 async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> None:
-    """Serve until told to end."""
+    """Serve until a stop signal."""
     from aiohttp import web
 
     from kvorum.admin.http_server import runner_of

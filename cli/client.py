@@ -1,4 +1,4 @@
-"""What commands that speak to a cluster share: --bootstrap, --profile, and errors said in one line."""
+"""Common parts of commands that connect to a cluster: --bootstrap, --profile, and errors in one line."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -46,7 +46,7 @@ def profile_properties(bootstrap: str) -> dict[str, str]:
 
 
 def default_bootstrap() -> str:
-    """Return where the cluster is when nobody said it with the command."""
+    """Return the cluster's address if the command has none."""
     profile = profile_in_use()
     return profile.bootstrap if profile is not None else environment_value("KVORUM_BOOTSTRAP") or DEFAULT
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 INTERNAL_TOPICS = "^__(consumer_offsets|transaction_state|share_group_state)$"
-"""What exclude.internal.topics, on by default, keeps from a subscription by pattern."""
+"""Topics that exclude.internal.topics, on by default, keeps from a subscription by pattern."""
 
 JAVA_ONLY = frozenset(
     (
@@ -43,14 +43,14 @@ LEVEL = re.compile(r"compression\.(gzip|lz4|zstd)\.level")
 
 
 class Translated(NamedTuple):
-    """What an unmodified client is made with, and which properties it does not heed."""
+    """Properties for an unmodified client, and those that it ignores."""
 
     properties: dict[str, Any]
     unheeded: list[str]
 
 
 class PropertyError(ValueError):
-    """A property that librdkafka cannot be told; the message says why."""
+    """A property that librdkafka does not support, with the reason."""
 
 
 def translated(java: Mapping[str, Any]) -> Translated:
@@ -78,7 +78,7 @@ def assignors(key: str, value: Any) -> Any:
     known = {*ASSIGNORS.values(), *ASSIGNORS}
     for name in names:
         if name.rpartition(".")[2] not in known:
-            raise PropertyError(f"{key}={name}: there are {', '.join(ASSIGNORS)}")
+            raise PropertyError(f"{key}={name}: use one of {', '.join(ASSIGNORS)}")
     return ",".join(ASSIGNORS.get(name.rpartition(".")[2], name) for name in names)
 
 
@@ -99,7 +99,9 @@ def reset(key: str, value: Any) -> Any:
 
 def partitioner(key: str, value: Any) -> None:
     """Refuse a class of Java's. Raises PropertyError."""
-    raise PropertyError(f"{key}={value}: classes of Java's are not loaded; `partitioner` names one of librdkafka's")
+    raise PropertyError(
+        f"{key}={value}: Java classes are not supported; use `partitioner` with a librdkafka partitioner"
+    )
 
 
 def whole(key: str, value: Any) -> int:
@@ -107,7 +109,7 @@ def whole(key: str, value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise PropertyError(f"{key}={value} is no number") from None
+        raise PropertyError(f"{key}={value} is not a number") from None
 
 
 NAMES: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
@@ -120,4 +122,4 @@ NAMES: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
     "partitioner.class": ("partitioner", partitioner),
     "auto.offset.reset": ("auto.offset.reset", reset),
 }
-"""What librdkafka calls a property of Java's, and how it is told its value."""
+"""librdkafka's name of a Java property, and the conversion of its value."""

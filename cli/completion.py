@@ -1,4 +1,4 @@
-"""What the shell completes beside commands and options: topics, groups, brokers, configs, nodes, scenarios.
+"""Shell completion besides commands and options: topics, groups, brokers, configs, nodes, scenarios.
 
 Quick or not at all: a cluster that does not answer at once offers nothing, and nothing is printed.
 """
@@ -21,7 +21,7 @@ TIMEOUT_MS = 1_500
 
 
 def names(ctx: click.Context, ask: Callable[["ClusterClient"], Awaitable[list[str]]], typed: str) -> list[str]:
-    """Return the names that begin with what is typed; none where there is no cluster."""
+    """Return the names with the typed prefix; none without a cluster."""
     found: list[str] = []
     bootstrap = ctx.params.get("bootstrap") or ctx.params.get("bootstrap_server")
     with contextlib.suppress(SystemExit, click.ClickException), contextlib.redirect_stderr(io.StringIO()):
@@ -60,7 +60,7 @@ def broker_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 
 def topic_config_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a config of a topic, with the sign behind it; of a value nobody knows."""
+    """Complete a topic config with the following sign; nothing for an unknown value."""
 
     async def ask(cluster: "ClusterClient") -> list[str]:
         from kvorum.admin.client import ResourceType

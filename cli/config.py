@@ -2,7 +2,7 @@
 
 import click
 
-from kvorum.cli.output import fail
+from kvorum.cli.folders import end_command
 from kvorum.cli.shipped import ConfigFile
 
 
@@ -29,7 +29,7 @@ def said_of_keys(path: str) -> tuple[str, ...]:
 @config.command()
 @click.argument("path", type=ConfigFile())
 def validate(path: str) -> None:
-    """Say what is wrong with a node's configuration or a cluster file: where, and what was meant.
+    """Validate a node's configuration or a cluster file and report errors with their lines.
 
     \b
     kvorum config validate configs/three-nodes.yaml
@@ -43,7 +43,7 @@ def validate(path: str) -> None:
     except ConfigError as error:
         for warning in said_of_keys(path):
             click.echo(f"warning: {warning}", err=True)
-        fail(str(error))
+        end_command(error, path)
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"{path}: {what}")

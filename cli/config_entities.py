@@ -1,4 +1,4 @@
-"""What has configs, by the names kafka-configs gives them, and how these are described and altered.
+"""Config entities with kafka-configs' names, and how they are described and altered.
 
 Resources (topics, brokers, broker-loggers, groups, client-metrics) have configs, by DescribeConfigs; users, clients and
 ips have quotas, by DescribeClientQuotas. Source: Kafka's ConfigCommand.
@@ -46,7 +46,7 @@ SCRAM = re.compile(r"SCRAM-SHA-\d+")
 
 
 class EntityError(ValueError):
-    """An entity or a change that cannot be asked for; the message says why."""
+    """An invalid entity or change, with the reason."""
 
 
 class ConfigRow(NamedTuple):
@@ -62,7 +62,7 @@ class ConfigRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is to be set, and what is to be as if it never was."""
+    """Configs to set, and configs to delete."""
 
     values: dict[str, str] = field(default_factory=dict)
     deleted: Sequence[str] = ()
@@ -77,7 +77,7 @@ class Changes:
         found = {}
         for name, value in self.values.items():
             if SCRAM.fullmatch(name):
-                raise EntityError(f"{name}: credentials are not there yet")
+                raise EntityError(f"{name}: credentials are not supported yet")
             try:
                 found[name] = float(value)
             except ValueError:

@@ -47,7 +47,7 @@ def entity_of(
     if is_default and name is not None:
         raise click.UsageError("give a NAME or --default, not both")
     if (client is not None or client_default) and kind != "users":
-        raise click.UsageError("--client and --client-default go with users")
+        raise click.UsageError("--client and --client-default require users")
     if client is not None and client_default:
         raise click.UsageError("give --client or --client-default, not both")
     wanted = "" if is_default else name
@@ -169,9 +169,7 @@ def alter(
 
     entity = entity_of(kind, name, is_default, client, client_default)
     if any(each is None for each in entity.values()):
-        raise click.UsageError(
-            "whose configs? give a NAME" + (", or --default" if kind in ("brokers", *QUOTA_TYPES) else "")
-        )
+        raise click.UsageError("give a NAME" + (", or --default" if kind in ("brokers", *QUOTA_TYPES) else ""))
     changes = Changes(values=pairs(values, "--set"), deleted=deleted)
     if not changes.values and not changes.deleted:
         raise click.UsageError("nothing to change: give --set or --delete")

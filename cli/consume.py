@@ -140,20 +140,20 @@ def range_of(options: dict[str, Any]) -> Range:
     if options["from_beginning"] and given:
         raise click.UsageError("give --from-beginning or --offset, not both")
     if options["group"] is not None and options["partitions"]:
-        raise click.UsageError("a group gives out its partitions itself: --partition goes without --group")
+        raise click.UsageError("--partition cannot be combined with --group, which assigns the partitions")
     try:
         where = joined(given) if given else Range(Bound(Kind.START if options["from_beginning"] else Kind.END))
     except RangeError as error:
         raise click.UsageError(str(error)) from None
     if options["group"] is not None and (where.end is not None or where.start.kind not in (Kind.START, Kind.END)):
         raise click.UsageError(
-            "a group goes on where it was: with --group, --offset is start or end, where it was nowhere"
+            "with --group, --offset must be start or end; it applies to partitions without a committed offset"
         )
     return where
 
 
 def reset_of(where: Range, group: str | None) -> str:
-    """Return what to do where there is no offset to go on from, or not any more: what was chosen, or say so."""
+    """Return the reset policy for missing or invalid offsets: the given one, or an error."""
     if where.start.kind is Kind.START:
         return "earliest"
     return "error" if group is None else "latest"
@@ -165,13 +165,13 @@ def writer_of(options: dict[str, Any]) -> Part:
     is_json = options["is_json"] or options["meta_only"] or options["pretty_print"] or "json" in shown
     null = NULL if options["shows_null"] else b""
     if is_json and ("value" in shown or options["shape"] is not None or options["key_delimiter"] is not None):
-        raise click.UsageError("JSON has a form of its own: give it, or a format, or delimiters")
+        raise click.UsageError("give only one of JSON output, a format and delimiters")
     if is_json:
         return json_writer(meta_only=options["meta_only"], indent=2 if options["pretty_print"] else None)
     try:
         if options["shape"] is not None:
             if options["key_delimiter"] is not None:
-                raise click.UsageError("--format says itself where the key is (%k)")
+                raise click.UsageError("--format already selects the key (%k)")
             return compiled(options["shape"], null=null)
         key_delimiter = None if options["key_delimiter"] is None else unescaped(options["key_delimiter"])
         return plain(unescaped(options["delimiter"]), key_delimiter=key_delimiter, null=null)

@@ -26,7 +26,7 @@ INTERNAL: Final = re.compile(r"__.*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What to read, and how to print it."""
+    """Topics to read, and the output format."""
 
     topics: Sequence[str]
     is_regex: bool
@@ -81,7 +81,7 @@ def partitions_of(reading: Reading, ask: "Callable[[str | None], ClusterMetadata
     for name, there in found.items():
         absent = [partition for partition in reading.partitions if partition not in there]
         if absent:
-            fail(f"{name} has no partition {absent[0]}: there are {len(there)}, from 0", Exit.NOT_FOUND)
+            fail(f"{name} has no partition {absent[0]}: its partitions are 0 to {len(there) - 1}", Exit.NOT_FOUND)
     wanted = set(reading.partitions)
     return [(name, index) for name, there in found.items() for index in there if not wanted or index in wanted]
 
@@ -91,7 +91,7 @@ def pattern_of(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        fail(f"{text!r} is no regular expression: {error}", Exit.USAGE)
+        fail(f"{text!r} is not a regular expression: {error}", Exit.USAGE)
 
 
 class Loop:
@@ -185,7 +185,7 @@ class Loop:
         self._out.flush()
 
     def _at_error(self, error: "KafkaError", message: "Message") -> None:
-        """Take what is no record: the end of a partition, or what ends the command."""
+        """Handle a message without a record: the end of a partition, or a fatal error."""
         from confluent_kafka import KafkaError
 
         if error.code() != KafkaError._PARTITION_EOF:

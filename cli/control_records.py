@@ -35,7 +35,7 @@ TYPES: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class ElectionVoter:
-    """Who voted, or may vote; from version 1 on with the id of its directory."""
+    """A voter of an election; from version 1 on with its directory id."""
 
     voter_id: int = 0
     voter_directory_id: Uuid = ZERO_UUID
@@ -47,7 +47,7 @@ class ElectionVoter:
 
 @dataclass(slots=True, kw_only=True)
 class LeaderChange:
-    """Who was elected, by whom."""
+    """The elected leader and its voters."""
 
     version: int = 0
     leader_id: int = 0
@@ -117,7 +117,7 @@ class Voter:
 
 @dataclass(slots=True, kw_only=True)
 class Voters:
-    """Who votes from here on."""
+    """The voters from this record on."""
 
     version: int = 0
     voters: list[Voter] = field(default_factory=list)

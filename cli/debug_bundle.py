@@ -45,7 +45,7 @@ def debug_bundle(file: str | None, token_file: str | None, bootstrap: str) -> No
     for each in manifest["missing"]:
         warn(f"not in it: {each['name']} ({each['error']}: {each['message']})")
     if not manifest["parts"]:
-        fail(f"nothing could be got: {made} says why")
+        fail(f"nothing was collected; see {made}")
     click.echo(f"{made}: {len(manifest['parts'])} parts")
 
 

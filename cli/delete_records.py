@@ -37,7 +37,7 @@ def delete_records(places: tuple[str, ...], path: str | None, bootstrap: str, ou
     from kvorum.cli.partition_files import PartitionFileError, offsets_of
 
     if bool(places) == (path is not None):
-        raise click.UsageError("give TOPIC:PARTITION:OFFSET, or --offset-json-file")
+        raise click.UsageError("give TOPIC:PARTITION:OFFSET or --offset-json-file")
     try:
         wanted = offsets_of(path) if path is not None else dict(read_place(place) for place in places)
     except PartitionFileError as error:

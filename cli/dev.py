@@ -23,7 +23,7 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 
 @click.command()
-@click.option("-n", "--nodes", default=1, show_default=True, help="Number of brokers.")
+@click.option("-n", "--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "-p",
     "--port",
@@ -158,9 +158,11 @@ def print_addresses(cluster: "LocalCluster", outcome: dict[str, str], foreground
     ran = f" Already running, not checked: {', '.join(before)}." if before else ""
     click.echo(f"{brokers} broker{' is' if brokers == 1 else 's are'} up.{ran}")
     click.echo(f"  bootstrap.servers  {cluster.plan.bootstrap}")
-    for url in cluster.plan.admin_urls():
+    for url in cluster.plan.admin_urls()[:1]:
         click.echo(f"  web console        {url}/")
         click.echo(f"  admin HTTP API     {url}/docs")
+    if others := cluster.plan.admin_urls()[1:]:
+        click.echo(f"  also on            {', '.join(others)}")
     click.echo(f"  folder             {cluster.paths.folder}")
     if closing:
         click.echo("Press Ctrl-C to stop." if foreground else f"Stop it with: kvorum down --dir {cluster.paths.folder}")

@@ -68,11 +68,11 @@ def dump_log(
         size_max=max_bytes,
     )
     if dump(files_of(files), options, sanity_only=index_sanity_check, verify_only=verify_index_only):
-        fail("some files are not as they should be")
+        fail("some files are damaged")
 
 
 def decoder_of(special: str | None, key: str, value: str, *, wanted: bool) -> "Decoder | None":
-    """Return what prints keys and values; None if nobody asked for them."""
+    """Return the decoder of keys and values; None if it is not requested."""
     from kvorum.cli import record_decoders
 
     match special:

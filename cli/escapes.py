@@ -23,8 +23,8 @@ def unescaped(text: str) -> bytes:
         elif match[2] in LETTERS:
             parts.append(LETTERS[match[2]])
         else:
-            raise EscapeError(rf"\{match[2]} stands for nothing; there are \n \r \t \0 \\ and \x00 to \xff")
+            raise EscapeError(rf"\{match[2]} is not an escape sequence; use \n \r \t \0 \\ and \x00 to \xff")
         place = match.end()
     if text.endswith("\\") and place < len(text):
-        raise EscapeError("a backslash stands alone at the end")
+        raise EscapeError("trailing backslash")
     return b"".join((*parts, bytes_given(text[place:])))

@@ -156,7 +156,7 @@ def dependencies(levels: tuple[str, ...], output: str) -> None:
 
 
 def wanted_levels(levels: tuple[str, ...], release: str | None) -> dict[str, int]:
-    """Return the levels that are asked for."""
+    """Return the requested levels."""
     from kvorum.cli.feature_levels import LevelError, parse_levels, release_levels
 
     if bool(levels) == (release is not None):

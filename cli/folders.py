@@ -1,10 +1,10 @@
-"""What `dev`, `up`, `nodes` and `quickstart` share: a folder with a cluster in it, and what can be wrong there."""
+"""Common parts of `dev`, `up`, `nodes` and `quickstart`: a cluster's folder and its errors."""
 
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -75,16 +75,16 @@ def rebuild_option(command: "click.decorators.FC") -> "click.decorators.FC":
 def opened(folder: str) -> "LocalCluster":
     """Return the cluster in a folder, whose nodes outlive this command; where there is none, the command ends."""
     from kvorum.cluster.local import ClusterError, LocalCluster
-    from kvorum.cluster.plan import BrokenPlan
+    from kvorum.cluster.plan import NoCluster
 
     try:
         cluster = LocalCluster.open(folder, detached=True)
         cluster.on_stopping = report_stopping
         return cluster
-    except BrokenPlan as error:
-        fail(str(error))
+    except NoCluster as error:
+        fail(f"{error}; --dir or KVORUM_DIR names the data directory of a cluster", Exit.NOT_FOUND)
     except ClusterError as error:
-        fail(str(error), Exit.NOT_FOUND)
+        end_command(error, folder)
 
 
 def require_linux() -> None:
@@ -108,11 +108,9 @@ def made_cluster(
 
     What is wrong with it ends the command in one line; a cluster that differs from what is asked for is warned of.
     """
-    from kvorum.cluster.exits import Exit as NodeExit
     from kvorum.cluster.foreground import hold
     from kvorum.cluster.formatting import FormatError
     from kvorum.cluster.local import ClusterError
-    from kvorum.cluster.plan import PortUnusable
     from kvorum.runtime.config import ConfigError
     from kvorum.storage.checkpoints import CheckpointError
 
@@ -122,16 +120,37 @@ def made_cluster(
         spec = read(place)
         with hold(place):
             yield make(place, spec, detached, rebuild)
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
-    except PortUnusable as error:
-        fail(f"{error}; {port_advice(error.key)}", NodeExit.BUSY)
-    except (ClusterError, CheckpointError) as error:
-        fail(str(error))
     except FormatError as error:
-        fail(f"{error}; no cluster was made in {folder}")
-    except OSError as error:
-        fail(f"{error.filename or folder}: {error.strerror or error}")
+        end_command(FormatError(f"{error}; no cluster was made in {folder}"), folder)
+    except (ConfigError, ClusterError, CheckpointError, OSError) as error:
+        end_command(error, folder, port_advice)
+
+
+def end_command(
+    error: Exception, folder: str, port_advice: Callable[[str], str] = lambda label: "choose another port"
+) -> NoReturn:
+    """End the command with one line and, for the same cause, the exit code that `kvorum node` has."""
+    from kvorum.cluster.exits import Exit as NodeExit
+    from kvorum.cluster.exits import folder_problem
+    from kvorum.cluster.foreground import RunsAlready
+    from kvorum.cluster.formatting import FormatError
+    from kvorum.cluster.plan import BrokenPlan, PortUnusable
+    from kvorum.runtime.config import ConfigError
+    from kvorum.storage.checkpoints import CheckpointError
+
+    match error:
+        case ConfigError():
+            fail(str(error), NodeExit.CONFIG)
+        case PortUnusable():
+            fail(f"{error}; {port_advice(error.key)}", NodeExit.BUSY)
+        case RunsAlready():
+            fail(str(error), NodeExit.BUSY)
+        case BrokenPlan() | CheckpointError() | FormatError():
+            fail(str(error), NodeExit.DATA_REFUSED)
+        case OSError():
+            fail(folder_problem(error, folder), NodeExit.DATA_REFUSED)
+        case _:
+            fail(str(error))
 
 
 def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "LocalCluster":
@@ -184,6 +203,7 @@ def counted_nodes(cluster: "LocalCluster") -> str:
 
 def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
     """End the command where a folder has files and is no cluster's: nodes would be written between them."""
+    from kvorum.cluster.exits import Exit as NodeExit
     from kvorum.cluster.paths import ClusterPaths
 
     paths = ClusterPaths(place)
@@ -202,4 +222,7 @@ def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
     )
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-        fail(f"{place} is not empty and holds no cluster: it has {foreign[0]}{more}; choose an empty folder with --dir")
+        text = (
+            f"{place} is not empty and holds no cluster: it has {foreign[0]}{more}; choose an empty folder with --dir"
+        )
+        fail(text, NodeExit.DATA_REFUSED)

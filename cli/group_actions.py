@@ -1,4 +1,4 @@
-"""What `kvorum groups` and kafka-consumer-groups do to groups: reset offsets, delete."""
+"""Group operations of `kvorum groups` and kafka-consumer-groups: reset offsets, delete."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from kvorum.cli.reset_texts import parse_places
 from kvorum.protocol.errors import KafkaError
 
 Scenarios = Callable[[str], Scenario | None]
-"""What is asked for a group; None where a file has nothing for it."""
+"""Reset of a group; None if the file has nothing for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Whose offsets: topics as TOPIC or TOPIC:0,1, or all that the group has committed."""
+    """Offsets to reset: topics as TOPIC or TOPIC:0,1, or all committed ones."""
 
     topics: Sequence[str] = ()
     all_topics: bool = False
 
 
 class Reset(NamedTuple):
-    """What becomes of a group: its moves, or why there are none."""
+    """Result for a group: its new offsets, or the error."""
 
     group_id: str
     moves: Sequence[Move] = ()
@@ -45,7 +45,7 @@ async def places_of(cluster: ClusterClient, texts: Iterable[str]) -> list[Place]
 async def reset(
     cluster: ClusterClient, group_ids: Sequence[str], scope: Scope, scenarios: Scenarios, *, execute: bool
 ) -> list[Reset]:
-    """Work out where groups are to go on, and commit it if told to. Raises ResetError, KafkaError, Unreachable."""
+    """Compute the targets of groups, and commit them if requested. Raises ResetError, KafkaError, Unreachable."""
     groups = Groups(cluster)
     found: list[Reset] = []
     for group_id in group_ids:

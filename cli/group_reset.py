@@ -21,11 +21,11 @@ TITLES = {"new_offset": "NEW-OFFSET"}
 def check_groups(names: tuple[str, ...], all_groups: bool) -> None:
     """Want groups, or all of them."""
     if bool(names) == all_groups:
-        raise click.UsageError("name groups, or give --all-groups")
+        raise click.UsageError("give groups or --all-groups")
 
 
 def with_usage(bootstrap: str, work: Any) -> Any:
-    """Run `work` as `with_cluster`; what cannot be asked for is wrong usage."""
+    """Run `work` as `with_cluster`; a ResetError is a usage error."""
     from kvorum.admin.offset_reset import ResetError
 
     try:

@@ -1,4 +1,4 @@
-"""What is shown of groups: a row a partition, a member, a group. For `kvorum groups` and kafka-consumer-groups alike.
+"""Rows of groups: per partition, member or group. For `kvorum groups` and kafka-consumer-groups.
 
 Source: Kafka's ConsumerGroupCommand (collectGroupsOffsets, collectGroupsMembers, collectGroupsState).
 """

@@ -56,7 +56,7 @@ def dump_index(path: str, *, sanity_only: bool, verify_only: bool, problems: Pro
 
 
 def check_index(path: str, entries: list[tuple[int, int]], base: int) -> None:
-    """Raise FileProblem for what a broker would make anew at its start."""
+    """Raise FileProblem for an index that a broker would rebuild at its start."""
     last = entries[-1][0]
     if last < base:
         text = f"has non-zero size but the last offset is {last} which is less than the base offset {base}"
@@ -101,7 +101,7 @@ def dump_time_index(path: str, *, sanity_only: bool, verify_only: bool, problems
 
 
 def check_time_index(path: str, entries: list[tuple[int, int]], base: int) -> None:
-    """Raise FileProblem for what a broker would make anew at its start."""
+    """Raise FileProblem for an index that a broker would rebuild at its start."""
     if not entries:
         return
     (first_timestamp, _), (timestamp, offset) = entries[0], entries[-1]

@@ -10,7 +10,7 @@ from kvorum.cli.text_values import guard_texts
 
 
 class LazyGroup(click.Group):
-    """See the head of the module. `table`: "module:attribute" (below kvorum) and a line of help, by command name."""
+    """Imports its commands on use. `table`: "module:attribute" (below kvorum) and a line of help, by command name."""
 
     refuses_empty_values = True
     """False for Kafka's scripts: what an empty value means there is Kafka's to say."""

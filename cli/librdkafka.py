@@ -1,4 +1,4 @@
-"""What a command knows of the unmodified client it drives: whether any broker is there, and what its log said.
+"""State of the unmodified client that a command uses: whether any broker is reachable, and its log.
 
 librdkafka tries again for ever and says so each time. A command says each thing once, and one that has just begun ends
 where nobody answers.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 REACH_SECONDS: Final = 30.0
 """How long brokers that are there may take to say what they have."""
 STEP_SECONDS: Final = 0.5
-"""librdkafka waits as long as it is told to, even where all connections are refused: it is told not to wait long."""
+"""librdkafka waits for its timeout even if all connections are refused, so the timeout is short."""
 SAID_MAX: Final = 100
 """Different lines of a client's log that are said; a cluster has few brokers, and each has few ways to fail."""
 
@@ -42,7 +42,7 @@ class OnceEach(logging.Handler):
 
 
 class Watch:
-    """What one client tells beside records. Hand `options` to it when it is made."""
+    """Events of one client besides records. Pass `options` when it is created."""
 
     def __init__(self) -> None:
         """Begin without a client."""
@@ -57,7 +57,7 @@ class Watch:
         self._logger.addHandler(self.log)
 
     def options(self) -> dict[str, Any]:
-        """Return what the client is told to tell."""
+        """Return the client's options for these events."""
         return {"error_cb": self.on_error, "logger": self._logger}
 
     def on_error(self, error: "KafkaError") -> None:

@@ -1,4 +1,4 @@
-"""What `kvorum bench` has a client do: produce, consume, and send one record after the other."""
+"""Loads of `kvorum bench`: produce, consume, and end-to-end latency."""
 
 import os
 import time
@@ -27,7 +27,7 @@ Row = dict[str, object]
 
 
 class LoadError(Exception):
-    """The cluster did not do what was asked of it, and why one thinks so."""
+    """The cluster failed, with the reason."""
 
 
 class Unreachable(LoadError):
@@ -88,7 +88,7 @@ def row_of(timed: Timed) -> Row:
 
 
 def milliseconds(ranked: Sequence[float], share: float) -> float | None:
-    """Return the value below which this share of sorted seconds lies."""
+    """Return the quantile of sorted seconds, in milliseconds."""
     return round(ranked[min(len(ranked) - 1, int(len(ranked) * share))] * 1000, 2) if ranked else None
 
 
@@ -104,14 +104,14 @@ def topic_on(bootstrap: str) -> Iterator[str]:
     try:
         admin.create_topics([wanted], operation_timeout=ANSWER_SECONDS)[name].result(ANSWER_SECONDS)
     except KafkaException as error:
-        raise LoadError(f"the topic {name} is not made: {error.args[0].str()}") from error
+        raise LoadError(f"topic {name} was not created: {error.args[0].str()}") from error
     try:
         yield name
     finally:
         try:
             admin.delete_topics([name], operation_timeout=ANSWER_SECONDS)[name].result(ANSWER_SECONDS)
         except KafkaException as error:
-            raise LoadError(f"the topic {name} is still there: {error.args[0].str()}") from error
+            raise LoadError(f"topic {name} was not deleted: {error.args[0].str()}") from error
 
 
 def produce(bootstrap: str, topic: str, records: int, size: int) -> Timed:
@@ -182,10 +182,10 @@ def consumer_of(bootstrap: str) -> Consumer:
 
 
 def check(message: Message) -> None:
-    """Refuse what is no record. Raises LoadError."""
+    """Reject an error message. Raises LoadError."""
     error = message.error()
     if error is not None:
-        raise LoadError(f"reading failed: {error.str()}")
+        raise LoadError(f"consuming failed: {error.str()}")
 
 
 def latency(bootstrap: str, topic: str, size: int) -> Timed:
@@ -202,7 +202,7 @@ def latency(bootstrap: str, topic: str, size: int) -> Timed:
         message = consumer.poll(ANSWER_SECONDS)
         producer.poll(0)
         if message is None:
-            raise LoadError(f"a record did not come back in {ANSWER_SECONDS:.0f} s: {reports.error or 'no error'}")
+            raise LoadError(f"a record was not received within {ANSWER_SECONDS:.0f} s: {reports.error or 'no error'}")
         check(message)
         single.append(time.perf_counter() - sent)
     elapsed = time.perf_counter() - began

@@ -39,7 +39,7 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootst
     """
     wanted = numbers(brokers, "--brokers")
     if brokers is not None and not wanted:
-        raise click.BadParameter(f"{brokers!r} names no broker", param_hint="--brokers")
+        raise click.BadParameter(f"{brokers!r} contains no broker", param_hint="--brokers")
 
     async def work(cluster: "ClusterClient") -> "dict[int, list[DescribeLogDirsResult]]":
         from kvorum.admin.log_dirs import describe_log_dirs
@@ -53,7 +53,7 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootst
         show(rows_of(found, set(topics)), output, COLUMNS)
     offline = [f"broker {broker}: {each.log_dir}" for broker, dirs in found.items() for each in dirs if each.error_code]
     if offline:
-        fail(f"out of service: {', '.join(offline)}")
+        fail(f"offline: {', '.join(offline)}")
 
 
 def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -
 
 
 def volume_rows(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
-    """Return a row a directory, with the bytes of its volume; an older broker does not tell these."""
+    """Return a row per directory, with the size of its volume, which an older broker does not return."""
     from kvorum.admin.client import code_of
 
     rows: list[dict[str, Any]] = []

@@ -18,7 +18,7 @@ BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to print of a segment."""
+    """Parts of a segment to print."""
 
     decoder: Decoder | None = None
     """Prints keys and payloads; None leaves them out."""
@@ -32,11 +32,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """What is wrong with the files, as Kafka says it, by file."""
+    """Problems of the files, in Kafka's words, by file."""
 
     lines: dict[str, list[str]] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
-    """What Kafka's tool says beside them, and is as it should be where a log was compacted."""
+    """Additional messages of Kafka's tool, which are normal for a compacted log."""
 
     def note(self, title: str, line: str) -> None:
         """Add a line below a title."""
@@ -128,7 +128,7 @@ def record_line(header: BatchHeader, record: Record, options: Options) -> str:
 
 
 def sequence_of(header: BatchHeader, record: Record) -> int:
-    """Return a record's sequence number, -1 where nobody counts."""
+    """Return a record's sequence number, -1 without one."""
     if header.base_sequence < 0:
         return header.base_sequence
     return increment_sequence(header.base_sequence, record.offset - header.base_offset)

@@ -23,7 +23,7 @@ class FileProblem(Exception):
 
 
 class Batch(NamedTuple):
-    """A batch, where it lies in its file, and its bytes."""
+    """A batch with its position in the file, and its bytes."""
 
     position: int
     header: BatchHeader
@@ -53,7 +53,9 @@ def batches(file: BinaryIO, start: int = 0, size_max: int | None = None) -> Iter
         if size - LOG_OVERHEAD < LEGACY_BATCH_LENGTH_MIN or position + size > end:
             return
         if head[MAGIC_POSITION] != MAGIC:
-            raise FileProblem(f"a batch of magic {head[MAGIC_POSITION]} at position {position}; only 2 is read")
+            raise FileProblem(
+                f"a batch of magic {head[MAGIC_POSITION]} at position {position}; only magic 2 is supported"
+            )
         data = memoryview(head + file.read(size - HEADER_SIZE))
         yield Batch(position, parse_header(data), data)
         position += size

@@ -1,4 +1,4 @@
-"""`kvorum`: one command, a subcommand a thing to do. A subcommand's module is imported when it is asked for."""
+"""`kvorum`: one command with one subcommand per task. A subcommand's module is imported on use."""
 
 import sys
 from typing import Any

@@ -87,7 +87,7 @@ def found(path: str, folder: str | None, bootstrap: str, at: int | None) -> "lis
     try:
         return matching(tree, path)
     except NoSuchPath:
-        fail(f"{path}: there is nothing of this name", Exit.NOT_FOUND)
+        fail(f"{path}: does not exist", Exit.NOT_FOUND)
 
 
 @metadata.command()
@@ -122,7 +122,7 @@ def cat(path: str, folder: str | None, bootstrap: str, at: int | None, output: s
     each_with_path = found(path, folder, bootstrap, at)
     values = [(where, node) for where, node in each_with_path if isinstance(node, str)]
     if not values:
-        fail(f"{path} is a folder: list it with ls, or see all of it with tree", Exit.USAGE)
+        fail(f"{path} is a folder: use ls or tree", Exit.USAGE)
     if output != "table":
         show(dict(values), output)
         return

@@ -22,7 +22,7 @@ RAFT_SNAPSHOTS = ("raft", "snapshots")
 
 
 def folder_source(path: str) -> Source:
-    """Return what lies in a folder: that of the metadata log, or one it lies in. Raises MetadataProblem, OSError."""
+    """Return the contents of the metadata log's folder, or of its parent. Raises MetadataProblem, OSError."""
     inner = os.path.join(path, METADATA_FOLDER)
     folder = inner if os.path.isdir(inner) else path
     names = os.listdir(folder)

@@ -26,7 +26,7 @@ WORDS: Final = {
     "pwd": ("", "Print the current working directory."),
     "tree": ("TARGET...", "Show the contents of metadata nodes in a tree structure."),
 }
-"""What there is, in Kafka's words."""
+"""Commands, in Kafka's words."""
 HISTORY_MAX: Final = 1_000
 COLUMN_WIDTH_MIN: Final = 4
 GAP: Final = 2

@@ -1,4 +1,4 @@
-"""What `ls` prints of the metadata, for `kvorum metadata` and the shell alike. Sans-IO."""
+"""Output of `ls` for the metadata, in `kvorum metadata` and in the shell. Sans-IO."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

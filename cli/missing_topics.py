@@ -1,4 +1,4 @@
-"""What a command prints of a topic that does not exist: its name, and the topic that may have been meant."""
+"""Message for a topic that does not exist: its name, and a similar one."""
 
 import difflib
 import re

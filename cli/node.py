@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kvorum.cli.folders import require_linux
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.folders import end_command, require_linux
 
 if TYPE_CHECKING:
     from kvorum.cluster.formatting import Formatted, InitialController
@@ -40,10 +39,9 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 
 def folder_of(config: str, override: tuple[str, ...]) -> str:
     """Return the node's own folder in its metadata log directory."""
-    from kvorum.cluster import exits
     from kvorum.cluster.formatting import node_folder
 
-    return os.path.abspath(node_folder(settings_of(config, override, exits.Exit.CONFIG)))
+    return os.path.abspath(node_folder(settings_of(config, override)))
 
 
 @click.command("format")
@@ -111,7 +109,7 @@ def format_(
         click.echo(f"{key}={value}")
 
 
-def settings_of(config: str, override: tuple[str, ...] = (), code: int = Exit.USAGE) -> "Settings":
+def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
     """Read a node's configuration; what is wrong with it ends the command."""
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
@@ -119,11 +117,11 @@ def settings_of(config: str, override: tuple[str, ...] = (), code: int = Exit.US
     try:
         return load_node(config, overrides=override).settings
     except ConfigError as error:
-        fail(str(error), code)
+        end_command(error, config)
 
 
 class FirstVoters(NamedTuple):
-    """What the options say of a dynamic quorum's first voters; at most one of them says something."""
+    """Options for a dynamic quorum's first voters; at most one of them is set."""
 
     standalone: bool
     initial: str | None
@@ -135,7 +133,7 @@ def format_folders(
     settings: "Settings", cluster_id: str, folder: str | None, first: FirstVoters, *, ignore_formatted: bool
 ) -> "tuple[list[Formatted], dict[str, str]]":
     """Format a node's directories and choose its ports; return both, and end the command where it is not possible."""
-    from kvorum.cluster.formatting import FormatError, format_node, node_folder
+    from kvorum.cluster.formatting import FormatError, format_node, log_directories, node_folder
     from kvorum.cluster.paths import NodePaths
     from kvorum.cluster.ports import read_ports, resolve_ports, still_open, write_ports
     from kvorum.runtime.config import ConfigError
@@ -151,10 +149,8 @@ def format_folders(
         formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=voters)
         if ports:
             write_ports(OsDisk(), paths, ports)
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
-    except (FormatError, CheckpointError, OSError) as error:
-        fail(str(error))
+    except (ConfigError, FormatError, CheckpointError, OSError) as error:
+        end_command(error, folder or ", ".join(log_directories(settings)))
     return formatted, ports
 
 
@@ -173,12 +169,12 @@ def first_voters(settings: "Settings", first: FirstVoters) -> "dict[int, Initial
         raise formatting.FormatError("give one of --standalone, --initial-controllers and --no-initial-controllers")
     if any(chosen) and voters(settings):
         raise formatting.FormatError(
-            "controller.quorum.voters names the voters of a static quorum: leave it out, and set "
-            "controller.quorum.bootstrap.servers, where voters are to come and go"
+            "controller.quorum.voters defines a static quorum: remove it and set "
+            "controller.quorum.bootstrap.servers for a dynamic quorum"
         )
     if not controller:
         if standalone or initial is not None:
-            raise formatting.FormatError("this node is no controller: its format names none")
+            raise formatting.FormatError("this node is not a controller: omit the controller options")
         return None
     if not any(chosen):
         if not voters(settings):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.completion import node_names
-from kvorum.cli.folders import folder_option, opened, start_timeout_option, stop_timeout_option
+from kvorum.cli.folders import end_command, folder_option, opened, start_timeout_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def nodes() -> None:
 def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
     """Do one thing to one node and print what was done; 0 seconds: the cluster's own limits."""
     from kvorum.cli.dev import failure_of
-    from kvorum.cluster.foreground import RunsAlready, ask_foreground, hold
+    from kvorum.cluster.foreground import EXIT_CODE, RunsAlready, ask_foreground, exit_code_of, hold
     from kvorum.cluster.local import ClusterError
 
     cluster = opened(folder)
@@ -43,6 +43,9 @@ def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_sec
             if outcome is None:
                 with hold(folder):
                     outcome = cluster.start(name)
+                code = exit_code_of(cluster, outcome)
+            else:
+                code = int(outcome.pop(EXIT_CODE, Exit.FAILED))
             if "error" in outcome:
                 fail(outcome["error"])
             if not outcome:
@@ -52,20 +55,20 @@ def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_sec
             if what != "ready":
                 if reason:
                     cluster.refusals[name] = reason
-                fail(failure_of(cluster, name, what))
+                fail(failure_of(cluster, name, what), code)
             click.echo(f"{name} started ({pids(cluster.processes(name).values())})")
             return
         processes = cluster.processes(name)
         if not processes:
             fail(f"{name} is not running", Exit.NOT_FOUND)
-        reached = processes.values()
+        reached = list(processes.values())
         if verb == "stop":
             if cluster.stop(name):
                 click.echo(f"{name} did not stop within {cluster.stop_seconds:.0f} s and was killed", err=True)
         else:
-            reached = getattr(cluster, verb)(name)
-    except RunsAlready as error:
-        fail(str(error))
+            getattr(cluster, verb)(name)
+    except (RunsAlready, OSError) as error:
+        end_command(error, folder)
     except ClusterError as error:
         fail(str(error), Exit.NOT_FOUND)
     click.echo(f"{name} {DONE[verb]} ({pids(reached)})")

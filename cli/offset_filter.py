@@ -42,7 +42,7 @@ def topic_pattern(text: str | None) -> re.Pattern[str]:
     try:
         return re.compile((".*" if text is None else text).strip().replace(",", "|").replace(" ", "").strip("\"'"))
     except re.error as error:
-        raise FilterError(f"{text!r} is no regular expression: {error}") from None
+        raise FilterError(f"{text!r} is not a regular expression: {error}") from None
 
 
 def by_topic_and_partitions(topic: str | None, partitions: str | None) -> Filter:

@@ -25,7 +25,7 @@ BEHIND = ("end", "latest")
 
 
 class Kind(Enum):
-    """What a place is counted from."""
+    """Reference point of an offset."""
 
     START = "start"
     END = "end"
@@ -86,7 +86,7 @@ def bound_of(text: str, now_ms: int) -> Bound:
         return Bound(Kind.TIME, time_of(text[1:], now_ms))
     match = NUMBER.fullmatch(text)
     if match is None or int(match[2]) > OFFSET_MAX:
-        raise RangeError(f"{text!r} is no place: there are start, end, N, -N, +N, @TIME, and FROM:TO of these")
+        raise RangeError(f"{text!r} is not an offset: use start, end, N, -N, +N, @TIME, or FROM:TO of these")
     kind = {"": Kind.OFFSET, "-": Kind.BEFORE_END, "+": Kind.AFTER_START}[match[1]]
     return Bound(kind, int(match[2]))
 
@@ -103,7 +103,7 @@ def time_of(text: str, now_ms: int) -> int:
             moment = moment.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1_000)
     except (ValueError, OverflowError):
-        raise RangeError(f"{text!r} is no time: ms or s since 1970, 2026-01-31T12:00:00Z, or -1h30m") from None
+        raise RangeError(f"{text!r} is not a time: use ms or s since 1970, 2026-01-31T12:00:00Z, or -1h30m") from None
 
 
 def joined(ranges: Sequence[Range]) -> Range:
@@ -113,7 +113,7 @@ def joined(ranges: Sequence[Range]) -> Range:
     if len(ranges) == 2 and len(starts) == 1 and len(ends) == 1 and ends[0].start.kind is Kind.START:
         return Range(starts[0], ends[0].end)
     if len(ranges) != 1:
-        raise RangeError("one place to begin, and one to end")
+        raise RangeError("expected one start and one end")
     return ranges[0]
 
 

@@ -51,7 +51,7 @@ def offsets(
     from kvorum.cli.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
 
     if topic_partitions is not None and (topic is not None or partitions is not None):
-        raise click.UsageError("--topic-partitions goes without TOPIC and --partitions")
+        raise click.UsageError("--topic-partitions cannot be combined with TOPIC or --partitions")
     try:
         if topic_partitions is not None:
             wanted = by_rules(topic_partitions)
@@ -76,7 +76,7 @@ def offsets(
 
 
 def offset_row(place: "Place", found: "Found") -> dict[str, Any]:
-    """Return a partition's row; without an offset where there is no such record, or its leader refused."""
+    """Return a partition's row; without an offset if there is no such record, or its leader returned an error."""
     return {
         "topic": place.topic,
         "partition": place.partition,

@@ -20,7 +20,7 @@ Row = Mapping[str, object]
 
 
 class Exit(IntEnum):
-    """What a command's exit code means."""
+    """Exit codes of commands."""
 
     DONE = 0
     FAILED = 1
@@ -118,7 +118,7 @@ def raw(text: str) -> None:
 
 
 def painted(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:
-    """Return text in colour where a person looks at a terminal, and as it is everywhere else (NO_COLOR, too)."""
+    """Return coloured text on a terminal, plain text otherwise (also with NO_COLOR)."""
     stream = sys.stderr if err else sys.stdout
     if os.environ.get("NO_COLOR") or stream is None or not stream.isatty():  # None: closed by whoever started this
         return text
@@ -137,7 +137,7 @@ def report(message: str) -> None:
 
 
 def install_hint(extra: str) -> str:
-    """Return how to install Kvorum with an extra. There is no package of that name on PyPI yet."""
+    """Return how to install Kvorum with an extra. PyPI has no package of that name yet."""
     return f"pip install '.[{extra}]' in the checkout, or 'WHEEL[{extra}]'"
 
 

@@ -45,7 +45,7 @@ def produce(
     from kvorum.cli.perf_run import Load, random_payloads, run_producer
 
     if warmup >= records:
-        raise click.UsageError("--warmup has to be less than --records")
+        raise click.UsageError("--warmup must be less than --records")
     load = Load(topic=topic, count=records, throughput=throughput, warmup=warmup)
     own: dict[str, Any] = {"acks": "all", "client.id": "kvorum-perf"}
     watch = Watch()

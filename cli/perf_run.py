@@ -21,7 +21,7 @@ FLUSH_SECONDS: Final = 60.0
 NOT_IN_TIME: Final = f"not within {FLUSH_SECONDS:g} s of the last one"
 POLL_SECONDS: Final = 0.1
 BATCH_MAX: Final = 500
-"""Records a poll brings at the most: Kafka's max.poll.records."""
+"""Maximum number of records per poll: Kafka's max.poll.records."""
 POOL_BYTES: Final = 1 << 20
 """Random letters are drawn once, and payloads cut out of them: to draw each would measure the drawing."""
 
@@ -33,7 +33,7 @@ def wall_ms() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to send: so many records; a throughput below 0 is no limit (records a second)."""
+    """Load to send: number of records; a throughput below 0 means unlimited (records per second)."""
 
     topic: str
     count: int
@@ -163,7 +163,7 @@ def run_producer(client: "Producer", load: Load, payloads: Iterator[bytes]) -> S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What to read: so many records, none of them later than so long after the one before."""
+    """Records to read: their number, and the timeout for the next one."""
 
     topics: Sequence[str]
     count: int

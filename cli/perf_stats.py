@@ -1,4 +1,4 @@
-"""What performance tests count, and the lines they print, as Kafka's tools do. Sans-IO: times are arguments, in ms.
+"""Statistics of performance tests, and the lines they print, as Kafka's tools do. Sans-IO: times are arguments, in ms.
 
 Source: Kafka's ProducerPerformance.Stats, ConsumerPerformance.
 """
@@ -31,7 +31,7 @@ class DateFormatError(ValueError):
 
 @dataclass(slots=True)
 class Window:
-    """What was sent within a while."""
+    """Counts of one reporting interval."""
 
     start_ms: float
     count: int = 0
@@ -190,6 +190,6 @@ def date_text(time_ms: float, java_format: str) -> str:
             return moment.strftime(DATE_LETTERS[letters])
         if letters[0] == "S":
             return f"{moment.microsecond // 1_000:0{len(letters)}d}"
-        raise DateFormatError(f"{java_format!r}: {letters} is not known; there are {', '.join(DATE_LETTERS)}, SSS")
+        raise DateFormatError(f"{java_format!r}: unknown pattern {letters}; use {', '.join(DATE_LETTERS)}, SSS")
 
     return DATE_PART.sub(text, java_format)

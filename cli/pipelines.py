@@ -1,4 +1,4 @@
-"""`kvorum pipelines`: data pipelines on Spark. Each command is imported when it is asked for."""
+"""`kvorum pipelines`: data pipelines on Spark. Each command is imported on use."""
 
 import click
 

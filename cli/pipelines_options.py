@@ -1,4 +1,4 @@
-"""What the commands of `kvorum pipelines` share: the folder of states, and where the extra is missing."""
+"""Common parts of `kvorum pipelines`: the state folder, and the hint for the missing extra."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def known(state_dir: str | None, name: str) -> "Folder":
     folder = Folder(root(state_dir), name)
     if not folder.spec.exists():
         names = ", ".join(each.name for each in folders(folder.root)) or "none"
-        fail(f"there is no pipeline {name!r} in {folder.root}; there are {names}", Exit.NOT_FOUND)
+        fail(f"no pipeline {name!r} in {folder.root}; it has {names}", Exit.NOT_FOUND)
     return folder
 
 
@@ -90,7 +90,7 @@ def refuse_unstarted(folder: "Folder", status: "Status") -> None:
     from kvorum.pipelines.run.state import State
 
     if status.state is State.FAILED:
-        fail(f"pipeline {folder.name} failed: {status.reason}\n(all of it: {folder.log})")
+        fail(f"pipeline {folder.name} failed: {status.reason}\n(complete log: {folder.log})")
     if status.state is State.STARTING:
         ends = f"kvorum pipelines stop {folder.name} ends it"
-        fail(f"pipeline {folder.name} does not run yet: {status.reason}\n(it is tried again by itself; {ends})")
+        fail(f"pipeline {folder.name} is not running yet: {status.reason}\n(retried automatically; {ends})")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kvorum.cli.folders import end_command
 from kvorum.cli.output import Exit, fail, output_option, pairs, show
 from kvorum.cli.pipelines_options import answered, counted, refuse_unstarted, require_extra, root, state_option
 from kvorum.cli.shipped import ConfigFile
@@ -21,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def session_options(command: F) -> F:
-    """Add what a Spark session can be told."""
+    """Add the options of a Spark session."""
     for option in (
         click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Spark setting."),
         click.option("--jars", metavar="DIR", help="Folder of jars (default: $KVORUM_SPARK_JARS)."),
@@ -82,6 +83,10 @@ def run(
     with answered():
         pipeline = loaded(file)
         folder = Folder(root(state_dir), pipeline.name)
+        try:
+            folder.make()
+        except OSError as error:
+            end_command(error, str(folder.path))
         if not detach:
             raise SystemExit(run_here(folder, pipeline, wanted, verbose))
         started = process.start(pipeline, folder.root, wanted)
@@ -99,11 +104,11 @@ def run_here(folder: "Folder", pipeline: "Pipeline", wanted: "Launch", verbose: 
     if verbose:
         logging.basicConfig(level=logging.INFO, format=WHOLE, stream=sys.stderr)
         return worker.run(folder, pipeline, wanted)
-    click.echo(f"pipeline {pipeline.name}; what Spark says is in {folder.log}", err=True)
+    click.echo(f"pipeline {pipeline.name}: state and Spark's log are in {folder.path}; press Ctrl-C to stop", err=True)
     with beside_the_log(folder):
         code = worker.run(folder, pipeline, wanted)
     if code:
-        click.echo(f"all of it: {folder.log} (kvorum pipelines logs {pipeline.name})", err=True)
+        click.echo(f"complete log: {folder.log} (kvorum pipelines logs {pipeline.name})", err=True)
     return code
 
 

@@ -107,7 +107,7 @@ def produce(
 
 
 def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
-    """Leave idempotence to the client where a profile or -X asks for fewer acks, and nobody for idempotence."""
+    """Disable idempotence if a profile or -X sets weaker acks and does not request idempotence."""
     if "acks" not in typed and str(options["acks"]) not in ("all", "-1") and options["enable.idempotence"] is True:
         return {**options, "enable.idempotence": False}
     return options
@@ -116,9 +116,11 @@ def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict
 def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
     """Return how records are read, and what stands between them; what does not go together ends the command."""
     if given["key_separator"] == "":
-        raise click.BadParameter("must not be empty; without it, no line has a key", param_hint="--key-separator")
+        raise click.BadParameter(
+            "must not be empty; leave it out for records without keys", param_hint="--key-separator"
+        )
     if is_json and given["key_separator"] is not None:
-        raise click.UsageError("--key-separator is for lines, and these are JSON")
+        raise click.UsageError("--key-separator cannot be combined with JSON input")
     headers: list[Header] = []
     for each in given["headers"]:
         ((name, value),) = pairs([each], "--header").items()
@@ -157,7 +159,7 @@ def records(stream: Readable, shape: Shape, delimiter: bytes, is_json: bool, tee
 
 
 def told_as(output: str) -> Any:
-    """Return what says where each record is, None where nobody asked."""
+    """Return the printer of record positions, None if it is not requested."""
 
     def text(error: "KafkaError | None", message: "Message | None") -> None:
         if error is None and message is not None:

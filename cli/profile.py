@@ -62,7 +62,7 @@ def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, outp
     from kvorum.network.addresses import parse_bootstrap
 
     if not name.isprintable():
-        raise click.BadParameter("a name is of characters that can be printed", param_hint="NAME")
+        raise click.BadParameter("a name must have printable characters only", param_hint="NAME")
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:

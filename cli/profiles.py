@@ -1,4 +1,4 @@
-"""Profiles: clusters by name, so that nobody types their addresses twice. A file of one's own, and which one counts.
+"""Profiles: named clusters with their addresses. The user's file, and the profile in use.
 
 `$XDG_CONFIG_HOME/kvorum/profiles.json` (~/.config without it): {"current": NAME, "profiles": {NAME: {...}}}. What is
 given with the command comes first: -b, then --profile, $KVORUM_BOOTSTRAP, $KVORUM_PROFILE, and the one in use.
@@ -43,7 +43,7 @@ class Profiles:
         found = self.profiles.get(name)
         if found is None:
             there = ", ".join(sorted(self.profiles)) or "there are none"
-            raise ProfileError(f"there is no profile {name!r} ({there})")
+            raise ProfileError(f"profile {name!r} does not exist ({there})")
         return found
 
 
@@ -63,7 +63,7 @@ def load_profiles(path: Path) -> Profiles:
         raise ProfileError(f"{path} cannot be read: {error}") from error
     try:
         if data["version"] != FILE_VERSION:
-            raise ProfileError(f"{path} is of version {data['version']}; this Kvorum reads {FILE_VERSION}")
+            raise ProfileError(f"{path} has version {data['version']}; this release supports {FILE_VERSION}")
         found = {
             str(name): Profile(
                 bootstrap=str(each["bootstrap"]),
@@ -73,7 +73,7 @@ def load_profiles(path: Path) -> Profiles:
         }
         return Profiles(profiles=found, current=data.get("current"))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ProfileError(f"{path} has no profiles in it: {error!r}") from error
+        raise ProfileError(f"{path} contains no profiles: {error!r}") from error
 
 
 def save_profiles(path: Path, profiles: Profiles) -> None:
@@ -130,6 +130,6 @@ def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def remember_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Keep the profile's name for whoever asks where the cluster is."""
+    """Store the profile's name for the lookup of the cluster's address."""
     if value is not None:
         ctx.meta[PROFILE_KEY] = value

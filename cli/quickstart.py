@@ -1,4 +1,4 @@
-"""What `make run` runs: a cluster from configs/three-nodes.yaml, real records flowing through an unmodified client."""
+"""`make run`: a cluster from configs/three-nodes.yaml, with records of an unmodified client."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvorum.cli.output import fail
 from kvorum.cli.shipped import ConfigFile
 from kvorum.cli.stream import POLL_SECONDS, QUIET, Record, Stream
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 TOPIC = "machine-metrics"
 LINES_TOPIC = "lines"
 PARTITIONS = 6
+REPLICAS_MAX = 3
 INTERVAL_SECONDS = 1.0
 """Between two readings of the machine's metrics: what the stream is, not a wait for anything."""
 READ_BACK = 10
@@ -63,12 +65,15 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
         made_cluster(
             folder or temporary,
             reader_of(config, (REBALANCE_AT_ONCE,)),
-            port_advice=lambda label: f"choose another in a copy of {config} and give it with --config",
+            port_advice=lambda label: (
+                "stop the process that uses it, or: kvorum init my.yaml; change the port there; "
+                "kvorum quickstart --config my.yaml"
+            ),
         ) as cluster,
     ):
 
         def started(outcome: dict[str, str], told: Sequence[int]) -> None:
-            """Create the topic, prove the way there and back, leave the stream running."""
+            """Create the topic, start the stream, and read its first records back."""
             from confluent_kafka import Producer
 
             from kvorum.cli.dev import report_start
@@ -94,14 +99,23 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 def create_topic(cluster: "LocalCluster", topic: str) -> None:
     """Bring the topic to what it should be, through PUT /v1/topics/NAME of the admin HTTP API."""
     url = f"{cluster.plan.admin_urls()[0]}/v1/topics/{topic}"
-    body = json.dumps({"partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2"}})
+    body = json.dumps(topic_for(sum("broker" in node.roles for node in cluster.plan.nodes)))
     request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="PUT")
     try:
         with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
-            result = json.load(answer)
+            json.load(answer)
     except urllib.error.HTTPError as error:
-        raise click.ClickException(f"PUT {url}: {error.read().decode(errors='replace')}") from error
-    click.echo(f"PUT {url}\n    {json.dumps(result)[:160]}")
+        fail(f"PUT {url} failed: {json.load(error).get('detail', error.reason)}")
+    except OSError as error:
+        fail(f"PUT {url} failed: {error}; logs: {cluster.paths.folder}/*/admin.log (kept with --dir)")
+    click.echo(f"created topic {topic} with PUT {url}; its first records:")
+
+
+def topic_for(brokers: int) -> dict[str, object]:
+    """Return what the topic should be in a cluster of so many brokers."""
+    replicas = min(REPLICAS_MAX, brokers)
+    configs = {"min.insync.replicas": str(max(1, replicas - 1))}
+    return {"partitions": PARTITIONS, "replication_factor": replicas, "configs": configs}
 
 
 def lines_of(path: str) -> Iterator[Record]:
@@ -159,7 +173,7 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
             if message is None:
                 continue
             if (error := message.error()) is not None:
-                raise click.ClickException(f"reading the records back failed: {error.str()}")
+                fail(f"the records cannot be read back: {error.str()}")
             value = (message.value() or b"").decode(errors="replace")
             click.echo(f"    {topic}-{message.partition()} offset {message.offset()}: {value[:100]}")
             shown += 1
@@ -168,9 +182,9 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
     if told:
         return
     if not stream.is_alive() and not stream.acknowledged:
-        click.echo("kvorum: nothing came to be sent: there are no lines, or none could be delivered", err=True)
+        click.echo("kvorum: no record was sent: the file has no lines, or none could be delivered", err=True)
     elif not shown:
-        raise click.ClickException(f"no record came back from {topic} in {DEADLINE_SECONDS:.0f} s")
+        fail(f"no record of {topic} was read within {DEADLINE_SECONDS:.0f} s; kvorum consume {topic} -b {bootstrap}")
 
 
 def what_next(cluster: "LocalCluster", topic: str) -> None:
@@ -183,18 +197,18 @@ def what_next(cluster: "LocalCluster", topic: str) -> None:
         f"export KVORUM_BOOTSTRAP={bootstrap}",
         f"kvorum consume {topic} --from-beginning",
         f"kvorum topics describe {topic}",
-        f"kvorum nodes kill node-2 --dir {folder}      # and nothing acknowledged is lost",
+        f"kvorum nodes kill node-2 --dir {folder}      # no acknowledged record is lost",
         f"kvorum nodes start node-2 --dir {folder}",
-        f"kvorum chaos serve --dir {folder}            # the same in a browser, and much more: docs/chaos.md",
+        f"kvorum chaos serve --dir {folder}            # faults from a browser (docs/chaos.md)",
         f'kcat -b "$KVORUM_BOOTSTRAP" -C -t {topic} -o end     # or any other Kafka client',
     ):
         click.echo(f"  {line}")
-    click.echo("docs/quickstart.md goes on from here.")
+    click.echo("Next steps: docs/quickstart.md in the checkout.")
     click.echo("Press Ctrl-C to stop everything.")
 
 
 def activation() -> list[str]:
-    """Return what a shell has to be told first, if it does not find `kvorum`: the environment this runs in."""
+    """Return the shell command that makes `kvorum` available, if necessary: the environment of this process."""
     folder = os.path.dirname(sys.executable)
     if shutil.which("kvorum") is not None or not os.path.exists(os.path.join(folder, "activate")):
         return []

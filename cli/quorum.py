@@ -140,7 +140,7 @@ def readmit(node: int, directory: str, config: str, override: tuple[str, ...], a
         fail(refusal.reason, Exit.FAILED)
     if not accepted:
         click.echo(explanation(survivor, node, directory_id))
-        fail("nothing was changed; to do it, give --i-accept-loss", Exit.USAGE)
+        fail("nothing was changed; add --i-accept-loss to apply", Exit.USAGE)
     click.echo(f"controller {survivor.node_id} counts controller {node} with directory {directory_id} from now on.")
     click.echo(f"Start controllers {survivor.node_id} and {node}, and then every broker again.")
 

@@ -17,7 +17,7 @@ EndpointText = tuple[str, str, int]
 
 
 class Candidate(NamedTuple):
-    """A controller as its configuration and its directory tell."""
+    """A controller according to its configuration and its directory."""
 
     node_id: int
     directory_id: "Uuid"

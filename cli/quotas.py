@@ -46,7 +46,7 @@ def entity_of(options: dict[str, Any]) -> dict[str, str]:
         if name is not None or is_default:
             entity[plural] = name or ""
     if "ips" in entity and len(entity) > 1:
-        raise click.UsageError("an address has quotas of its own, neither a user nor a client id beside it")
+        raise click.UsageError("--ip cannot be combined with a user or a client id")
     return entity
 
 
@@ -119,7 +119,7 @@ def change(
     from kvorum.cli.config_entities import Changes, EntityError, alter_entity_quotas
 
     if not entity:
-        raise click.UsageError("whose quotas? give --user, --client, --ip, or the default of one of them")
+        raise click.UsageError("give --user, --client, --ip, or the default of one of them")
     changes = Changes(values=values, deleted=deleted)
 
     async def work(cluster: "ClusterClient") -> None:

@@ -75,14 +75,14 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if len(set(wanted)) != len(wanted):
-        raise click.BadParameter("a broker is there more than once", param_hint="--broker-list")
+        raise click.BadParameter("duplicate broker", param_hint="--broker-list")
 
     async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None]]":
         return await found.current(topics), await found.brokers()
 
     current, racks = with_reassignments(bootstrap, work)
     for missing in sorted(set(topics) - {place.topic for place in current}):
-        fail(f"topic {missing!r} is not there", Exit.NOT_FOUND)
+        fail(f"topic {missing!r} does not exist", Exit.NOT_FOUND)
     unknown = [broker for broker in wanted if broker not in racks]
     if unknown:
         fail(f"there is no broker {unknown[0]}", Exit.NOT_FOUND)
@@ -92,7 +92,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
         proposed = keep(current, chosen) if kept else placed(current, chosen)
     except KafkaError as error:
         aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        fail(f"{error.message}{'; --disable-rack-aware leaves racks aside' if aside else ''}")
+        fail(f"{error.message}{'; --disable-rack-aware ignores racks' if aside else ''}")
     if output != "table":
         if output == "json":
             click.echo(json.dumps(as_file(proposed)))  # on one line, as Kafka's tool writes files

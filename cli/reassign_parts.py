@@ -1,4 +1,4 @@
-"""What the commands of `kvorum reassign` share: files of partitions, options, what was refused."""
+"""Common parts of `kvorum reassign`: files of partitions, options, errors."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path

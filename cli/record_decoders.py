@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
-from kvorum.admin.internal_records import Unreadable, told_of
+from kvorum.admin.internal_records import Unreadable, readable_record
 from kvorum.broker.coordinator.records.codec import GROUP_SHAPES, TRANSACTION_SHAPES, Shape
 from kvorum.protocol.records import Record
 
@@ -60,7 +60,7 @@ def coordinator(shapes: Mapping[int, Shape]) -> Decoder:
 
     def decode(record: Record) -> tuple[str | None, str | None]:
         try:
-            key, value = told_of(shapes, record)
+            key, value = readable_record(shapes, record)
         except Unreadable as error:
             return str(error), None
         return compact(key), DELETED if value is None else compact(value)

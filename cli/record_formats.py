@@ -25,7 +25,7 @@ class FormatError(ValueError):
 
 
 def data(value: bytes | str | None) -> bytes | None:
-    """Return what a client tells as bytes."""
+    """Return a client's value as bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
@@ -68,7 +68,7 @@ def compiled(text: str, *, null: bytes = b"") -> Part:
     place = 0
     for match in PIECE.finditer(text):
         if match[1] not in signs:
-            raise FormatError(f"%{match[1]} stands for nothing; there are {' '.join(f'%{sign}' for sign in signs)}")
+            raise FormatError(f"%{match[1]} is not a format specifier; use {' '.join(f'%{sign}' for sign in signs)}")
         parts += [constant(unescaped(text[place : match.start()])), signs[match[1]]]
         place = match.end()
     parts.append(constant(unescaped(text[place:])))
@@ -95,7 +95,7 @@ def plain(delimiter: bytes, *, key_delimiter: bytes | None = None, null: bytes =
 
 
 def as_json(message: "Message", *, meta_only: bool = False) -> dict[str, Any]:
-    """Return all that is told of a record; without key and value, only their sizes."""
+    """Return a record as JSON; without key and value, only their sizes."""
     kind, timestamp = message.timestamp()
     found: dict[str, Any] = {
         "topic": message.topic(),

@@ -1,4 +1,4 @@
-"""What is typed or piped, as records: values, keys beside them, or JSON as `consume -o json` prints it. Sans-IO.
+"""Records from input lines: values, keys and values, or JSON as `consume -o json` prints it. Sans-IO.
 
 JSON, one object a line, all of it but the value optional and other members left aside:
 
@@ -30,7 +30,7 @@ class Readable(Protocol):
 
 
 class RecordError(ValueError):
-    """What is no record; the message names the line."""
+    """An invalid record, with its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Shape:
         except (ValueError, RecursionError) as error:
             raise RecordError(f"record {number} is not JSON: {error}") from None
         if not isinstance(found, dict) or "value" not in found:
-            raise RecordError(f"record {number} is no object with a value")
+            raise RecordError(f"record {number} is not an object with a value")
         try:
             headers = [*self.headers, *headers_of(found.get("headers"))]
             key = bytes_of("key", found["key"]) if found.get("key") is not None else self.key
@@ -75,7 +75,7 @@ class Shape:
             raise RecordError(f"record {number}: {error}") from None
         timestamp = found.get("timestamp", self.timestamp) if self.timestamp is None else self.timestamp
         if timestamp is not None and (not isinstance(timestamp, int) or isinstance(timestamp, bool)):
-            raise RecordError(f"record {number}: a timestamp is a number of milliseconds, not {timestamp!r}")
+            raise RecordError(f"record {number}: the timestamp must be a number of milliseconds, not {timestamp!r}")
         return made._replace(headers=headers, timestamp=None if timestamp is None or timestamp < 0 else timestamp)
 
 
@@ -89,17 +89,17 @@ def bytes_of(what: str, value: Any) -> bytes | None:
         try:
             return base64.b64decode(value["base64"], validate=True)
         except binascii.Error as error:
-            raise ValueError(f"the {what} is no base64: {error}") from None
-    raise ValueError(f'the {what} is neither a text nor {{"base64": ...}} nor null')
+            raise ValueError(f"the {what} is not base64: {error}") from None
+    raise ValueError(f'the {what} is neither a string nor {{"base64": ...}} nor null')
 
 
 def headers_of(found: Any) -> list[Header]:
     """Return headers: [[name, value], ...] or {name: value}. Raises ValueError."""
     pairs = list(found.items()) if isinstance(found, dict) else [] if found is None else found
     if not isinstance(pairs, list) or not all(isinstance(each, list | tuple) and len(each) == 2 for each in pairs):
-        raise ValueError("headers are pairs of a name and a value")
+        raise ValueError("headers must be pairs of a name and a value")
     if not all(isinstance(name, str) and is_utf8(name) and "\0" not in name for name, _ in pairs):
-        raise ValueError("a header's name is a text, without NUL")
+        raise ValueError("a header's name must be a string without NUL")
     return [(name, bytes_of(f"header {name}", value)) for name, value in pairs]
 
 

@@ -40,7 +40,7 @@ def parse_datetime(text: str) -> int:
     try:
         date, letter, clock = text.partition("T")
         if not letter or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
-            raise ValueError("no date, T and time of day")
+            raise ValueError("date, T and time of day expected")
         moment = datetime.fromisoformat(text)
         if not ZONE.search(clock):
             moment = moment.replace(tzinfo=UTC)
@@ -53,10 +53,10 @@ def parse_duration(text: str) -> timedelta:
     """Return what PnDTnHnMnS says (java.time.Duration). Raises ResetError."""
     match = DURATION.fullmatch(text)
     if match is None:
-        raise ResetError(f"{text!r} is not a duration like P1DT2H30M or PT15M")
+        raise ResetError(f"{text!r} is not a duration such as P1DT2H30M or PT15M")
     parts = {name: float(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")}
     try:
         found = timedelta(**parts)
     except OverflowError:
-        raise ResetError(f"{text!r} is longer than a duration can be") from None
+        raise ResetError(f"{text!r} is too long for a duration") from None
     return -found if match["sign"] == "-" else found

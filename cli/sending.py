@@ -19,7 +19,7 @@ STOPPED: Final = "the command was stopped before"
 ANY_PARTITION: Final = -1
 Header = tuple[str, str | bytes | None]
 T = TypeVar("T")
-Told = Callable[["KafkaError | None", "Message | None"], None]
+DeliveryCallback = Callable[["KafkaError | None", "Message | None"], None]
 
 
 class Outgoing(NamedTuple):
@@ -82,7 +82,9 @@ class StopSignals:
 class Sending:
     """Sends records and counts what was acknowledged: one that cannot be sent stops no other."""
 
-    def __init__(self, client: Any, topic: str, told: Told | None = None, signals: StopSignals | None = None) -> None:
+    def __init__(
+        self, client: Any, topic: str, told: DeliveryCallback | None = None, signals: StopSignals | None = None
+    ) -> None:
         """Send to this topic; `told` is called for each record, with its error if it was not acknowledged."""
         self._signals = StopSignals() if signals is None else signals
         self.sent = 0

@@ -61,7 +61,7 @@ def sim(
             plan = campaign.read_plan(schedule.read())
         except ValueError as error:  # msgspec's errors are such
             raise click.BadParameter(
-                f"{schedule.name} is no saved schedule: {error}", param_hint="--schedule"
+                f"{schedule.name} is not a saved schedule: {error}", param_hint="--schedule"
             ) from error
         raise SystemExit(tell_alone(campaign.plan_result(plan)))
     kinds = {"all": (campaign.CLUSTER, campaign.QUORUM, campaign.VOTERS)}.get(kind, (kind,))

@@ -14,11 +14,11 @@ QUIET = {"log_level": 0}
 POLL_SECONDS = 0.1
 """How long to wait for room when the client's queue is full, before looking whether to stop."""
 STOP_SECONDS = 5.0
-"""What was handed to the client and is not acknowledged within this time of the stop is given up, and told."""
+"""Records that are not acknowledged within this time of the stop are given up and reported."""
 
 
 class Stream(threading.Thread):
-    """Sends records until there are no more, or until told to stop. Says itself what could not be delivered."""
+    """Sends records until there are no more, or until a stop signal. Reports delivery failures itself."""
 
     def __init__(self, bootstrap: str, topic: str, records: Iterator[Record], make: Callable[..., Any]) -> None:
         """Prepare; `make` makes a client of its configuration (confluent_kafka.Producer)."""
@@ -29,7 +29,7 @@ class Stream(threading.Thread):
         self.acknowledged = 0
         """Records that are in the topic."""
         self.failed = 0
-        """Records that were refused or given up; the first reason is told at once, their number at the end."""
+        """Records that were rejected or given up; the first reason is printed at once, their number at the end."""
         # Idempotent, acks=all, keys placed as Java's clients place them.
         options: dict[str, Any] = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
         self._producer = make(options | {"partitioner": "murmur2_random"} | QUIET)

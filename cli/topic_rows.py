@@ -1,4 +1,4 @@
-"""What `kvorum topics` shows of topics: a row a topic, a row a partition."""
+"""Output of `kvorum topics`: a row per topic or per partition."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ def list_row(topic: "MetadataResponseTopic", moving: "Moving") -> dict[str, Any]
 
 
 async def described(cluster: "ClusterClient", name: str, moving: "Moving") -> dict[str, Any]:
-    """Return all that is told of a topic. Raises KafkaError, Unreachable."""
+    """Return the description of a topic. Raises KafkaError, Unreachable."""
     from kvorum.admin.client import EARLIEST, LATEST, ResourceType
     from kvorum.admin.partition_offsets import topic_offsets
     from kvorum.admin.topic_configs import topic_overrides

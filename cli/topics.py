@@ -66,9 +66,7 @@ def create(
     from kvorum.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
 
     if replica_assignment is not None and (partitions is not None or replication_factor is not None):
-        raise click.UsageError(
-            "--replica-assignment says how many there are: without --partitions, --replication-factor"
-        )
+        raise click.UsageError("--replica-assignment cannot be combined with --partitions or --replication-factor")
     rows_of = enumerate(assignment_of(replica_assignment))
     placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in rows_of]
     values = [CreatableTopicConfig(name=key, value=value) for key, value in pairs(configs, "--config").items()]
@@ -109,7 +107,7 @@ def assignment_of(text: str | None) -> list[list[int]]:
     try:
         return [[int(part) for part in each.split(":")] for each in text.split(",")] if text else []
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not like 1:2,2:3", param_hint="--replica-assignment") from None
+        raise click.BadParameter(f"{text!r} is not of the form 1:2,2:3", param_hint="--replica-assignment") from None
 
 
 def existing_row(topic: "MetadataResponseTopic") -> dict[str, Any]:
@@ -252,7 +250,7 @@ def alter(
         )
 
     if partitions is not None and replication_factor is not None:
-        raise click.UsageError("--partitions and --replication-factor are two commands: new partitions come first")
+        raise click.UsageError("--partitions and --replication-factor require two commands: add partitions first")
 
     async def work(cluster: "ClusterClient") -> list[str]:
         there = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name)) if deleted else {}

@@ -186,9 +186,9 @@ def find_hanging(
     kvorum transactions find-hanging --broker-id 1 --max-transaction-timeout 30
     """
     if topic is None and broker_id is None:
-        raise click.UsageError("--topic or --broker-id limits the search: name one of them")
+        raise click.UsageError("give --topic or --broker-id to limit the search")
     if partition is not None and topic is None:
-        raise click.UsageError("--partition needs --topic")
+        raise click.UsageError("--partition requires --topic")
     now_ms = wall_ms()
 
     async def work(found: "Transactions") -> list[dict[str, Any]]:
@@ -238,9 +238,7 @@ def abort(
     kvorum transactions abort --topic orders --partition 0 --start-offset 1200
     """
     if start_offset is None and (producer_id is None or producer_epoch is None or coordinator_epoch is None):
-        raise click.UsageError(
-            "name the transaction by --start-offset, or by --producer-id, --producer-epoch and --coordinator-epoch"
-        )
+        raise click.UsageError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
 
     async def work(found: "Transactions") -> None:
         from kvorum.admin.places import Place

@@ -1,6 +1,7 @@
 """Why no broker could be reached, for a person: the addresses are tried once more, without Kafka's client."""
 
 import socket
+from collections.abc import Sequence
 from typing import Final
 
 from kvorum.network.addresses import Address, parse_bootstrap
@@ -19,6 +20,17 @@ def unreachable(bootstrap: str, reason: str) -> str:
     except ValueError:
         addresses = []
     trials = [(f"{host}:{port}", trial((host, port))) for host, port in addresses]
+    return problem_of(trials) or f"no broker could be reached: {reason}"
+
+
+def no_address_works(bootstrap: str) -> str | None:
+    """Return what is wrong if no address can be a broker's; None if one may be. For commands that would wait long."""
+    trials = [(f"{host}:{port}", trial((host, port))) for host, port in parse_bootstrap(bootstrap)]
+    return problem_of(trials) if all(found is not None for _, found in trials) else None
+
+
+def problem_of(trials: Sequence[tuple[str, str | None]]) -> str | None:
+    """Return one line for the results of trials; None if they are no reason."""
     if trials and all(found == "refused" for _, found in trials):
         where = ", ".join(name for name, _ in trials)
         return f"nothing listens on {where}; start the cluster (kvorum status shows its nodes), or {HINT}"
@@ -27,7 +39,7 @@ def unreachable(bootstrap: str, reason: str) -> str:
             return f"{name} does not speak Kafka's protocol (an HTTP port?); {HINT}"
         if found == "unknown host":
             return f"the host of {name} is not known; {HINT}"
-    return f"no broker could be reached: {reason}"
+    return None
 
 
 def trial(address: Address) -> str | None:

@@ -43,7 +43,7 @@ def up(
     """
     from kvorum.cli.dev import report_start, report_stop
     from kvorum.cli.folders import made_cluster
-    from kvorum.cluster.foreground import exit_code_of, run_until_told
+    from kvorum.cluster.foreground import RUNNING, RunsAlready, exit_code_of, run_until_told
     from kvorum.cluster.paths import ClusterPaths
 
     is_new = not os.path.exists(ClusterPaths(folder).cluster)
@@ -59,7 +59,7 @@ def up(
             raise SystemExit(code)
         names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]
         if not names:
-            fail(f"the cluster in {folder} is already running; stop it with: kvorum down --dir {folder}")
+            raise RunsAlready(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
         outcome = cluster.start(*names)
         report_start(cluster, outcome, foreground=False)
         code = exit_code_of(cluster, outcome)
@@ -105,12 +105,15 @@ def down(folder: str, stop_seconds: float) -> None:
 
     cluster = opened(folder)
     cluster.stop_seconds = stop_seconds
+    running = [node.name for node in cluster.plan.nodes if cluster.processes(node.name)]
     for name in cluster.stop():
-        click.echo(f"{name} did not end by itself and was killed", err=True)
+        click.echo(f"{name} did not stop within {stop_seconds:.0f} s and was killed", err=True)
     try:
         end_foreground(cluster)
     except ClusterError as error:
         fail(str(error))
+    stopped = f"stopped {', '.join(running)}" if running else "no node was running"
+    click.echo(f"{stopped}; the data is kept in {cluster.paths.folder}")
 
 
 @click.command()

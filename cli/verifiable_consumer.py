@@ -26,7 +26,7 @@ BATCH_MAX = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What to read, and what to say of it."""
+    """Topics to read, and events to print."""
 
     topic: str
     max_messages: int = -1

@@ -24,7 +24,7 @@ FOREVER = sys.maxsize
 
 
 class Client(Protocol):
-    """What is asked of a producer (confluent_kafka.Producer)."""
+    """Interface of a producer (confluent_kafka.Producer)."""
 
     def produce(self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Any, timestamp: int) -> None:
         """Take a record."""
@@ -38,7 +38,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to send. A throughput of -1 is no limit (records a second)."""
+    """Load to send. A throughput of -1 means unlimited (records per second)."""
 
     topic: str
     max_messages: int = -1

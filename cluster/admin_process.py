@@ -35,7 +35,7 @@ def bootstrap_of(settings: Settings) -> list[Address]:
     found = [(endpoint.host, endpoint.port) for endpoint in advertised_listeners(settings)]
     if not found:
         raise Refusal(
-            Exit.CONFIG, f"admin.listeners needs a broker on the same node; known controllers: {voters(settings)}"
+            Exit.CONFIG, f"admin.listeners requires a broker on the same node; known controllers: {voters(settings)}"
         )
     return found[:1]
 
@@ -61,7 +61,7 @@ def check_of(disk: Disk, settings: Settings) -> ClusterCheck | None:
 
 
 def run_admin(settings: Settings, paths: NodePaths) -> int:
-    """Run the admin process until it is told to end; returns the exit code."""
+    """Run the admin process until it receives a stop signal; return the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
         access = access_of(settings, OsDisk())
@@ -76,9 +76,12 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
             with watched(metrics, SystemClock()):
                 for endpoint in admin_listeners(settings):
                     if access.tokens is None and not is_local(endpoint.host):
-                        raise Refusal(Exit.CONFIG, f"admin.listeners: {endpoint.url} is not loopback, and needs tokens")
+                        raise Refusal(
+                            Exit.CONFIG,
+                            f"admin.listeners: {endpoint.url} is not a loopback address and requires admin.tokens.file",
+                        )
                     await web.TCPSite(runner, endpoint.host, endpoint.port).start()
-                    log.info("admin HTTP API is up", url=endpoint.url)
+                    log.info("admin HTTP API started", url=endpoint.url)
                 readiness.announce()
                 return await ending.wait()
         finally:

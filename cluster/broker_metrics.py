@@ -1,4 +1,4 @@
-"""What the broker process tells of its logs, partitions and requests: asked for at each scrape, kept nowhere.
+"""Metrics of the broker process about its logs, partitions and requests, read at each scrape.
 
 A partition is told of by its leader, so that each is there once in the whole cluster: under kafka_exporter's names too,
 which makes that exporter unnecessary. Logs are told of by every broker that has one. Before the broker has built its
@@ -54,7 +54,7 @@ OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
 
 
 def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells_raft: bool) -> None:
-    """Register all of it. Before `server.start`: what is not there yet is told of once it is.
+    """Register all broker metrics. Call before `server.start`; values that do not exist yet are exposed later.
 
     `tells_raft` is for a node that is a broker only. Kafka has one Raft client a node, and dashboards add up what a
     node says: beside a controller, the broker leaves Raft's metrics to it.
@@ -103,7 +103,7 @@ def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
 
 
 def _follow_raft(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
-    """Register what an observer of the quorum tells. It commits and elects nothing: latencies are the voters' alone."""
+    """Register the metrics of a quorum observer. It commits and elects nothing, so it has no latencies."""
 
     def of_metadata_log(read: Callable[[Log], float]) -> Callable[[Parts], float]:
         return lambda parts: -1 if parts.loader.log is None else read(parts.loader.log)
@@ -179,7 +179,7 @@ def _configs_left_out(server: BrokerServer) -> Iterator[Row]:
 
 
 def _topics(server: BrokerServer) -> Iterator[Row]:
-    """Go over the topics whose first partition is led here: each is somebody's, and nobody else's."""
+    """Iterate over the topics whose first partition this broker leads, so that each topic has one reporter."""
     parts = server.parts
     if parts is None:
         return
@@ -191,7 +191,7 @@ def _topics(server: BrokerServer) -> Iterator[Row]:
 
 
 def _itself(server: BrokerServer) -> Iterator[Row]:
-    """Tell who this broker is: a broker that is gone is told of no more."""
+    """Register this broker's identity; a stopped broker is no longer exposed."""
     address = server.advertised_address
     if server.parts is not None and address is not None:
         yield (server.broker_id, address), 1

@@ -31,7 +31,7 @@ log = get_logger("broker")
 
 
 def run_broker(settings: Settings, paths: NodePaths) -> int:
-    """Run the broker until it is told to end; returns the exit code."""
+    """Run the broker until it receives a stop signal; return the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
         def fault(error: BaseException) -> None:
@@ -73,7 +73,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
 
 
 async def _run(server: BrokerServer, ending: Ending) -> Exit:
-    """Start, tell the parent once the broker is unfenced, stop in order. Asked to end, a start is given up midway."""
+    """Start, report to the parent when the broker is unfenced, stop in order. A stop signal aborts the start."""
     starting = asyncio.get_running_loop().create_task(_start(server))
     waiting = asyncio.get_running_loop().create_task(ending.wait())
     try:
@@ -97,7 +97,7 @@ async def _start(server: BrokerServer) -> None:
         await server.start()
         await server.ready()
     readiness.announce()
-    log.info("broker is up and unfenced", broker_id=server.broker_id, ports=server.ports)
+    log.info("broker started and unfenced", broker_id=server.broker_id, ports=server.ports)
 
 
 def exit_of(error: Exception) -> Exit:

@@ -62,7 +62,7 @@ class Greeting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=str.lower):
-    """What can be asked; its class name is the word."""
+    """A command; its class name is its word."""
 
 
 class Inject(Command, frozen=True):
@@ -110,7 +110,7 @@ class Failpoints(Command, frozen=True):
 
 
 class Slow(Command, frozen=True):
-    """Delay whoever comes to places of the disk."""
+    """Delay file operations at given failpoints."""
 
     arm: Text
 
@@ -124,7 +124,7 @@ Answer: TypeAlias = dict[str, object]
 
 
 class CannotDo(Exception):
-    """What was asked for cannot be, and why."""
+    """The command is not possible, with the reason."""
 
 
 class ChaosControl:
@@ -144,7 +144,7 @@ class ChaosControl:
         """Listen; return the port. Raises OSError."""
         endpoint = self._endpoint
         port = await self._server.start(endpoint.host, endpoint.port)
-        log.warning("faults may be injected into this process", host=endpoint.host, port=port)
+        log.warning("fault injection enabled", host=endpoint.host, port=port)
         return port
 
     async def close(self) -> None:
@@ -181,7 +181,7 @@ class ChaosControl:
             return {"ok": False, "error": str(error)}
 
     async def _do(self, command: Commands) -> Answer:
-        """Do it; return what is to be told. Raises CannotDo, TooManyRules, NoSuchListener, OSError."""
+        """Execute a command; return the response. Raises CannotDo, TooManyRules, NoSuchListener, OSError."""
         injection = self._injection
         match command:
             case Inject():
@@ -222,7 +222,7 @@ class ChaosControl:
             raise CannotDo(str(error)) from error
         self._slow = text
         if text:
-            log.warning("the disk is slow", arm=text)
+            log.warning("disk delay injected", arm=text)
 
     def _state(self) -> Answer:
         injection = self._injection
@@ -255,9 +255,9 @@ def rule_of(command: Inject) -> Rule:
     api_key = _api_of(command.api)
     code = _code_of(command.code)
     if command.action == "error" and code is ErrorCode.NONE:
-        raise CannotDo("an error needs a code: a name of Kafka's, as NOT_LEADER_OR_FOLLOWER, or its number")
+        raise CannotDo("an error requires a code: Kafka's name, such as NOT_LEADER_OR_FOLLOWER, or its number")
     if command.action == "delay" and command.delay_ms == 0:
-        raise CannotDo("a delay needs delay_ms")
+        raise CannotDo("a delay requires delay_ms")
     return Rule(
         action=command.action,
         api_key=api_key,
@@ -282,7 +282,7 @@ def _api_of(api: int | str) -> int:
         for each in ApiKey:
             if each.name.replace("_", "").lower() == wanted:
                 return int(each)
-    raise CannotDo(f"there is no API {api!r}")
+    raise CannotDo(f"unknown API {api!r}")
 
 
 def _code_of(code: int | str) -> ErrorCode:
@@ -290,7 +290,7 @@ def _code_of(code: int | str) -> ErrorCode:
     try:
         return ErrorCode(code) if isinstance(code, int) else ErrorCode[code]
     except (ValueError, KeyError):
-        raise CannotDo(f"there is no error code {code!r}") from None
+        raise CannotDo(f"unknown error code {code!r}") from None
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
@@ -309,7 +309,9 @@ def token_of(settings: Settings, disk: Disk) -> str:
     except OSError as error:
         raise refuse(settings, "kvorum.chaos.token.file", str(error)) from error
     if len(token) < CHAOS_TOKEN_LENGTH_MIN:
-        raise refuse(settings, "kvorum.chaos.token.file", f"a token needs {CHAOS_TOKEN_LENGTH_MIN} characters")
+        raise refuse(
+            settings, "kvorum.chaos.token.file", f"a token must have at least {CHAOS_TOKEN_LENGTH_MIN} characters"
+        )
     return token
 
 

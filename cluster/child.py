@@ -11,7 +11,7 @@ import sys
 from functools import partial
 
 from kvorum.cluster import readiness
-from kvorum.cluster.exits import Exit
+from kvorum.cluster.exits import Exit, fault_exit, folder_problem
 from kvorum.cluster.paths import PROCESSES, NodePaths
 from kvorum.cluster.port_check import TAKEN_SECONDS, port_problem
 from kvorum.cluster.ports import check_voters_ports, read_ports, still_open
@@ -60,10 +60,13 @@ def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides:
     ]
     with OsDisk().lock(paths.lock) as held:
         if not held:
-            return refuse(f"{paths.name} runs already: another process holds {paths.lock}", Exit.BUSY)
+            return refuse(f"{paths.name} is already running: another process holds {paths.lock}", Exit.BUSY)
         problem = port_problem(settings, TAKEN_SECONDS)
         if problem is not None:
-            return refuse(problem.of_node(paths.name), Exit.BUSY if problem.is_taken else Exit.CONFIG)
+            reason = f"{problem.of_node(paths.name)}; choose another in {config}"
+            if problem.is_taken:
+                return refuse(f"{reason}, or stop the process that uses it", Exit.BUSY)
+            return refuse(reason, Exit.CONFIG)
         return Supervisor(paths, children).run()
 
 
@@ -89,7 +92,7 @@ def load(role: str) -> None:
 
 
 def run(role: str, settings: Settings, paths: NodePaths) -> int:
-    """Run one role in this process until it is told to end; returns the exit code."""
+    """Run one role in this process until it receives a stop signal; return the exit code."""
     match role:
         case "broker":
             from kvorum.cluster.broker_process import run_broker
@@ -126,9 +129,13 @@ def main(arguments: list[str] | None = None) -> int:
     except ConfigError as error:
         return refuse(str(error), Exit.CONFIG)
     except OSError as error:
-        return refuse(f"{paths.folder}: {error.strerror}", Exit.DATA_REFUSED)
+        return refuse(folder_problem(error, paths.folder), Exit.DATA_REFUSED)
     if options.role == "node":
-        return run_supervisor(settings, paths, options.config, options.override, not options.log_to_stderr)
+        try:
+            return run_supervisor(settings, paths, options.config, options.override, not options.log_to_stderr)
+        except OSError as error:
+            code, reason = fault_exit(error, paths.folder)
+            return refuse(reason, code)
     return run(options.role, settings, paths)
 
 

@@ -1,4 +1,4 @@
-"""What the controller process tells of its quorum: role, vote, latencies, and the traffic between the voters.
+"""Metrics of the controller process: role, vote, latencies, and traffic between voters.
 
 The controller's own gauges (topics, brokers, offsets) are `quorum.controller_metrics`; this is what only the
 composition root can see: the log behind the seam, and the links under it.

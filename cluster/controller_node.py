@@ -42,12 +42,12 @@ from kvorum.runtime.metrics import Metrics
 log = get_logger("quorum")
 
 BROKERS_STOP_SECONDS_MAX = 5.0
-"""A controller that is told to end waits so long for brokers. Their leaderships move within a second as a rule."""
+"""Time that a stopping controller waits for brokers. Their leaderships usually move within a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerWorld:
-    """What a controller is handed by whoever runs it."""
+    """Dependencies that the host of a controller passes in."""
 
     disk: Disk
     clock: Clock
@@ -58,11 +58,11 @@ class ControllerWorld:
     """Called when going on could answer wrongly: the process has to end."""
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
-    """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
+    """Hook between listeners and handlers: fault injection, if configured."""
 
 
 class ControllerNode:
-    """See above. `start` once, `close` once, in one event loop."""
+    """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
     def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
         """Put the parts together; nothing runs yet. `opened` is the Raft directory, open and checked."""
@@ -113,7 +113,7 @@ class ControllerNode:
         )
 
     def _voter_addresses(self) -> dict[int, Address]:
-        """Return where each voter is reached by whoever asks on its default listener; a static quorum is configured."""
+        """Return the address of each voter on its default listener; those of a static quorum are configured."""
         endpoints = self.metadata_log.voter_endpoints()
         return {node_id: found[0][1:] for node_id, found in endpoints.items() if found} if endpoints else self._known
 
@@ -201,14 +201,14 @@ class ControllerNode:
         """
         brokers = self._stopping_brokers()
         if brokers:
-            log.info("controller waits for brokers that are stopping", brokers=",".join(map(str, brokers)))
+            log.info("controller waits for stopping brokers", brokers=",".join(map(str, brokers)))
         try:
             async with asyncio.timeout(BROKERS_STOP_SECONDS_MAX):
                 while brokers:
                     await self.server.store.changed()
                     brokers = self._stopping_brokers()
         except TimeoutError:
-            log.warning("controller ends before the brokers that are stopping", brokers=",".join(map(str, brokers)))
+            log.warning("controller stops before the stopping brokers", brokers=",".join(map(str, brokers)))
 
     def _stopping_brokers(self) -> list[int]:
         """Return the brokers that wait for the active controller's leave; none where none is active."""

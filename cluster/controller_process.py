@@ -56,7 +56,7 @@ def end(ending: Ending, error: BaseException, folder: str) -> None:
 
 
 def run_controller(settings: Settings, paths: NodePaths) -> int:
-    """Run the controller until it is told to end; returns the exit code."""
+    """Run the controller until it receives a stop signal; return the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
         disk, clock, metrics = OsDisk(), SystemClock(), Metrics()

@@ -1,4 +1,4 @@
-"""What of the requested configuration an existing cluster does not have, and so is ignored."""
+"""Requested configs that an existing cluster does not have, and that are therefore ignored."""
 
 from collections.abc import Collection, Mapping
 
@@ -12,14 +12,14 @@ FILLED_IN = ("kvorum.controller.metrics.listener", "kvorum.controller.chaos.list
 
 
 def differences(made: ClusterPlan, asked: ClusterSpec) -> list[str]:
-    """Return what of `asked` the cluster does not have, a line each: nodes, then configs with both values."""
+    """Return the differences to the cluster, one line each: nodes, then configs with both values."""
     found = []
     if asked.cluster_id not in (None, made.cluster_id):
         found.append(f"cluster.id {asked.cluster_id} is ignored; the cluster's id is {made.cluster_id}")
     there = {node.name: node.properties for node in made.nodes}
     names = [node.name for node in asked.nodes]
     if names != list(there):
-        found.append(f"nodes {', '.join(names)} are ignored; the cluster has {', '.join(there)}")
+        found.append(f"the cluster keeps its nodes {', '.join(there)}; requested: {', '.join(names)}")
     changes: dict[str, list[str]] = {}
     for node in asked.nodes:
         if node.name in there:

@@ -20,7 +20,7 @@ KINDRED: Final = {
     "name": ("topic",),
     "topic_name": ("name",),
 }
-"""What an answer calls a key, and what its request may call it."""
+"""Name of a key in a response, and possible names in its request."""
 NUMBERS: Final = ("partition_index", "partition", "index", "partition_id")
 TEXTS: Final = ("name", "key", "group_id", "transactional_id")
 """Keys of items that are bare numbers or texts in the request."""

@@ -1,6 +1,8 @@
-"""What a process of ours means by its exit code: whether starting it again could help."""
+"""Exit codes of the processes: whether a restart can help."""
 
+import errno
 import mmap
+import os
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -56,6 +58,20 @@ def leave_full_note(error: BaseException) -> None:
         FullNote.own.leave(any(failure.errno in FULL_ERRNOS for failure in _disk_errors(error)))
 
 
+def folder_problem(error: OSError, folder: str) -> str:
+    """Return in one line why a process cannot start with its folder, and what to do."""
+    path, reason = error.filename or folder, error.strerror or str(error)
+    if error.errno in FULL_ERRNOS:
+        return f"the disk of {path} is full ({reason}): free space there"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return (
+            f"{path} cannot be written by user id {os.geteuid()} ({reason}): choose another folder or change this one"
+        )
+    if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
+        return f"{path} cannot be created ({reason}): choose another"
+    return f"{path}: {reason}"
+
+
 def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:
     """Return how a process ends that cannot go on for this error, and why, for a person.
 
@@ -73,7 +89,7 @@ def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:
 
 
 def _disk_errors(error: BaseException | None) -> Iterator[OSError]:
-    """Go through an error and its causes for those that a file operation raised: connections raise OSErrors, too."""
+    """Iterate over an error and its causes that file operations raised; connections raise OSErrors as well."""
     while error is not None:
         if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
             yield error

@@ -31,6 +31,9 @@ SIGNALLED = 128
 
 ORPHAN_SECONDS = 2.0
 """Nodes die with the process that runs them, so soon after it that nobody notices; but not in the same instant."""
+RUNNING = "is already running or starting; stop it with: kvorum down --dir {folder}"
+EXIT_CODE = "exit_code"
+"""In the answer to an order that failed, besides the nodes: the exit code for it."""
 PEER = struct.Struct("3i")
 """SO_PEERCRED: pid, uid, gid of who listens."""
 
@@ -49,7 +52,7 @@ def hold(folder: str) -> Iterator[None]:
     disk.mkdir(paths.folder)
     with disk.lock(paths.lock) as held:
         if not held:
-            raise RunsAlready(f"a cluster runs already in {folder}, or is just being started there")
+            raise RunsAlready(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
         yield
 
 
@@ -63,7 +66,7 @@ def check_down(cluster: LocalCluster) -> None:
             running.append(node.name)
     if running:
         folder = cluster.paths.folder
-        raise RunsAlready(f"{', '.join(running)} of {folder} run already; `kvorum down --dir {folder}` stops them")
+        raise RunsAlready(f"{', '.join(running)} of {folder} {RUNNING.format(folder=folder)}")
 
 
 def run_until_told(
@@ -135,7 +138,7 @@ def _near(paths: ClusterPaths) -> Iterator[str]:
 
 @contextmanager
 def _control_socket(paths: ClusterPaths) -> Iterator[socket.socket]:
-    """Listen for orders meanwhile. The folder is held, so a socket that lies there is of one who was killed."""
+    """Accept commands on a socket. The folder is locked, so an existing socket belongs to a killed process."""
     with _near(paths) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -154,7 +157,7 @@ def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, st
 
 
 def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:
-    """Take orders until told to end."""
+    """Execute commands until the stop command."""
     with selectors.DefaultSelector() as selector:
         selector.register(server, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
@@ -186,13 +189,18 @@ def _serve_client(cluster: LocalCluster, server: socket.socket, wakeup: int) -> 
 
 
 def _obey(cluster: LocalCluster, line: bytes, wakeup: int) -> tuple[dict[str, str], bool]:
-    """Carry out one order; the answer is {node: outcome} or {"error": why}, and whether to go on."""
+    """Carry out one order; return the answer and whether to go on.
+
+    The answer is {node: outcome}, with EXIT_CODE if one failed, or {"error": why}.
+    """
     try:
         order = json.loads(line)
         if order == {"end": True}:
             return {}, False
         outcome = _start(cluster, order["start"], wakeup)
-        return {name: with_reason(what, cluster.refusals.get(name)) for name, what in outcome.items()}, True
+        answer = {name: with_reason(what, cluster.refusals.get(name)) for name, what in outcome.items()}
+        code = exit_code_of(cluster, outcome)
+        return answer if code == Exit.DONE else answer | {EXIT_CODE: str(int(code))}, True
     except (ValueError, KeyError, TypeError) as error:
         return {"error": f"no order: {error}"}, True
     except (ClusterError, OSError) as error:
@@ -231,7 +239,7 @@ def _ask(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = F
             with client.makefile("rb") as answers:
                 answer: dict[str, str] = json.loads(answers.readline())
         except (OSError, ValueError) as error:
-            raise ClusterError(f"the process that runs the cluster gave no answer: {error}") from error
+            raise ClusterError(f"the process that runs the cluster did not respond: {error}") from error
     if wait_for_end and runner is not None and not wait_for_exit(runner, cluster.stop_seconds):
-        raise ClusterError(f"the process that runs the cluster (pid {runner.pid}) does not end")
+        raise ClusterError(f"the process that runs the cluster (pid {runner.pid}) did not exit")
     return answer

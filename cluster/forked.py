@@ -16,7 +16,7 @@ from kvorum.cluster.exits import Exit
 from kvorum.runtime.process import name_process
 
 Work = Callable[[], int]
-"""What the child does; returns its exit code."""
+"""Function of the child; returns its exit code."""
 
 
 class Forked:
@@ -62,7 +62,7 @@ def _run(
     environment: Mapping[str, str],
     signal_mask: set[int | signal.Signals],
 ) -> int:
-    """In the child: make it look like a process that was started anew, then work."""
+    """In the child: reset the state of a newly started process, then work."""
     signal.set_wakeup_fd(-1)  # first: it is the parent's pipe
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)

@@ -10,7 +10,8 @@ controllers tell that it no longer holds what it once acknowledged: it neither v
 (quorum/raft/voters.py), by itself where a majority lives, else by `kvorum quorum readmit`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -30,10 +31,10 @@ from kvorum.runtime.listeners import (
     split_address,
     voters,
 )
-from kvorum.storage.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from kvorum.storage.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 
 CONTROLLER_FOLDERS = ("raft", METADATA_FOLDER)
-"""What a controller's directory may hold: it is formatted only where there is none of it."""
+"""Files of a formatted controller directory: it is formatted only if it has none of them."""
 
 
 class FormatError(Exception):
@@ -111,7 +112,7 @@ class InitialController:
 
 
 class VotersAtFirst(TypedDict):
-    """What a Raft directory is formatted with."""
+    """Initial voters with which a Raft directory is formatted."""
 
     voter_ids: list[int]
     directories: VoterSet | None
@@ -138,7 +139,7 @@ def format_node(
     if len(folders) < len(log_directories(settings)) and not ignore_formatted:
         formatted = next(each for each in log_directories(settings) if each not in folders)
         raise FormatError(f"{formatted} is formatted already (cluster {cluster_id}, node {settings.int('node.id')})")
-    done = []
+    done: list[Formatted] = []
     for folder in folders:
         known = voter_directories if folder == controller_directory(settings) else None
         node_id, own = settings.int("node.id"), folder == controller_directory(settings)
@@ -146,9 +147,26 @@ def format_node(
         if own and initial is not None and node_id in initial:
             directory_id = initial[node_id].directory_id
         identity = MetaProperties(cluster_id, node_id, directory_id)
-        _format_directory(disk, settings, folder, identity, known, initial if own else None)
+        try:
+            _format_directory(disk, settings, folder, identity, known, initial if own else None)
+        except OSError:
+            undo_format(disk, settings, done)
+            raise
         done.append(Formatted(folder, directory_id))
     return done
+
+
+def undo_format(disk: Disk, settings: Settings, formatted: Sequence[Formatted]) -> None:
+    """Remove what the same command wrote into directories before it failed (disk full), so that it can be repeated.
+
+    Only for directories that were not formatted before, and that no process has used since.
+    """
+    for each in formatted:
+        with suppress(OSError):
+            if disk.exists(f"{each.folder}/{META_PROPERTIES}"):
+                disk.remove(f"{each.folder}/{META_PROPERTIES}")
+            if each.folder == controller_directory(settings) and disk.exists(raft_directory(settings)):
+                disk.remove_tree(raft_directory(settings))
 
 
 def _voters_at_first(
@@ -190,14 +208,14 @@ def parse_initial_controllers(text: str, listener_name: str) -> dict[int, Initia
         if not at or not node.isdecimal() or where is None or not where[1]:
             raise FormatError(f"--initial-controllers: {item!r} is not of the form ID@HOST:PORT:DIRECTORY_ID")
         if int(node) in found:
-            raise FormatError(f"--initial-controllers: node {node} is there twice")
+            raise FormatError(f"--initial-controllers: duplicate node {node}")
         try:
             directory_id = Uuid.parse(directory)
         except ValueError as error:
             raise FormatError(f"--initial-controllers: {item!r}: {error}") from error
         found[int(node)] = InitialController(directory_id, [(listener_name, *where)])
     if not found:
-        raise FormatError("--initial-controllers names no controller")
+        raise FormatError("--initial-controllers contains no controller")
     return found
 
 
@@ -233,19 +251,27 @@ def _format_directory(
     initial: Mapping[int, InitialController] | None,
 ) -> None:
     _make_folder(disk, folder)
-    if "controller" in settings.list("process.roles") and folder == controller_directory(settings):
+    is_controllers = "controller" in settings.list("process.roles") and folder == controller_directory(settings)
+    if is_controllers:
         remains = [name for name in CONTROLLER_FOLDERS if disk.exists(f"{folder}/{name}")]
         if remains:
             raise FormatError(
-                f"{folder} holds {' and '.join(remains)}, but no meta.properties says whose: move {folder} away first"
+                f"{folder} contains {' and '.join(remains)} but no meta.properties: move {folder} away first"
             )
-        format_raft(
-            disk,
-            raft_directory(settings),
-            cluster_id=identity.cluster_id,
-            node_id=identity.node_id,
-            directory_id=identity.directory_id,
-            **_voters_at_first(settings, voter_directories, initial),
-        )
-    # Last: a directory has its identity only when all that belongs to it is there.
-    write_meta_properties(disk, folder, identity)
+    try:
+        if is_controllers:
+            format_raft(
+                disk,
+                raft_directory(settings),
+                cluster_id=identity.cluster_id,
+                node_id=identity.node_id,
+                directory_id=identity.directory_id,
+                **_voters_at_first(settings, voter_directories, initial),
+            )
+        # Last: a directory has its identity only when all that belongs to it is there.
+        write_meta_properties(disk, folder, identity)
+    except FileExistsError:  # not written by this command
+        raise
+    except OSError:
+        undo_format(disk, settings, [Formatted(folder, identity.directory_id)])
+        raise

@@ -1,4 +1,4 @@
-"""What every process of a role does around its server: event loop, pid file, signals, metrics, exit code."""
+"""Common parts of every role's process: event loop, pid file, signals, metrics, exit code."""
 
 import asyncio
 import errno
@@ -53,17 +53,17 @@ log = get_logger("cluster")
 
 
 class Refusal(Exception):
-    """The process must not run: the exit code tells its supervisor whether to try again."""
+    """The process must not run; the exit code tells its supervisor whether to try again."""
 
     def __init__(self, code: Exit, reason: str) -> None:
-        """Hold the code and what to tell the operator."""
+        """Store the exit code and the message for the operator."""
         super().__init__(reason)
         self.code = code
         self.reason = reason
 
 
 class Ending:
-    """Why the process ends in order: told by a signal, or by its surroundings. The first reason stands."""
+    """Reason of an orderly stop: a signal, or the environment. The first reason counts."""
 
     def __init__(self) -> None:
         """Start without a reason. Made inside the running loop."""
@@ -81,12 +81,12 @@ class Ending:
         if code is Exit.FATAL and not is_expected(error):
             log.unexpected("process", error)
         else:
-            log.error("this process ends itself", reason=reason)
+            log.error("process stops after a fatal error", reason=reason)
         crash(code)
 
     def refuse(self, code: Exit, reason: str) -> None:
         """End because the surroundings do not allow to go on (all log directories offline)."""
-        log.error("this process cannot go on", reason=reason)
+        log.error("process stops", reason=reason)
         if not self._reason.done():
             self._reason.set_result(code)
 
@@ -140,7 +140,7 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """
     error, what = context.get("exception"), str(context.get("message"))
     if error is None or is_harmless(what, error):
-        log.warning("event loop", what=what, error=error)
+        log.warning("event loop exception ignored", what=what, error=error)
         return
     log.unexpected("event loop", error, what=what)
     if not is_unread(what):
@@ -153,12 +153,12 @@ def is_harmless(what: str, error: BaseException) -> bool:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Tell whether an exception has a cause outside of this process, and is no bug."""
+    """Tell whether an exception has a cause outside this process."""
     return isinstance(error, EXPECTED)
 
 
 def is_unread(what: str) -> bool:
-    """Tell whether asyncio's message is of an exception that nobody waited for."""
+    """Tell whether asyncio's message concerns an exception that was never retrieved."""
     return any(words in what for words in UNREAD)
 
 
@@ -195,7 +195,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
     try:
         return uvloop.run(main())
     except Refusal as refusal:
-        log.error("this process does not start", role=role, reason=refusal.reason)
+        log.error("process start failed", role=role, reason=refusal.reason)
         readiness.report_refusal(refusal.reason)
         return refusal.code
     except Exception as error:
@@ -207,7 +207,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
         number = None if failure is None else failure.errno
         advice = "; raise the limit of open files (ulimit -n, LimitNOFILE)" if number == errno.EMFILE else ""
         reason = f"{failure or error}{advice}"
-        log.error("this process does not start", role=role, reason=reason)
+        log.error("process start failed", role=role, reason=reason)
         readiness.report_refusal(reason)
         return Exit.BUSY if number == ADDRESS_IN_USE else Exit.CRASHED
     finally:

@@ -37,7 +37,7 @@ END_OF_HEAD: Final = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a page says."""
+    """A response."""
 
     status: int
     content_type: str
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What of a request matters here."""
+    """The used parts of a request."""
 
     method: str
     path: str
@@ -151,17 +151,17 @@ def parse(head: bytes) -> Request:
         case [method, target, ("HTTP/1.0" | "HTTP/1.1") as version] if target.startswith("/"):
             pass
         case _:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "no HTTP/1 request line")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP/1 request line")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise BadRequest(HTTPStatus.BAD_REQUEST, "a header line without a name")
         if name.lower() in ONCE and name.lower() in headers:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{name.lower()} is there twice")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, f"duplicate header {name.lower()}")
         headers[name.lower()] = value.strip()
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests have no body here")
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests with a body are not supported")
     wishes = [each.strip() for each in headers.get("connection", "").lower().split(",")]
     keep_alive = "close" not in wishes if version == "HTTP/1.1" else "keep-alive" in wishes
     path, _, query = target.partition("?")
@@ -169,13 +169,13 @@ def parse(head: bytes) -> Request:
 
 
 def allow(*methods: str) -> tuple[str, str]:
-    """Return the header that says what a path may be asked for."""
+    """Return the Allow header of a path."""
     return "Allow", ", ".join(methods)
 
 
 def as_json(status: int, body: object, *headers: tuple[str, str]) -> Answer:
     """Return an answer in JSON."""
-    return Answer(status, JSON, json.dumps(body).encode(), headers)
+    return Answer(status, JSON, json.dumps(body).encode() + b"\n", headers)
 
 
 def head_of(answer: Answer, keep_alive: bool) -> bytes:

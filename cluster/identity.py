@@ -1,4 +1,4 @@
-"""Whose directories these are: checked before a process does anything with them."""
+"""Checks the identity of the directories before a process uses them."""
 
 from contextlib import ExitStack
 
@@ -25,7 +25,7 @@ def identity_of(disk: Disk, settings: Settings, folder: str) -> MetaProperties:
     if found.node_id != settings.int("node.id"):
         raise Refusal(
             Exit.DATA_REFUSED,
-            f"{folder} belongs to node {found.node_id}, this configuration is of node {settings.int('node.id')}",
+            f"{folder} belongs to node {found.node_id}, the configuration is for node {settings.int('node.id')}",
         )
     return found
 
@@ -34,4 +34,4 @@ def lock_directory(disk: Disk, folder: str, stack: ExitStack) -> None:
     """Hold the directory's lock until the stack ends. Raises Refusal: another process has it."""
     path = f"{folder}/{LOCK}"
     if not stack.enter_context(disk.lock(path)):
-        raise Refusal(Exit.BUSY, f"another process holds the lock {path}: only one may run on {folder}")
+        raise Refusal(Exit.BUSY, f"another process holds the lock {path}: only one process may use {folder}")

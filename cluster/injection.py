@@ -44,7 +44,7 @@ class NoSuchListener(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Rule:
-    """What becomes of requests of one API."""
+    """Action for requests of one API."""
 
     action: Action
     api_key: int
@@ -69,7 +69,7 @@ class Rule:
 
 
 class Injection:
-    """See the module. An Interposer: put around every handler of a process, and told of its listeners."""
+    """An Interposer for fault injection: wraps every handler of a process and knows its listeners."""
 
     def __init__(self) -> None:
         """Begin without a rule."""
@@ -125,7 +125,7 @@ class Injection:
         if isinstance(result, asyncio.Future):
             await result
         if not silent:
-            raise AnswerImpossible("injected: done, and the connection is closed")
+            raise AnswerImpossible("injected: executed, then the connection is closed")
         return await self._silence()
 
     async def _silence(self) -> Message | None:
@@ -137,14 +137,14 @@ class Injection:
                 await waiting
             finally:
                 self._silent.discard(waiting)
-        raise AnswerImpossible("injected: never answered")
+        raise AnswerImpossible("injected: no response")
 
     # The control's side.
 
     def add(self, rule: Rule) -> int:
         """Put a rule in force; return its id. Raises TooManyRules."""
         if len(self._rules) >= RULES_MAX:
-            raise TooManyRules(f"{RULES_MAX} rules are in force, withdraw some")
+            raise TooManyRules(f"{RULES_MAX} rules are active; remove some")
         rule_id = self._next_id
         self._next_id += 1
         self._rules[rule_id] = rule
@@ -161,7 +161,7 @@ class Injection:
         ids.remove(rule_id)
         if not ids:
             del self._by_api[rule.api_key]
-        log.warning("injected fault is over", id=rule_id, hits=rule.hits)
+        log.warning("injected fault ended", id=rule_id, hits=rule.hits)
         return True
 
     def clear(self) -> None:
@@ -185,7 +185,7 @@ class Injection:
     def listener(self, name: str) -> Listener:
         """Return a listener of this process. Raises NoSuchListener."""
         if name not in self._listeners:
-            raise NoSuchListener(f"there is no listener {name!r} here; there are {', '.join(self._listeners)}")
+            raise NoSuchListener(f"unknown listener {name!r}; available: {', '.join(self._listeners)}")
         return self._listeners[name]
 
     @property
@@ -205,7 +205,7 @@ def refused(rule: Rule, ctx: RequestContext, request: Message) -> Message:
 
 
 def _begun(result: Result) -> Message | asyncio.Future[Message | None] | None:
-    """Let a handler go on by itself, whoever waits for it."""
+    """Let a handler continue independently of its caller."""
     if result is None or is_message(result):
         return result
     return asyncio.ensure_future(_awaited(result))

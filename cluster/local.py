@@ -11,13 +11,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from kvorum.cluster import readiness
-from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, unmounted_hint
+from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, undo_format, unmounted_hint
 from kvorum.cluster.paths import PROCESSES, ClusterPaths, NodePaths
-from kvorum.cluster.plan import BrokenPlan, ClusterPlan, PortUnusable, read_plan, write_node_configs, write_plan
+from kvorum.cluster.plan import (
+    BrokenPlan,
+    ClusterPlan,
+    NoCluster,
+    PortUnusable,
+    read_plan,
+    write_node_configs,
+    write_plan,
+)
 from kvorum.cluster.plan import ClusterError as ClusterError
 from kvorum.cluster.plan_recovery import rebuilt_plan, refuse_remains
 from kvorum.cluster.port_check import port_problem
@@ -30,7 +38,7 @@ from kvorum.runtime.logs import UNEXPECTED
 from kvorum.runtime.process import ProcessId, identify, living, send
 
 START_SECONDS = 60.0
-"""So long a start is waited for, if nobody says otherwise: after it a node is late, which does not end it."""
+"""Default timeout of a start: afterwards a node is late, which does not end it."""
 STOP_SECONDS = 60.0
 """A controlled shutdown that takes longer is ended with SIGKILL, and said so."""
 GONE_SECONDS = 60.0
@@ -44,7 +52,7 @@ LOG_END_BYTES = 4096
 """The last line of a log is looked for in so many bytes."""
 TRACEBACK = "Traceback (most recent call last)"
 METADATA_FOLDERS = frozenset(CONTROLLER_FOLDERS)
-"""What a log directory holds besides partitions of topics."""
+"""Contents of a log directory besides partitions of topics."""
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
 
@@ -86,12 +94,15 @@ class LocalCluster:
             every = [load_node(paths.node(node.name).config, environment={}).settings for node in plan.nodes]
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
             directories = {node_id: new_directory_id() for node_id in controllers}
-            for settings in every:
-                # Voters elsewhere have directory ids that are not known here: the voters agree on them at first start.
-                all_known = voters(settings).keys() <= directories.keys()
-                format_node(disk, settings, plan.cluster_id, directories if all_known else None)
-            disk.write_atomic(paths.unstarted, b"")
-            write_plan(disk, paths, plan)
+            with ExitStack() as undo:
+                for settings in every:
+                    # Directory ids of voters elsewhere are unknown: the voters agree on them at first start.
+                    all_known = voters(settings).keys() <= directories.keys()
+                    formatted = format_node(disk, settings, plan.cluster_id, directories if all_known else None)
+                    undo.callback(undo_format, disk, settings, formatted)
+                disk.write_atomic(paths.unstarted, b"")
+                write_plan(disk, paths, plan)
+                undo.pop_all()
         return cls(paths, found or plan, detached)
 
     @classmethod
@@ -124,7 +135,7 @@ class LocalCluster:
         paths, disk = ClusterPaths(os.path.abspath(folder)), OsDisk()
         with suppress(BrokenPlan):
             if read_plan(disk, paths) is not None:
-                raise ClusterError(f"{paths.cluster} is whole: start the cluster without --rebuild")
+                raise ClusterError(f"{paths.cluster} is complete: start the cluster without --rebuild")
         found = rebuilt_plan(disk, paths, plan)
         if not any(disk.exists(paths.node(node.name).config) for node in found.nodes):
             write_node_configs(disk, paths, found)
@@ -138,7 +149,7 @@ class LocalCluster:
         plan = read_plan(OsDisk(), paths)
         if plan is None:
             refuse_remains(OsDisk(), paths)
-            raise ClusterError(f"there is no cluster in {folder} (no {os.path.basename(paths.cluster)})")
+            raise NoCluster(f"there is no cluster in {folder} (no {os.path.basename(paths.cluster)})")
         return cls(paths, plan, detached)
 
     def node(self, name: str) -> NodePaths:
@@ -149,12 +160,12 @@ class LocalCluster:
         return self.paths.node(name)
 
     def format_lost(self, name: str) -> dict[str, Uuid]:
-        """Format anew the directories that a stopped node lost (removed): {directory: its new directory id}.
+        """Format the lost (removed) directories of a stopped node: {directory: its new directory id}.
 
         A controller's stays out of the quorum until it is re-admitted. Raises FormatError.
         """
         if self.processes(name):
-            raise ClusterError(f"{name} runs; stop it first")
+            raise ClusterError(f"{name} is running; stop it first")
         settings = load_node(self.node(name).config, environment={}).settings
         formatted = format_node(OsDisk(), settings, self.plan.cluster_id, ignore_formatted=True)
         return {each.folder: each.directory_id for each in formatted}
@@ -396,7 +407,7 @@ def last_line(path: str) -> str:
 
 
 def wait_for_all(processes: list[ProcessId]) -> None:
-    """Wait until these, which were killed, are gone, GONE_SECONDS each at the most."""
+    """Wait until these killed processes are gone, at most GONE_SECONDS each."""
     for process in processes:
         wait_for_exit(process, GONE_SECONDS)
 

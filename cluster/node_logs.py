@@ -1,4 +1,4 @@
-"""The logs on a node's own disks, as the admin process beside its broker tells of them: segments, their indexes, sizes.
+"""Log files on a node's own disks, read by its admin process: segments, indexes, sizes.
 
 The broker goes on writing, rolling and removing meanwhile. Nothing here opens a file to change it, and what is gone by
 the time it is looked at is left out.

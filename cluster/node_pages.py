@@ -1,4 +1,4 @@
-"""/v1/node and what is below it: what a broker or controller process tells of itself, and what it does when it is told.
+"""/v1/node: state of a broker or controller process, and commands to it.
 
     GET  /v1/node                       who this is, and since when
     GET  /v1/node/connections           ?limit=100: the open connections, the latest that was active first
@@ -46,7 +46,7 @@ TOLD: Final = tuple(field.name for field in fields(ConnectionTold))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What the pages are of."""
+    """The process that the pages describe."""
 
     clock: Clock
     age_ms: int
@@ -71,10 +71,10 @@ class Page(NamedTuple):
 
 
 class NodePages:
-    """Answers what is asked of one process, in its own event loop. Made when `own` is."""
+    """Serves the pages of one process in its event loop. Created with `own`."""
 
     def __init__(self, role: str, node_id: int, own: Process, entrance: Entrance) -> None:
-        """Tell of this process, to those whom `entrance` lets in."""
+        """Serve this process's pages to clients that `entrance` accepts."""
         self._role = role
         self._node_id = node_id
         self._own = own
@@ -114,7 +114,7 @@ class NodePages:
         if page is None:
             raise Refused(404, "NOT_FOUND", f"this {self._role} has {', '.join(self._pages)}")
         if request.method != page.method and not (request.method == "HEAD" and page.method == "GET"):
-            raise Refused(405, "METHOD_NOT_ALLOWED", f"{request.path} is for {page.method}")
+            raise Refused(405, "METHOD_NOT_ALLOWED", f"{request.path} requires {page.method}")
         access.check_role(said("authorization"), page.needs)
         if page.method != "GET":
             refuse_conditions(request.headers)
@@ -157,7 +157,7 @@ class NodePages:
     async def _shut_down(self, request: Request) -> Answer:
         parameters(request)
         assert self._own.shut_down is not None, "else there is no such page"
-        log.warning("asked over HTTP to end", role=self._role, who=self._who(request))
+        log.warning("stop requested over HTTP", role=self._role, who=self._who(request))
         # The answer is on its way before the loop comes to the end: the pages are the last that closes.
         self._own.shut_down()
         return as_json(202, {"stopping": True})
@@ -174,7 +174,7 @@ class NodePages:
             raise Refused(503, "NOT_READY", str(error)) from error
         took_ms, named = self._own.clock.monotonic_ms() - began, taken.snapshot_id
         log.info(
-            "snapshot asked for over HTTP",
+            "metadata snapshot requested over HTTP",
             who=self._who(request),
             end_offset=named.end_offset,
             epoch=named.epoch,
@@ -213,12 +213,12 @@ def parameters(request: Request, *known: str) -> dict[str, str]:
     try:
         given = parse_qsl(request.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
     except ValueError as error:
-        raise refused(f"no more than {PARAMETERS_MAX} parameters") from error
+        raise refused(f"more than {PARAMETERS_MAX} parameters") from error
     for name, value in given:
         if name not in known:
-            raise refused(f"there is no parameter {name!r} here, but {', '.join(known) or 'none'}")
+            raise refused(f"unknown parameter {name!r}; available: {', '.join(known) or 'none'}")
         if name in found:
-            raise refused(f"{name} is there twice")
+            raise refused(f"duplicate parameter {name}")
         found[name] = value
     return found
 
@@ -228,12 +228,12 @@ def number(given: dict[str, str], name: str, default: int, largest: int) -> int:
     text = given.get(name, str(default))
     if text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX and 1 <= int(text) <= largest:
         return int(text)
-    raise Refused(400, "BAD_PARAMETER", f"{name} is a number from 1 to {largest}")
+    raise Refused(400, "BAD_PARAMETER", f"{name} must be a number from 1 to {largest}")
 
 
 def level_of(given: dict[str, str]) -> Level:
-    """Return the level that is asked for. Raises Refused."""
+    """Return the requested level. Raises Refused."""
     name = given.get("level", "info").upper()
     if name in Level.__members__:
         return Level[name]
-    raise Refused(400, "BAD_PARAMETER", f"level is one of {', '.join(Level.__members__).lower()}")
+    raise Refused(400, "BAD_PARAMETER", f"level must be one of {', '.join(Level.__members__).lower()}")

@@ -33,7 +33,7 @@ Readiness = Callable[[], str | None]
 
 
 class Slice:
-    """What is read of the metrics in one go; one after the other, of one page."""
+    """A part of the metrics that is read at once; a page consists of consecutive parts."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """Begin the first; `now` is the loop's clock, in seconds."""
@@ -70,7 +70,7 @@ class ObservabilityServer:
     def __init__(
         self, endpoint: HttpEndpoint, metrics: Metrics, not_ready: Readiness, node: NodePages | None = None
     ) -> None:
-        """Serve these metrics, and the node's pages; `not_ready` is asked at each request."""
+        """Serve these metrics and the node's pages; `not_ready` is evaluated at each request."""
         self._metrics = metrics
         self._not_ready = not_ready
         pages = {"/metrics": self._serve_metrics, "/health/live": self._live, "/health/ready": self._ready}

@@ -32,7 +32,7 @@ class NodePaths:
 
     @property
     def ports(self) -> str:
-        """What `format` chose for ports given as 0: overrides of the configuration, kept over restarts."""
+        """Ports that `format` chose for ports given as 0: overrides of the configuration, kept over restarts."""
         return os.path.join(self.folder, "ports.properties")
 
     @property
@@ -64,7 +64,7 @@ class ClusterPaths:
 
     @property
     def cluster(self) -> str:
-        """What the cluster is: id, name and nodes, written when it was formatted."""
+        """The cluster's id, name and nodes, written when it was formatted."""
         return os.path.join(self.folder, "cluster.json")
 
     @property
@@ -79,7 +79,7 @@ class ClusterPaths:
 
     @property
     def lock(self) -> str:
-        """Held by whoever starts or runs the cluster."""
+        """Lock of the process that starts or runs the cluster."""
         return os.path.join(self.folder, ".lock")
 
     def node(self, name: str) -> NodePaths:

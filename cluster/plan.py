@@ -1,4 +1,4 @@
-"""What a cluster on this machine is made of: nodes with their names and their whole configurations, ports resolved."""
+"""Plan of a cluster on this machine: nodes with names and complete configurations, ports resolved."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ PLAN_VERSION = 1
 
 
 class ClusterError(Exception):
-    """What cannot be done with the cluster in this folder, and why."""
+    """An operation on the cluster in this folder is not possible, with the reason."""
 
 
 class PortUnusable(ClusterError):
@@ -26,6 +26,10 @@ class PortUnusable(ClusterError):
         """Hold what is wrong and with which config."""
         super().__init__(reason)
         self.key = key
+
+
+class NoCluster(ClusterError):
+    """A folder without a cluster."""
 
 
 class BrokenPlan(ClusterError):
@@ -79,7 +83,7 @@ class ClusterPlan:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """Return bootstrap.servers for clients."""
         return ",".join(self.endpoints())
 
     def admin_urls(self) -> list[str]:
@@ -155,9 +159,9 @@ def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
         raise BrokenPlan(broken(paths, f"is not JSON ({error})")) from None
     version = body.get("version") if isinstance(body, dict) else None
     if isinstance(version, int) and version > PLAN_VERSION:
-        raise ClusterError(f"{paths.cluster} is of version {version}, this Kvorum reads {PLAN_VERSION}")
+        raise ClusterError(f"{paths.cluster} has version {version}, this release supports {PLAN_VERSION}")
     if version != PLAN_VERSION or not is_plan(body):
-        raise BrokenPlan(broken(paths, "does not describe a cluster: version, cluster.id and nodes are needed"))
+        raise BrokenPlan(broken(paths, "does not describe a cluster: version, cluster.id and nodes are required"))
     return ClusterPlan(body["cluster.id"], [NodePlan(name, found) for name, found in body["nodes"].items()])
 
 

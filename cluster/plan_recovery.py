@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kvorum.cluster.formatting import log_directories
 from kvorum.cluster.paths import ClusterPaths
-from kvorum.cluster.plan import ClusterError, ClusterPlan, NodePlan
+from kvorum.cluster.plan import BrokenPlan, ClusterError, ClusterPlan, NodePlan
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import Disk
@@ -20,7 +20,7 @@ FLAG = "--rebuild"
 
 @dataclass(slots=True)
 class FoundNode:
-    """What there is of a node: its configuration, and its directories with and without an identity."""
+    """Remains of a node: its configuration, and its directories with and without an identity."""
 
     name: str
     settings: Settings | None = None
@@ -77,12 +77,12 @@ def look_at(disk: Disk, found: FoundNode, settings: Settings) -> None:
 
 
 def refuse_remains(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None = None) -> None:
-    """Raise ClusterError where the folder has no cluster.json, but nodes with data."""
+    """Raise BrokenPlan where the folder has no cluster.json, but nodes with data."""
     found = [each for each in found_nodes(disk, paths, planned) if each.formatted or each.broken]
     if found:
         there = {each.name for each in found}
         missing = ["cluster.json", *(name for name in names_of(planned) if name not in there)]
-        raise ClusterError(
+        raise BrokenPlan(
             f"{paths.folder} has data, but no cluster.json: found {', '.join(each.told for each in found)}, missing "
             f"{', '.join(missing)}; check that all disks are mounted and restore what is missing, or start the cluster "
             f"with {FLAG}, which writes cluster.json from the nodes' node.properties and leaves the data as they are"

@@ -87,7 +87,7 @@ def reserve(port: int) -> None:
 
 
 def ephemeral_start() -> int:
-    """Return the first port that the kernel gives to clients by itself; Linux's default where it lies too low."""
+    """Return the first ephemeral port of the kernel; Linux's default if the setting is too low."""
     try:
         with open(EPHEMERAL_RANGE, encoding="ascii") as file:
             start = int(file.read().split()[0])
@@ -146,7 +146,7 @@ def resolve_ports(settings: Settings) -> dict[str, str]:
 
 
 def check_voters_ports(settings: Settings) -> None:
-    """Refuse a controller whose port nobody can know. Raises ConfigError."""
+    """Reject a controller whose port cannot be known to the others. Raises ConfigError."""
     for voter, (_, port) in voters(settings).items():
         if port == 0:
             own = voter == settings.int("node.id")
@@ -166,7 +166,7 @@ def write_ports(disk: Disk, paths: NodePaths, overrides: Mapping[str, str]) -> N
 
 
 def read_ports(paths: NodePaths) -> list[str]:
-    """Return the recorded overrides, as KEY=VALUE; none if there is no record. Raises OSError."""
+    """Return the recorded overrides, as KEY=VALUE; empty without a record. Raises OSError."""
     try:
         with open(paths.ports, encoding="utf-8") as file:
             return [line.strip() for line in file if line.strip() and not line.startswith("#")]

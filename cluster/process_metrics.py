@@ -1,4 +1,4 @@
-"""What every process tells of itself: what runs here, how late its event loop is, and how much of the time it waits.
+"""Metrics of every process: roles, lag of the event loop, and its idle time.
 
 Processor, memory and open files are prometheus_client's own (`process_...`); `runtime.metrics` adds them to a scrape.
 

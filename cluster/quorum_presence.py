@@ -35,7 +35,7 @@ from kvorum.quorum.raft.voters import Endpoint
 from kvorum.runtime.logs import get_logger
 
 BOOTSTRAP_ID: Final = -1
-"""Whoever is asked by its address has no id yet."""
+"""A node that is contacted by address has no id yet."""
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 2_000
 """Between two rounds over the bootstrap servers."""
@@ -180,14 +180,14 @@ class QuorumPresence:
         )
         answer = await self._request((where[0][1], where[0][2]), request)
         if isinstance(answer, UpdateRaftVoterResponse) and answer.error_code:
-            log.warning("the leader did not take the endpoints", error=ErrorCode(answer.error_code).name)
+            log.warning("UpdateRaftVoter rejected by leader", error=ErrorCode(answer.error_code).name)
         return False
 
     def _update_itself(self, directory_id: bytes) -> None:
         try:
             self._log.membership.update(self._log.node_id, directory_id, self._endpoints)
         except KafkaError as error:
-            log.info("the endpoints are not updated yet", reason=error)
+            log.info("controller endpoints not updated yet", reason=error)
 
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
         """Ask one controller; None if it does not answer."""
@@ -197,7 +197,7 @@ class QuorumPresence:
             answer = await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError) as error:
             if name not in self.failures:
-                log.info("a controller does not answer", address=name, reason=error)
+                log.info("controller does not respond", address=name, reason=error)
             self.failures[name] = error if isinstance(error, ChannelError) else ChannelError(str(error))
             return None
         else:

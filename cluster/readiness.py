@@ -19,7 +19,7 @@ REFUSED = b"refused "
 REASON_CHARACTERS_MAX: Final = 500
 """A line must fit into PIPE_BUF (4096 bytes), so that it is written whole."""
 PIPE_BYTES: Final = 65_536
-"""What a pipe holds: one read takes whole lines only."""
+"""Capacity of a pipe: one read returns complete lines only."""
 
 
 def announce() -> None:
@@ -37,7 +37,7 @@ def announce() -> None:
 
 
 class Reports(NamedTuple):
-    """What a child wrote so far: `ready` is None while it is not ready, False if it died."""
+    """Messages of a child: `ready` is None while it is not ready, False if it died."""
 
     ready: bool | None
     waiting: list[str]

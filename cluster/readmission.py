@@ -34,13 +34,13 @@ log = get_logger("quorum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survivor:
-    """What a controller's directory holds: what an operator must know before giving up what others held."""
+    """Contents of a surviving controller directory, so that an operator can judge the loss."""
 
     node_id: int
     directory: str
     directory_id: Uuid
     end_offset: int
-    """One past the last metadata record in its log; what lies between here and the lost logs' ends is given up."""
+    """One past the last metadata record in its log; records from here to the lost logs' ends are given up."""
     epoch: int
     """The epoch of its last entry. Of two logs the one with the higher epoch has more, and then the longer one."""
     voter_ids: tuple[int, ...]
@@ -66,7 +66,7 @@ def readmit(disk: Disk, settings: Settings, node_id: int, directory_id: Uuid) ->
         opened.voters.force(node_id, bytes(directory_id))
         opened.journal.set_state(encode_state(opened.voters.state))
         opened.journal.sync()
-        log.warning("readmitted by an operator's word", voter=node_id, directory_id=str(directory_id))
+        log.warning("controller readmitted by operator", voter=node_id, directory_id=str(directory_id))
         return _survivor(settings, opened)
 
 
@@ -75,19 +75,21 @@ def check_target(survivor: Survivor, node_id: int, directory_id: Uuid) -> None:
     if node_id == survivor.node_id:
         raise Refusal(
             Exit.USAGE,
-            f"{survivor.directory} is node {node_id}'s own: say it at another controller, one that kept its directory",
+            f"{survivor.directory} belongs to node {node_id} itself: run this on a controller that kept its directory",
         )
     if node_id not in survivor.voter_ids:
         known = ", ".join(map(str, survivor.voter_ids))
-        raise Refusal(Exit.USAGE, f"node {node_id} is no controller of this cluster; they are {known}")
+        raise Refusal(Exit.USAGE, f"node {node_id} is not a controller of this cluster; controllers: {known}")
     if survivor.counted.get(node_id) == directory_id:
-        raise Refusal(Exit.USAGE, f"node {node_id} is counted with directory {directory_id} already")
+        raise Refusal(Exit.USAGE, f"node {node_id} is already readmitted with directory {directory_id}")
 
 
 def _open(disk: Disk, settings: Settings, stack: ExitStack) -> Opened:
     """Open the controller's directory as its process would, lock first; all is released with the stack."""
     if "controller" not in settings.list("process.roles"):
-        raise Refusal(Exit.USAGE, f"node {settings.int('node.id')} is no controller: name one that kept its directory")
+        raise Refusal(
+            Exit.USAGE, f"node {settings.int('node.id')} is not a controller: give one that kept its directory"
+        )
     folder = controller_directory(settings)
     identity = identity_of(disk, settings, folder)
     lock_directory(disk, folder, stack)
@@ -108,7 +110,8 @@ def _open(disk: Disk, settings: Settings, stack: ExitStack) -> Opened:
     own = opened.voters.state.directory_id
     if not opened.voters.may_vote() or opened.voters.newest(opened.voters.node_id) != own:
         raise Refusal(
-            Exit.DATA_REFUSED, f"{folder} was lost itself and does not count yet: name a controller that kept its own"
+            Exit.DATA_REFUSED,
+            f"{folder} was lost as well and is not readmitted: give a controller that kept its directory",
         )
     return opened
 

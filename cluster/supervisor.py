@@ -112,7 +112,7 @@ class Supervisor:
         self._wakeup, self._wakeup_writer = os.pipe()
 
     def run(self) -> int:
-        """Run until told to stop, or until a child ended in order or must not run. Returns the exit code."""
+        """Run until a stop signal, or until a child ended in order or must not run. Returns the exit code."""
         os.set_blocking(self._wakeup_writer, False)
         signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -179,7 +179,7 @@ class Supervisor:
         full = self._full_folder(child) if code == Exit.DATA_REFUSED else None
         if full is not None or (code == Exit.DATA_REFUSED and child.full_note.is_left):
             log.error(
-                "disk full, role restarts when there is room",
+                "disk full, role restarts when space is free",
                 node=self._paths.name,
                 role=child.role,
                 code=code,
@@ -190,7 +190,7 @@ class Supervisor:
             child.restart_at = time.monotonic() + ROOM_CHECK_SECONDS
             return
         if not restart_helps(code):
-            log.error("role does not start, node stops", node=self._paths.name, role=child.role, code=code)
+            log.error("role start failed, node stops", node=self._paths.name, role=child.role, code=code)
             self._refusal = code
             self._stopping = True
             return
@@ -199,7 +199,7 @@ class Supervisor:
         delay = RESTART_DELAYS_SECONDS[min(child.crashes, len(RESTART_DELAYS_SECONDS) - 1)]
         child.crashes += 1
         child.restart_at = time.monotonic() + delay
-        log.error("a role crashed", node=self._paths.name, role=child.role, code=code, restart_in_seconds=delay)
+        log.error("role crashed", node=self._paths.name, role=child.role, code=code, restart_in_seconds=delay)
 
     def _restart(self, child: Child) -> None:
         """Start a role again, unless it waits for room on a disk that is still full."""

@@ -24,7 +24,7 @@ def read_access(settings: Settings, disk: Disk) -> Access:
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Who may see the pages of a process, or why nobody may."""
+    """Access rules of a process's pages, or why there is no access."""
 
     access: Access
     shut: tuple[int, str, str] | None = None
@@ -44,7 +44,7 @@ def entrance_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> Entra
     try:
         access = read_access(settings, disk)
     except (OSError, BadTokens) as error:
-        log.error("the pages of this process are shut", path=settings.optional_str(KEY), reason=error)
+        log.error("HTTP pages of this process disabled", path=settings.optional_str(KEY), reason=error)
         return Entrance(Access(), (503, "TOKENS_UNREADABLE", f"{KEY} cannot be read: see the log, then start again"))
     if access.tokens is None and not is_local(endpoint.host):
         reason = f"{endpoint.url} is not loopback: without {KEY} this is told there only"

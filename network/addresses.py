@@ -50,5 +50,5 @@ def parse_bootstrap(text: str) -> list[Address]:
             raise ValueError(f"{item!r} is not HOST:PORT")
         found.append((host.strip("[]"), int(port)))
     if not found:
-        raise ValueError("no HOST:PORT was given")
+        raise ValueError("HOST:PORT is missing")
     return found

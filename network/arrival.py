@@ -25,7 +25,7 @@ log = get_logger("network")
 
 
 class Arrival(NamedTuple):
-    """Who has come, and from where (HOST:PORT)."""
+    """A new connection with its address (HOST:PORT)."""
 
     peer: Peer
     address: str
@@ -60,7 +60,7 @@ class Scarcity:
         if now_s < self._logged_at_s + SCARCITY_LOG_INTERVAL_S:
             return
         log.warning(
-            "connections refused: nearly all file descriptors are in use; raise the limit (ulimit -n, LimitNOFILE)",
+            "connections rejected: nearly all file descriptors are in use; raise the limit (ulimit -n, LimitNOFILE)",
             listener=listener,
             refused=self._refused,
             limit=limit,
@@ -91,7 +91,7 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
             receive_bytes=shared.limits.receive_buffer_bytes,
         )
     except OSError as error:
-        log.warning("connection refused", client=address, listener=shared.listener, reason=error)
+        log.warning("connection rejected", client=address, listener=shared.listener, reason=error)
         transport.abort()
         return Arrival(peer, address, None)
     admitted = _admit(shared, address, host, now_s)
@@ -113,13 +113,13 @@ def _is_one_too_many(shared: Shared, fd: int, now_s: float) -> bool:
 
 
 def _admit(shared: Shared, address: str, host: str, now_s: float) -> float | Refusal:
-    """Count a new connection; return the seconds it has to wait, or how it is refused, which is told here."""
+    """Count a new connection; return the seconds it has to wait, or the rejection, which is logged here."""
     admitted: Refusal | float = Refusal("shutting down")
     if not shared.closing:
         admitted = shared.counts.admit(host, now_s, protected=shared.protected, listener=shared.listener)
     if not isinstance(admitted, Refusal):
         return admitted
-    log.warning("connection refused", client=address, listener=shared.listener, reason=admitted.reason)
+    log.warning("connection rejected", client=address, listener=shared.listener, reason=admitted.reason)
     if shared.metrics is not None:
         shared.metrics.refused(shared.listener, admitted.reason.partition(":")[0])
     return admitted

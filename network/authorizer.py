@@ -14,11 +14,11 @@ from kvorum.network.context import RequestContext
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER (Kafka's Resource.CLUSTER_NAME)."""
 UNKNOWN_OPERATIONS = -(1 << 31)
-"""What `*_authorized_operations` fields hold when nobody asked for them."""
+"""Value of `*_authorized_operations` fields if they are not requested."""
 
 
 class Operation(IntEnum):
-    """What is done to a resource."""
+    """Operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -39,7 +39,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What it is done to."""
+    """Type of a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -78,15 +78,15 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyTy
         ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
     }
 )
-"""What can be done to each (Kafka's AclEntry.supportedOperations), for the authorized-operations fields."""
+"""Supported operations of each (Kafka's AclEntry.supportedOperations), for the authorized-operations fields."""
 
 
 class Authorizer(Protocol):
-    """Answers from memory: it is asked several times a request."""
+    """Decides from memory, because it is called several times per request."""
 
     @property
     def version(self) -> int:
-        """Another number after each change of what it answers: who was told so far asks again (fetch sessions)."""
+        """Changes with every change of the permissions, so that cached decisions are renewed (fetch sessions)."""
         ...
 
     def authorize(
@@ -97,7 +97,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """No authorizer configured: everybody may do everything, as in Kafka."""
+    """No authorizer is configured: all operations are permitted, as in Kafka."""
 
     __slots__ = ()
     version = 0
@@ -124,7 +124,7 @@ class Quotas(Protocol):
     """How long a client is held back; answers carry the number, the connection keeps to it (KIP-219)."""
 
     enabled: bool
-    """Whether anybody has a quota. While nobody has, nothing else here is asked."""
+    """Whether any client has a quota. Otherwise no other method is called."""
 
     timed: bool
     """Whether the time that requests take is counted: who handles many at once handles each alone then."""

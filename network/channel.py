@@ -107,7 +107,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self.lost is None and self._transport is not None and not self._transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail whoever waits."""
+        """Fail all waiting requests."""
         reason = self.lost or (f"connection lost: {exc}" if exc is not None else "the peer closed the connection")
         self.lost = reason
         pending, self._pending = self._pending, {}
@@ -137,7 +137,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         pending = self._pending.pop(correlation_id, None)
         if pending is None:
-            raise ProtocolError(f"an answer to request {correlation_id}, which nobody made")
+            raise ProtocolError(f"response with unknown correlation id {correlation_id}")
         if pending.future.done():
             return  # cancelled
         cls, version = pending.response_class, pending.version
@@ -159,7 +159,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if transport is None or not self.usable:
             raise ConnectionLost(self.lost or "the connection is closing", maybe_sent=False)
         if len(self._pending) >= IN_FLIGHT_MAX:
-            raise ConnectionLost(f"{IN_FLIGHT_MAX} requests are not answered yet", maybe_sent=False)
+            raise ConnectionLost(f"{IN_FLIGHT_MAX} requests are in flight", maybe_sent=False)
         cls = type(message)
         self._correlation_id = correlation_id = (self._correlation_id + 1) % CORRELATION_IDS
         header = RequestHeader(cls.API_KEY, version, correlation_id, self._client_id)
@@ -204,7 +204,7 @@ class Channel:
         traffic: Traffic | None = None,
         check: Callable[["ClientConnection", Address], Awaitable[None]] | None = None,
     ) -> None:
-        """Connect to host and port, or to what the callable says when asked (None: not known now).
+        """Connect to a fixed address, or to the one that the callable returns (None: unknown at present).
 
         `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts. `check`
         accepts each new connection before it is used, or raises ChannelError (ClusterCheck).
@@ -308,7 +308,7 @@ class Channel:
         address = self._where() if self._where is not None else self._address
         if address is None:
             self._delay_next(loop)
-            raise ConnectionLost("the peer's address is not known", maybe_sent=False)
+            raise ConnectionLost("the address of the peer is unknown", maybe_sent=False)
         connection: ClientConnection | None = None
         try:
             make = partial(ClientConnection, self._client_id, self._lost, self._receive_buffer_bytes, self._traffic)
@@ -380,7 +380,7 @@ async def negotiate(connection: ClientConnection) -> Mapping[int, tuple[int, int
         if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
             break
         version = min(version, offered.get(ApiKey.API_VERSIONS, (0, 0))[1])
-    raise ConnectionLost(f"ApiVersions was answered with error {response.error_code}", maybe_sent=False)
+    raise ConnectionLost(f"ApiVersions returned error {response.error_code}", maybe_sent=False)
 
 
 def common_version(cls: type[Message], offered: Mapping[int, tuple[int, int]]) -> int:

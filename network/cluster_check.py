@@ -90,7 +90,7 @@ def peer_name(node_id: int, address: Address | None) -> str:
 
 
 def missing_peers(failures: Mapping[str, ChannelError]) -> str:
-    """Return peers by name with why they could not be asked: "2 (HOST:PORT), 3 (HOST:PORT): REASON; ..."."""
+    """Return the unreachable peers with reasons: "2 (HOST:PORT), 3 (HOST:PORT): REASON; ..."."""
     by_reason: dict[str, list[str]] = {}
     for name, failure in sorted(failures.items()):
         is_refused = isinstance(failure, ConnectionLost) and failure.refused

@@ -316,7 +316,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if upgrade is None:
             return False
         if self._in_flight or len(self._outbox):
-            raise ProtocolError("a request for an upgrade behind unanswered ones")
+            raise ProtocolError("upgrade requested while earlier requests are in flight")
         self._flush()
         self._sink = hand_over(upgrade, FrameLink(self._transport, self.address), self.peer, frame, self.came_s * 1000)
         return True

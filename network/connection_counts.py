@@ -17,7 +17,7 @@ from kvorum.runtime.config_types import parse_counts_per_host
 
 UNLIMITED: Final = (1 << 31) - 1
 BURST_S: Final = 1.0
-"""What a quiet time saves up: connections of so long may come at once."""
+"""Time of idleness that is saved up for a burst of connections."""
 DELAY_S_MAX: Final = 30.0
 """A connection whose turn would come later is refused: its client has given up by then, and those who wait are few."""
 
@@ -46,7 +46,7 @@ class CreationRate:
     __slots__ = ("_next_s", "per_second")
 
     def __init__(self, per_second: int = UNLIMITED) -> None:
-        """Start with a whole burst saved up. The rate may be set at any time; 0 takes nobody."""
+        """Start with a full burst. The rate can be set at any time; 0 admits no connection."""
         self.per_second = per_second
         self._next_s = float("-inf")
 
@@ -91,7 +91,7 @@ class ConnectionCounts:
         self.by_listener: dict[str, int] = {}
         self.rate_by_listener: dict[str, CreationRate] = {}
         self.ip_rates = IpConnectionRates()
-        """What quotas limit addresses to, on every listener."""
+        """Connection rate quotas of addresses, on every listener."""
         self.total = 0
         self._by_address: dict[str, int] = {}
         self._there: dict[str, int] = {}
@@ -159,6 +159,6 @@ class ConnectionCounts:
 
 
 def listener_limit(settings: Settings, listener: str, key: str) -> int:
-    """Return what `listener.name.NAME.KEY` says, UNLIMITED where nobody wrote it."""
+    """Return the value of `listener.name.NAME.KEY`, UNLIMITED if it is not set."""
     own = f"{LISTENER_PREFIX}{listener.lower()}.{key}"
     return settings.int(own) if own in settings.explicit() else UNLIMITED

@@ -1,4 +1,4 @@
-"""What is told of open connections: who is at the other end, since when, and how much it asked. Sans-IO."""
+"""Information about open connections: peer, age and number of requests. Sans-IO."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ class ConnectionTold:
     """Handed to a handler, the one in hand among them."""
     bytes_in: int
     bytes_out: int | None
-    """None: it is no connection of requests and answers any more (Raft's), and is not counted."""
+    """None: the connection has no requests and responses any more (Raft's), and is not counted."""
 
 
 def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[Listed]:
@@ -58,7 +58,7 @@ def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[
 
 
 def told(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionTold:
-    """Return what is told of a connection; the same moment by the loop's clock and by the wall's."""
+    """Return the information about a connection; both arguments are the same moment on two clocks."""
     peer = connection.peer
     return ConnectionTold(
         id=peer.connection_id,

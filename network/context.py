@@ -1,4 +1,4 @@
-"""Who asks what over which connection: handed to every handler with the request."""
+"""Context of a request: principal and connection. Every handler receives it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from kvorum.runtime.listeners import SecurityProtocol
 
 
 class Principal(NamedTuple):
-    """Whom a connection belongs to; `User:ANONYMOUS` until it has authenticated (Kafka's KafkaPrincipal)."""
+    """Principal of a connection; `User:ANONYMOUS` until it has authenticated (Kafka's KafkaPrincipal)."""
 
     type: str
     name: str
@@ -19,7 +19,7 @@ class Principal(NamedTuple):
 
 ANONYMOUS = Principal("User", "ANONYMOUS")
 UNKNOWN_SOFTWARE = "unknown"
-"""What Kafka notes for a client that did not say (ClientInformation)."""
+"""Kafka's value for a client that sent no name (ClientInformation)."""
 
 
 @dataclass(slots=True)

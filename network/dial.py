@@ -1,4 +1,4 @@
-"""Connecting: with a limit in time, and told apart why it failed. And how long to wait before the next attempt."""
+"""Connects with a timeout, classifies failures, and computes the backoff."""
 
 import asyncio
 import errno
@@ -33,7 +33,7 @@ class ConnectionLost(ChannelError):
         super().__init__(reason)
         self.maybe_sent = maybe_sent
         self.refused = refused
-        """The peer's machine is up and nobody listens: its process is gone (if the address is its own)."""
+        """The peer's machine is up and the port is closed: its process has ended (if the address is its own)."""
 
 
 class ForeignPeer(ConnectionLost):
@@ -88,7 +88,7 @@ async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SE
         async with asyncio.timeout(timeout_ms / 1000):
             _, protocol = await loop.create_connection(make, host, port)
     except TimeoutError as error:
-        raise ConnectionLost(f"{host}:{port} did not answer in {timeout_ms} ms", maybe_sent=False) from error
+        raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
     except OSError as error:
         refused = is_refusal(error)
         reason = "refused the connection" if refused else f"cannot be connected to: {error}"
@@ -106,7 +106,7 @@ def is_refusal(error: OSError) -> bool:
 
 
 async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> bool:
-    """Connect once and close; tell whether it was refused. Anything else, a timeout too, is no refusal."""
+    """Connect once and close; tell whether it was refused. Other failures and timeouts count as not refused."""
     try:
         protocol = await dial(Knock, host, port, timeout_ms)
     except ConnectionLost as lost:

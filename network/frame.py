@@ -79,7 +79,7 @@ class FrameParser:
         self._body = None
 
     def writable(self) -> memoryview:
-        """Return where to read the next bytes to; valid until `received`, and to be let go of before."""
+        """Return the buffer for the next bytes; valid until `received`, and to be released before."""
         body = self._body
         if body is None:
             head, scratch = self._head, self._scratch

@@ -1,4 +1,4 @@
-"""What a process may put between its listeners and its handlers: fault injection, where a configuration asks for it."""
+"""Hook between listeners and handlers of a process, used for fault injection."""
 
 from typing import Protocol
 
@@ -14,5 +14,5 @@ class Interposer(Protocol):
         ...
 
     def opened(self, listener: Listener) -> None:
-        """A listener is open; it may be told to refuse connections, and to accept them again."""
+        """A listener is open; it can be made to reject connections, and to accept them again."""
         ...

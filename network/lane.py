@@ -19,7 +19,7 @@ from kvorum.protocol.schema import Message
 
 
 class LaneRequest(Protocol):
-    """A request that a lane took: what is told of its time, all in the loop's seconds."""
+    """A request that a lane handled, with its times in the loop's seconds."""
 
     slot: Slot
     came_s: float

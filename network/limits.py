@@ -1,4 +1,4 @@
-"""What a connection, an address and the whole process may take, by name.
+"""Limits per connection, per address and per process.
 
 Reaching a limit has an answer: a connection is not read (its client waits), or is refused with a log line.
 """
@@ -87,7 +87,7 @@ class RequestBudget:
 
 
 class BudgetShare:
-    """What one connection has of the budget: requests that wait, and the large one that is coming in.
+    """One connection's share of the budget: queued requests, and a large one that is being received.
 
     While the connection waits for its own client nothing of it counts: in Kafka it would lie in the socket still, and
     others' requests are not to wait for so long. What it has by then is one read and a part of one request.
@@ -104,7 +104,7 @@ class BudgetShare:
         self._wanted = 0
         self._is_aside = False
         self.waits = False
-        """No more is to be read: there is no room for the request that is coming in."""
+        """Reading is paused: there is no room for the incoming request."""
 
     def read(self, frames: list[memoryview], coming: int) -> None:
         """Count frames that were read, and the announced size of the one that is not complete (0: none)."""

@@ -27,9 +27,9 @@ ROOMY_SHARE: Final = 16
 SMALL_BYTES: Final = 16 * 1024
 """Responses of one connection that are not counted: 10,000 such connections hold less than RESPONSE_BYTES_MAX."""
 READ_BYTES: Final = 128 * 1024
-"""What a connection that is read again may take at once."""
+"""Budget of a connection when its reading is resumed."""
 TRIM_BYTES: Final = 32 * MIB
-"""The allocator is asked to return its memory when so much less is held than at the last peak."""
+"""The allocator returns its memory when usage has fallen this much below the last peak."""
 TRIM_DELAY_SECONDS: Final = 1.0
 STALLED_SECONDS: Final = 10.0
 PROGRESS_BYTES: Final = 64 * 1024
@@ -176,7 +176,7 @@ class ConnectionMemory:
 
 
 class MemoryShare:
-    """What one connection holds."""
+    """Memory of one connection."""
 
     __slots__ = ("_memory", "_progress_bytes", "holder", "progress_s", "request_bytes", "response_bytes", "waits")
 
@@ -189,7 +189,7 @@ class MemoryShare:
         self.request_bytes = 0
         self.response_bytes = 0
         self.waits = False
-        """It is not to be read: there is no room for its request."""
+        """Reading is paused: there is no room for its request."""
 
     def set_request(self, size: int, filled: int, now_s: float) -> None:
         """Take note of the memory of the request that is coming in, and of how many bytes came by now."""

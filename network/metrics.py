@@ -21,14 +21,14 @@ from kvorum.runtime.metrics import Counter, Metrics, SummaryRow
 from kvorum.runtime.quantiles import Quantiles
 
 API_OF = {FETCH_CONSUMER: FETCH, FETCH_FOLLOWER: FETCH, VERIFICATION: "AddPartitionsToTxn"}
-"""Of names that tell some of an API's requests apart."""
+"""API of names that distinguish some of an API's requests."""
 IN_BOTH = (FETCH_CONSUMER, FETCH_FOLLOWER)
-"""Told under the API's name, too, as Kafka does."""
+"""Exposed under the API's name as well, as in Kafka."""
 Row = tuple[tuple[object, ...], float]
 
 
 class RegistryMetrics:
-    """Counts what connections tell. A request costs one look into a dictionary and two additions."""
+    """Counts the events of connections. A request costs one dictionary lookup and two additions."""
 
     __slots__ = (
         *("_answers", "_bytes", "_closed", "_count", "_created", "_incoming", "_now_s", "_outgoing"),
@@ -36,7 +36,7 @@ class RegistryMetrics:
     )
 
     def __init__(self, metrics: Metrics, now_s: Callable[[], float]) -> None:
-        """Register the families; `now_s` is the clock of the loop that tells."""
+        """Register the families; `now_s` is the clock of the calling loop."""
         self._now_s = now_s
         self._count = metrics.gauge(names.CONNECTION_COUNT)
         self._created = metrics.counter(names.CONNECTION_CREATION)
@@ -122,5 +122,5 @@ class RegistryMetrics:
 
 
 def names_of(api: str) -> tuple[str, ...]:
-    """Return the names under which a request is told."""
+    """Return the names under which a request is exposed."""
     return (api, API_OF[api]) if api in IN_BOTH else (api,)

@@ -16,14 +16,14 @@ from kvorum.runtime.disk import File
 from kvorum.runtime.sockets import descriptor_of, send_now
 
 GATHERED_BYTES_MAX = 64 * 1024
-"""Answers gathered for one system call, and one read of a file: more in one piece is no faster."""
+"""Responses joined for one system call, and one read of a file: larger pieces are not faster."""
 DIRECT_BYTES_MIN = 16 * 1024
 """Slices of files below are gathered with what surrounds them. An unsent piece below is kept."""
 DIRECT_BYTES_MAX = 256 * 1024
 """The largest piece of a file that is read at once. Pieces double up to it as long as the socket takes them whole: what
 it does not take is read again."""
 WAITING_BYTES_MAX = 1024 * 1024
-"""Memory of answers that wait for an earlier one: beyond it the connection's further requests wait, too."""
+"""Memory of responses that wait for an earlier one: beyond it, further requests of the connection wait."""
 GATHERED_PARTS_MAX = 64
 """Parts in one system call that does not go through the transport."""
 KEPT_BYTES = 512 * 1024
@@ -74,7 +74,7 @@ class Slot:
 
 
 class Watched(Protocol):
-    """An answer whose sending is to be told."""
+    """A response whose transmission is reported."""
 
     slot: Slot | None
     """Its place; None: it goes with what is gathered."""

@@ -20,7 +20,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: (entity type, name) by type; the name None is the default of its type."""
+"""Entity of a quota: (entity type, name) by type; the name None is the default of its type."""
 Quotas: TypeAlias = Collection[tuple[Entity, Mapping[str, float]]]
 """All quotas there are: of each entity those it has, by key."""
 
@@ -28,7 +28,7 @@ DEFAULT: Final = None
 
 
 class Scope(NamedTuple):
-    """Whose use is counted together, and Kafka's metric tags: empty is «whoever»."""
+    """Entities whose usage is counted together, with Kafka's metric tags: empty for the default entity."""
 
     user: str
     client_id: str

@@ -1,4 +1,4 @@
-"""What quotas are measured by: a rate over some windows of time, and a bucket of tokens. Sans-IO: time is handed in.
+"""Measurement of quotas: a rate over time windows, and a token bucket. Sans-IO: time is passed in.
 
 Source: Kafka's Rate and SampledStat, QuotaUtils.throttleTime, TokenBucket (KIP-13, KIP-599).
 """
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kvorum.runtime.config import Settings
 
 THROTTLE_MS_MAX: Final = 2**31 - 1
-"""What an answer's field holds."""
+"""Maximum of a response field."""
 
 
 class Windows(NamedTuple):
@@ -31,7 +31,7 @@ class Windows(NamedTuple):
 
 
 class Sample:
-    """What was counted in one window."""
+    """Count in one window."""
 
     __slots__ = ("last_event_ms", "start_ms", "value")
 
@@ -40,7 +40,7 @@ class Sample:
         self.begin(now_ms)
 
     def begin(self, now_ms: float) -> None:
-        """Begin anew."""
+        """Reset the sample."""
         self.start_ms = self.last_event_ms = now_ms
         self.value = 0.0
 

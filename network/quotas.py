@@ -1,4 +1,4 @@
-"""What clients may use, kept to: bytes in, bytes out, time of the event loop, changes of metadata. Sans-IO.
+"""Enforces client quotas: bytes in, bytes out, event loop time, metadata changes. Sans-IO.
 
 One ClientQuotas a kind of use. Where nobody has a quota of a kind nothing is counted for it, and where nobody has any
 `enabled` is all that is looked at. Who goes past a quota is answered at once and told for how long nothing further
@@ -24,12 +24,12 @@ METERS_MAX: Final = 10_000
 """Scopes whose use is known, of each kind: client ids are anybody's to choose. Of one more the tenth used least lately
 are forgotten, and begin anew."""
 THROTTLE_WINDOWS: Final = Windows(2, 30_000)
-"""What the mean throttle time is taken over (Kafka's metrics.num.samples and metrics.sample.window.ms)."""
+"""Windows of the mean throttle time (Kafka's metrics.num.samples and metrics.sample.window.ms)."""
 UNBOUNDED_BYTES: Final = 2**31 - 1
 
 
 class Measure(Protocol):
-    """What a meter counts with."""
+    """Unit of a meter."""
 
     @property
     def last_event_ms(self) -> float:
@@ -129,7 +129,7 @@ class ClientQuotas(Generic[M]):
 
 
 class BrokerQuotas:
-    """What a broker's clients are held to (Quotas)."""
+    """Quotas of a broker's clients."""
 
     __slots__ = ("_now_s", "_windows", "enabled", "fetch", "produce", "request", "timed")
 
@@ -229,7 +229,7 @@ class ControllerQuotas:
 
 
 class Mutations:
-    """What one request changes (MutationQuota): strict refuses what comes once the bucket is empty, else it waits."""
+    """Metadata changes of one request (MutationQuota): strict rejects above the quota, permissive throttles."""
 
     __slots__ = ("_meter", "_noted_ms", "_now_s", "_strict", "_throttle_ms")
 

@@ -28,7 +28,7 @@ log = get_logger("network")
 
 
 class LinkListener(Protocol):
-    """Who uses a RawLink. Called from the event loop."""
+    """User of a RawLink. Called from the event loop."""
 
     def on_connected(self) -> None:
         """The hello is on its way; frames may be sent."""
@@ -102,7 +102,7 @@ class RawLink:
         backoff_ms: int = BACKOFF_MS,
         backoff_max_ms: int = BACKOFF_MAX_MS,
     ) -> None:
-        """`where` tells the address (None: not known now); `hello` is the body of the private request."""
+        """`where` returns the address (None: unknown at present); `hello` is the body of the private request."""
         assert api_key >= PRIVATE_KEY_MIN
         self.listener = listener
         self._where = where

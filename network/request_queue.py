@@ -20,7 +20,7 @@ REQUESTS_MAX: Final = 500
 
 
 class RequestQueue:
-    """What the connections of all listeners of a process have waiting."""
+    """Queued requests of all connections of a process."""
 
     __slots__ = ("_waiting", "count", "requests_max")
 
@@ -58,7 +58,7 @@ class QueueShare:
     __slots__ = ("_queue", "count", "resume")
 
     def __init__(self, queue: RequestQueue, resume: Callable[[], None]) -> None:
-        """Start with nothing; `resume` is called when a connection that was told to wait may go on."""
+        """Start empty; `resume` is called when a paused connection may continue."""
         self._queue = queue
         self.count = 0
         self.resume = resume

@@ -32,7 +32,7 @@ MULTIPLIER, INCREMENT, MODULUS = 1_103_515_245, 12_345, 1 << 31
 FETCH, FETCH_CONSUMER, FETCH_FOLLOWER = "Fetch", "FetchConsumer", "FetchFollower"
 VERIFICATION: Final = "AddPartitionsToTxnVerification"
 TOLD_APART: Final = frozenset({int(ApiKey.FETCH), int(ApiKey.ADD_PARTITIONS_TO_TXN)})
-"""APIs whose requests have a name by what is asked; see `told_as`."""
+"""APIs whose requests have different names; see `told_as`."""
 
 STAGES: Final = (
     names.REQUEST_QUEUE_TIME,
@@ -47,7 +47,7 @@ STAGES: Final = (
 
 
 def told_as(api: str, request: Message | None) -> str:
-    """Return the name under which Kafka tells of a request of an API that is TOLD_APART."""
+    """Return the name under which Kafka exposes requests of an API in TOLD_APART."""
     if isinstance(request, FetchRequest):
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         return FETCH_FOLLOWER if replica_id >= 0 else FETCH_CONSUMER

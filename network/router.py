@@ -36,9 +36,9 @@ PRIVATE_KEY_MIN: Final = 10_000
 JOINED_BYTES_MAX: Final = 2048
 """Below this a copy is cheaper than another piece in the system call's list."""
 CLUSTER_ACTIONS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES})
-"""What brokers serve of Kafka's cluster actions: refused for lack of the right alone they count for a quota."""
+"""Cluster actions that brokers serve: those rejected for lack of authorization alone count for a quota."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What a client may call itself (KIP-511)."""
+"""Valid client software names (KIP-511)."""
 
 log = get_logger("network")
 
@@ -68,7 +68,7 @@ class AnswerImpossible(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """What the way in and out needs to know of one API, looked up once."""
+    """Codec information of one API, looked up once."""
 
     api_key: int
     name: str
@@ -119,7 +119,7 @@ class Router:
         assert all(key >= PRIVATE_KEY_MIN for key in self.upgrades)
 
     def interpose(self, around: Callable[[int, HandlerFunction], HandlerFunction]) -> None:
-        """Put `around(api key, handler)` in the place of every handler: fault injection does, before anybody connects.
+        """Replace every handler by `around(api key, handler)`; used by fault injection, before the first connection.
 
         Who does not ask for it pays nothing: the routes stay as they are. There is no short way past the handlers then.
         """
@@ -180,7 +180,7 @@ class Router:
         if result is not None and not is_message(result):
             result = await self.outcome(call, result)
         if result is None:
-            raise AnswerImpossible(f"{route.name} in an envelope has no answer")
+            raise AnswerImpossible(f"{route.name} in an envelope has no response")
         header, body = self._encode(call, result)
         return [header, *body]
 
@@ -233,7 +233,7 @@ class Router:
             self._log_fault(call, error)
         response = None if call.request is None else error_response(call.request, call.ctx.api_version, code, message)
         if response is None:
-            log.error("no answer can carry the error", api=call.route.name, error=error)
+            log.error("error cannot be returned in a response", api=call.route.name, error=error)
             raise AnswerImpossible(call.route.name) from error
         if self._quotas.enabled:
             self._hold_back(call, code, response)
@@ -270,7 +270,9 @@ class Router:
 
     def _unsupported(self, route: Route, peer: Peer, api_version: int, correlation_id: int, received_ms: float) -> Call:
         if route.api_key != ApiKey.API_VERSIONS:
-            raise ProtocolError(f"{route.name} v{api_version}, served are {route.version_min} to {route.version_max}")
+            raise ProtocolError(
+                f"{route.name} v{api_version} is not supported, only {route.version_min} to {route.version_max}"
+            )
         ctx = context_of(peer, None, correlation_id, route.api_key, 0, received_ms)
         own = ApiVersion(api_key=route.api_key, min_version=route.version_min, max_version=route.version_max)
         return Call(route, ctx, None, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))

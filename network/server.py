@@ -84,7 +84,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Return the port listened on (the one asked for, until started)."""
+        """Return the port (the requested one until started)."""
         return self._port
 
     @property
@@ -102,7 +102,7 @@ class Listener:
         return sum(connection.queued for connection in self._shared.by_activity) if self._shared is not None else 0
 
     async def start(self) -> int:
-        """Listen; return the port, chosen by the machine if 0 was asked for. Raises OSError."""
+        """Listen; return the port, chosen by the kernel if 0 was requested. Raises OSError."""
         assert self._shared is None, "a listener starts once"
         loop = asyncio.get_running_loop()
         shared = self._shared = Shared(
@@ -125,7 +125,7 @@ class Listener:
         self._port = int(self._server.sockets[0].getsockname()[1])
         self._sweep()
         log.info(
-            "listening",
+            "listener started",
             listener=self.name,
             address=address(self._host or ANY_IPV4, self._port),
             protocol=self._security_protocol.name,
@@ -154,13 +154,13 @@ class Listener:
         assert shared is not None, "start comes first"
         if server is not None:
             server.close()
-            log.warning("refusing connections", listener=self.name, port=self._port)
+            log.warning("listener rejects connections", listener=self.name, port=self._port)
         if cut:
             for connection in tuple(shared.by_activity):
                 connection.abort()
 
     async def accept(self) -> None:
-        """Open the address again, on the same port. Idempotent. Raises OSError: somebody else has it now."""
+        """Listen again on the same port. Idempotent. Raises OSError: the port is in use."""
         shared = self._shared
         assert shared is not None, "start comes first"
         if not self.is_refusing:
@@ -170,7 +170,7 @@ class Listener:
             server.close()
             return
         self._server = server
-        log.warning("accepting connections again", listener=self.name, port=self._port)
+        log.warning("listener accepts connections again", listener=self.name, port=self._port)
 
     async def close(self, grace_ms: int = CLOSE_GRACE_MS) -> None:
         """Accept no more, let requests in hand finish for so long, then close every connection. Idempotent."""
@@ -193,7 +193,7 @@ class Listener:
             await self._emptied(shared)
         if server is not None:
             await server.wait_closed()
-        log.info("closed", listener=self.name, port=self._port)
+        log.info("listener closed", listener=self.name, port=self._port)
 
     async def _emptied(self, shared: Shared) -> None:
         """Wait until the last connection is gone."""

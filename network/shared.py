@@ -1,4 +1,4 @@
-"""What the connections of one listener have in common, and what they are given from outside."""
+"""Shared state of the connections of one listener, and its dependencies."""
 
 import asyncio
 from collections import OrderedDict
@@ -27,7 +27,7 @@ log = get_logger("network")
 
 
 class NetworkMetrics(Protocol):
-    """What the network counts. Called on the data path: cheap."""
+    """Metrics of the network. Called on the data path."""
 
     def connections(self, listener: str, change: int) -> None:
         """One more or one less."""
@@ -58,7 +58,7 @@ class NetworkMetrics(Protocol):
 
 
 class Gate(Protocol):
-    """What a connection may ask before it has authenticated (SASL)."""
+    """Requests permitted before authentication (SASL)."""
 
     def admit(self, peer: Peer, frame: memoryview) -> None:
         """Let a request through. Raises ProtocolError: closes the connection."""
@@ -66,7 +66,7 @@ class Gate(Protocol):
 
 
 class Connection(Protocol):
-    """What a listener does with its connections."""
+    """Interface of a connection for its listener."""
 
     address: str
     active_at: float
@@ -101,7 +101,7 @@ class Connection(Protocol):
 
 @dataclass(slots=True)
 class Shared:
-    """What the connections of one listener have in common. `by_activity` has the longest idle first."""
+    """Shared state of a listener's connections. `by_activity` has the longest idle first."""
 
     loop: asyncio.AbstractEventLoop
     router: Router
@@ -185,4 +185,4 @@ class Shared:
 
     def cut_short(self, client: str, error: OSError) -> None:
         """Say that an answer ends before its end: a file could not be read."""
-        log.error("answer cut short", client=client, error=error, stack=stack_of(error))
+        log.error("response truncated", client=client, error=error, stack=stack_of(error))

@@ -39,7 +39,7 @@ from kvorum.runtime.trace_wish import TraceWish, parse_trace
 log = get_logger("network")
 
 ARRIVALS_MAX: Final = 10_000
-"""Frames whose arrival is noted until their turn comes; of others the time in the queue is not told."""
+"""Limit of frames with a recorded arrival; further ones have no queue time."""
 ROWS_MAX: Final = 10_000
 """Of an answer, looked at for error codes."""
 UNKNOWN_MS: Final = -1.0
@@ -59,7 +59,7 @@ class Tracing:
         self._now = now
         self._text = ""
         self.armed: Armed | None = None
-        """Whose requests are traced now; None: nobody's."""
+        """Requests to trace; None: none."""
 
     def configure(self, text: str) -> None:
         """Take the config over; the same text again changes nothing. Raises ValueError."""
@@ -68,11 +68,11 @@ class Tracing:
         wish = parse_trace(text)
         self._text = text
         self.armed = None if wish is None else Armed(wish, self._now, self._end)
-        log.info("request trace", whose=text or "nobody's")
+        log.info("request trace configured", whose=text or "-")
 
     def _end(self) -> None:
         self.armed = None
-        log.info("request trace is over", whose=self._text)
+        log.info("request trace ended", whose=self._text)
 
 
 class Armed:
@@ -121,7 +121,7 @@ class Armed:
 
 
 class TracedRequest:
-    """One request on its way; each stage ends when the next is told of."""
+    """A traced request; each stage ends when the next one starts."""
 
     __slots__ = (
         *("_last_s", "_now", "address", "began_s", "bytes_in", "bytes_out", "inside", "left", "queue_ms", "stages"),
@@ -147,7 +147,7 @@ class TracedRequest:
         self._last_s = now_s
 
     def answered(self, api: str, ctx: RequestContext, response: Message | None) -> None:
-        """Write the line. Without a response nothing was to be answered (acks=0), or nobody is there."""
+        """Write the line. Without a response the request had none (acks=0), or the client has disconnected."""
         codes = Counter(error_codes(response, ctx.api_version)) if response is not None else Counter[int]()
         log.info(
             "request traced",
@@ -175,7 +175,7 @@ class Enveloped(NamedTuple):
     client_id: str | None
     correlation_id: int
     address: str
-    """Without a port: nobody says it."""
+    """Without a port: it is unknown."""
 
     def facts(self) -> dict[str, object]:
         """Return what a line says of it."""

@@ -1,4 +1,4 @@
-"""What goes to peers and comes from them: counted by whoever tells of it."""
+"""Traffic with peers, counted by its reporters."""
 
 
 class Traffic:

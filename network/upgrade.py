@@ -29,7 +29,7 @@ class UpgradeLink(Protocol):
 
 
 class FrameSink(Protocol):
-    """What takes a connection over."""
+    """Receiver of an upgraded connection."""
 
     def on_frame(self, frame: memoryview) -> None:
         """Take one frame, length removed. The sink owns the bytes. Raises ProtocolError: closes the connection."""

@@ -22,7 +22,7 @@ def meant(name: str, names: Iterable[str], *, said: str = "did you mean {}?") ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What is wrong within a value that is a text of its own (a schema)."""
+    """An error within a value that is a text with a syntax (a schema)."""
 
     message: str
     position: int

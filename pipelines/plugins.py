@@ -26,11 +26,11 @@ O_contra = TypeVar("O_contra", bound=BaseModel, contravariant=True)
 
 
 class PluginError(Exception):
-    """What cannot be found or used under a name, and why."""
+    """A plug-in that is unknown or not usable, with the reason."""
 
 
 class Kind(StrEnum):
-    """What a plugin is; the value is the last word of its entry point group."""
+    """Kind of a plug-in; the value is the last word of its entry point group."""
 
     SOURCE = "sources"
     SINK = "sinks"
@@ -51,7 +51,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a source or a sink is told of the pipeline it is part of."""
+    """Information on the pipeline for its source and sink."""
 
     name: str
     """The pipeline's name, unique where it runs: names of queries, groups and transactional ids are made from it."""
@@ -180,7 +180,7 @@ def find(kind: Kind, name: str) -> Plugin:
     """Return a plugin by kind and name. Raises PluginError that names those there are."""
     there = {plugin.name: plugin for plugin in plugins(kind)}
     if name not in there:
-        raise PluginError(f"there is no {name!r} in {kind.value}; there are {', '.join(sorted(there)) or 'none'}")
+        raise PluginError(f"unknown plugin {name!r} in {kind.value}; available: {', '.join(sorted(there)) or 'none'}")
     return there[name]
 
 
@@ -201,7 +201,7 @@ def plugins(*kinds: Kind) -> Iterator[Plugin]:
                 version = entry.dist.version if entry.dist else "?"
                 yield Plugin(kind=kind, name=entry.name, target=entry.value, package=package, version=version)
             elif seen[entry.name] != package:
-                raise PluginError(f"{kind.value}: both {seen[entry.name]} and {package} bring {entry.name!r}")
+                raise PluginError(f"{kind.value}: both {seen[entry.name]} and {package} provide {entry.name!r}")
 
 
 def own_version() -> str:

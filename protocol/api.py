@@ -189,7 +189,7 @@ Produce is listed from 0 because librdkafka switches compression off otherwise (
 
 
 TELEMETRY_APIS: Final = MappingProxyType({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0), ApiKey.PUSH_TELEMETRY: (0, 0)})
-"""What a broker's listeners have besides where clients' metrics are received (KIP-714)."""
+"""APIs of a broker's listeners that require client metrics (KIP-714)."""
 
 
 CONTROLLER_APIS: Final = MappingProxyType(

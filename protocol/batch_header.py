@@ -25,7 +25,7 @@ MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 LEGACY_BATCH_LENGTH_MIN: Final = 14
-"""The least `batch_length` of any format (message v0); anything less is no batch (Kafka: RECORD_OVERHEAD_V0)."""
+"""The lowest `batch_length` of any format (message v0); less is invalid (Kafka: RECORD_OVERHEAD_V0)."""
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10

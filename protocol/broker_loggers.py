@@ -19,7 +19,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 LEVELS: Final[Mapping[str, Level]] = MappingProxyType(
     {("WARN" if level is Level.WARNING else level.name): level for level in Level if level is not Level.OFF}
 )
-"""Kafka's names. OFF can be configured at the start, and is told then, but cannot be set."""
+"""Kafka's names. OFF can be configured at the start and is then returned, but cannot be set."""
 
 
 def levels_by_name(root: Level, levels: Mapping[str, Level]) -> dict[str, str]:
@@ -35,7 +35,7 @@ def kafka_name(level: Level) -> str:
 def checked_changes(
     resource: AlterConfigsResource, node_id: int, loggers: Collection[str]
 ) -> list[tuple[str, Level | None]]:
-    """Return (logger, level or None for the root's) of all that is asked for, if all of it may be.
+    """Return the requested (logger, level or None for the root's), if all of them are permitted.
 
     Raises:
         KafkaError: INVALID_REQUEST (another node, an operation that is none here), INVALID_CONFIG (no such logger, no

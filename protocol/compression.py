@@ -21,7 +21,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
-"""What Java cuts its input into."""
+"""Block size of Java's writer."""
 
 LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 LZ4_HEADER: Final = LZ4_MAGIC + b"\x60\x40\x82"
@@ -148,7 +148,7 @@ def _decompress_snappy(stream: bytes, size_max: int) -> bytes:
     if not stream.startswith(XERIAL_MAGIC):
         return _decompress_snappy_block(stream, size_max)
     if len(stream) < len(XERIAL_HEADER):
-        raise ValueError("cut in the xerial header")
+        raise ValueError("truncated xerial header")
     output: list[bytes] = []
     left = size_max
     position = len(XERIAL_HEADER)
@@ -156,7 +156,7 @@ def _decompress_snappy(stream: bytes, size_max: int) -> bytes:
         size = int.from_bytes(stream[position : position + 4], "big")
         position += 4
         if size == 0 or position + size > len(stream):
-            raise ValueError("a xerial block ends behind the stream")
+            raise ValueError("a xerial block exceeds the stream")
         output.append(_decompress_snappy_block(stream[position : position + size], left, size_max))
         left -= len(output[-1])
         position += size
@@ -167,7 +167,7 @@ def _decompress_snappy_block(block: bytes, left: int, size_max: int | None = Non
     """Return one raw block's content; its length stands at its head and a block cannot inflate more than 64-fold."""
     size: int = cramjam.snappy.decompress_raw_len(block)
     if size > len(block) * 64:
-        raise ValueError("a snappy block claims more than it can hold")
+        raise ValueError("invalid size of a snappy block")
     if size > left:
         raise _too_large(left if size_max is None else size_max)
     return bytes(cramjam.snappy.decompress_raw(block))
@@ -198,7 +198,7 @@ def _lz4_bound(stream: bytes) -> int:
     an empty block, anything behind the first frame.
     """
     if not stream.startswith(LZ4_MAGIC):
-        raise ValueError("no lz4 frame")
+        raise ValueError("not an lz4 frame")
     flags = stream[4]
     if not flags & LZ4_INDEPENDENT_BLOCKS_FLAG:
         raise ValueError("the lz4 frame has linked blocks; Kafka's clients read independent blocks only")
@@ -206,7 +206,7 @@ def _lz4_bound(stream: bytes) -> int:
         raise ValueError("the lz4 frame needs a dictionary")
     block_size = LZ4_BLOCK_SIZES.get((stream[5] >> 4) & 7)
     if block_size is None:
-        raise ValueError("no such lz4 block size")
+        raise ValueError("invalid lz4 block size")
     position = 7 + (8 if flags & LZ4_CONTENT_SIZE_FLAG else 0)
     checksum_size = 4 if flags & LZ4_BLOCK_CHECKSUM_FLAG else 0
     bound = 0
@@ -224,7 +224,7 @@ def _lz4_bound(stream: bytes) -> int:
             raise ValueError("the lz4 frame has an empty block")
         bound += min(block_size, size * 255 if is_compressed else size)
         position += size + checksum_size
-    raise ValueError("the lz4 frame has no end")
+    raise ValueError("unterminated lz4 frame")
 
 
 def _zstd_bound(stream: bytes) -> int:
@@ -236,7 +236,7 @@ def _zstd_bound(stream: bytes) -> int:
             position += 8 + int.from_bytes(stream[position + 4 : position + 8], "little")
             continue
         if magic != ZSTD_MAGIC:
-            raise ValueError("no zstd frame")
+            raise ValueError("not a zstd frame")
         frame, position = _zstd_frame_bound(stream, position + 4)
         bound += frame
     return bound

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The number on the wire. `RETRIABLE` below tells which a client may simply try again."""
+    """Error code on the wire. `RETRIABLE` below lists those that a client may retry."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -199,4 +199,4 @@ class KafkaError(Exception):
 
 
 class ProtocolError(Exception):
-    """Bytes from a peer that are no message of this protocol. The connection they came on is to be closed."""
+    """Invalid bytes from a peer. The connection must be closed."""

@@ -19,7 +19,7 @@ FIXED_SIZE = _FIXED.size
 
 
 class RequestHeader(NamedTuple):
-    """What a request says of itself."""
+    """A request header."""
 
     api_key: int
     api_version: int
@@ -30,7 +30,7 @@ class RequestHeader(NamedTuple):
 def peek_request(frame: memoryview) -> tuple[int, int, int]:
     """Return api key, api version, correlation id: what every header version starts with. Raises ProtocolError."""
     if len(frame) < FIXED_SIZE:
-        raise ProtocolError(f"a request of {len(frame)} bytes, its header has at least {FIXED_SIZE}")
+        raise ProtocolError(f"request of {len(frame)} bytes is shorter than its header ({FIXED_SIZE})")
     key, version, correlation_id = _FIXED.unpack_from(frame)
     return key, version, correlation_id
 
@@ -41,7 +41,7 @@ def decode_client_id(frame: memoryview, header_version: int) -> tuple[str | None
         (length,) = _LENGTH.unpack_from(frame, FIXED_SIZE)
         position = FIXED_SIZE + 2 + max(length, 0)
         if position > len(frame):
-            raise ProtocolError(f"a client id of {length} bytes, {len(frame) - FIXED_SIZE - 2} remain")
+            raise ProtocolError(f"client id of {length} bytes exceeds the {len(frame) - FIXED_SIZE - 2} bytes left")
         # Kafka takes any negative length for null, and replaces what is not UTF-8.
         client_id = None if length < 0 else str(frame[FIXED_SIZE + 2 : position], "utf-8", "replace")
         if header_version >= 2:
@@ -95,7 +95,7 @@ def skip_tags(frame: memoryview, position: int) -> int:
         size, position = _varint(frame, position)
         position += size
         if position > len(frame):
-            raise ProtocolError(f"a tagged field of {size} bytes goes beyond the frame")
+            raise ProtocolError(f"tagged field of {size} bytes exceeds the frame")
     return position
 
 

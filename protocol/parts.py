@@ -6,7 +6,7 @@ from kvorum.runtime.disk import File
 
 
 class FileSlice(NamedTuple):
-    """Bytes of a file: only network/outbox.py reads them. `data` has the same bytes where they are in memory, too."""
+    """Bytes of a file: only network/outbox.py reads them. `data` has the same bytes if they are in memory."""
 
     file: File
     position: int

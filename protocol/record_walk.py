@@ -28,11 +28,11 @@ _DELTAS_ONE: Final = bytes(2 * delta for delta in range(ONE_BYTE_DELTAS))
 _DELTAS_LOW: Final = bytes((2 * delta & 0x7F) | 0x80 for delta in range(TWO_BYTE_DELTAS))
 _DELTAS_HIGH: Final = bytes(2 * delta >> 7 for delta in range(TWO_BYTE_DELTAS))
 _CONTINUED: Final = bytes(range(128))
-"""What a byte that continues a varint is not."""
+"""Bytes that do not continue a varint."""
 
 
 class Walk(NamedTuple):
-    """What was found. Timestamps are deltas to the batch's base timestamp, in ms."""
+    """Result of a scan. Timestamps are deltas to the batch's base timestamp, in ms."""
 
     timestamp_delta_min: int
     timestamp_delta_max: int
@@ -42,7 +42,7 @@ class Walk(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where the structure of a record lies in the data."""
+    """Positions of a record's parts in the data."""
 
     constant: list[int]
     """Every byte of every length: what records of one shape have in common."""
@@ -74,9 +74,9 @@ def walk(data: bytes, count: int) -> Walk:
                     place, index = start + run * stride, index - 1 + run
             try_run_at = index if run else index + RUN_PAUSE_RECORDS
     except IndexError as error:
-        raise ValueError(f"record {index} or one behind it ends behind the batch") from error
+        raise ValueError(f"record {index} or a later one exceeds the batch") from error
     if place != len(data):
-        raise ValueError(f"{len(data) - place} bytes remain behind the last of {count} records")
+        raise ValueError(f"{len(data) - place} bytes remain after the last of {count} records")
     return Walk(low, high, has_null_key, is_sequential)
 
 
@@ -112,7 +112,7 @@ def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: i
                 length, place = _read_zigzag(data, place - 1)
         end = place + (length >> 1)
         if length & 1 or end > size:
-            raise ValueError(f"record {index} ends behind the batch")
+            raise ValueError(f"record {index} exceeds the batch")
         timestamp = data[place + 1]
         place += 2
         if timestamp >= 0x80:
@@ -150,7 +150,7 @@ def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: i
             place += field >> 1
         place = place + 1 if data[place] == 0 else _walk_headers(data, place, end)
         if place != end:
-            raise ValueError(f"record {index} is not as long as its fields")
+            raise ValueError(f"record {index} is longer or shorter than its fields")
         index += 1
         if length == last_length and index >= try_run_at:
             break
@@ -186,7 +186,7 @@ def _walk_headers(data: bytes, place: int, end: int) -> int:
     """Return the place behind the headers. Raises IndexError, ValueError."""
     count, place = _read_zigzag(data, place)
     if count & 1 or count >> 1 > end - place:
-        raise ValueError("the count of headers cannot be")
+        raise ValueError("invalid number of headers")
     for _ in range(count >> 1):
         length = data[place]
         place += 1
@@ -202,7 +202,7 @@ def _walk_headers(data: bytes, place: int, end: int) -> int:
         if not length & 1:
             place += length >> 1
         if place > end:
-            raise ValueError("a header ends behind its record")
+            raise ValueError("a header exceeds its record")
     return place
 
 

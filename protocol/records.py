@@ -71,12 +71,12 @@ def next_batch_size(view: memoryview, position: int) -> int:
         return 0
     batch_length = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
     if batch_length < LEGACY_BATCH_LENGTH_MIN:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {batch_length} is less than any batch has")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {batch_length} is too small")
     if remaining <= MAGIC_POSITION:
         return 0
     magic = view[position + MAGIC_POSITION]
     if magic > MAGIC:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is not known")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown magic {magic}")
     size = batch_length + LOG_OVERHEAD
     if size > remaining:
         return 0
@@ -93,7 +93,7 @@ def batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:
     position = 0
     while size := next_batch_size(view, position):
         if view[position + MAGIC_POSITION] != MAGIC:
-            raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "only batches of magic 2 are understood")
+            raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "only batches of magic 2 are supported")
         yield position, parse_header(view, position)
         position += size
 
@@ -118,7 +118,7 @@ def patch_place(view: memoryview, position: int, base_offset: int, partition_lea
 
 
 def patch_times(view: memoryview, position: int, size: int, log_append_time: bool, max_timestamp: int) -> None:
-    """Write timestamp type and max timestamp, and the CRC anew, since it covers them. The view must be writable."""
+    """Write timestamp type and max timestamp, and the CRC, which covers them. The view must be writable."""
     attributes = int.from_bytes(view[position + 21 : position + 23], "big", signed=True)
     attributes = attributes | LOG_APPEND_TIME_FLAG if log_append_time else attributes & ~LOG_APPEND_TIME_FLAG
     view[position + 21 : position + 23] = attributes.to_bytes(2, "big", signed=True)
@@ -157,7 +157,7 @@ def decode_records(
     header = parse_header(view, position)
     data = records_bytes(view, position, header, decompressed_size_max)
     if header.records_count < 0 or header.records_count > len(data):
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{header.records_count} records cannot lie in {len(data)} bytes")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{header.records_count} records do not fit in {len(data)} bytes")
     found: list[Record] = []
     place = 0
     try:
@@ -167,7 +167,7 @@ def decode_records(
     except (IndexError, ValueError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"record {len(found)} cannot be decoded: {error}") from error
     if place != len(data):
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain behind the last record")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain after the last record")
     return found
 
 
@@ -176,7 +176,7 @@ def _decode_record(data: bytes, place: int, header: BatchHeader) -> tuple[Record
     length, place = read_varint(data, place)
     end = place + length
     if length < 0 or end > len(data):
-        raise ValueError("the record ends behind the batch")
+        raise ValueError("the record exceeds the batch")
     place += 1
     timestamp_delta, place = read_varint(data, place)
     offset_delta, place = read_varint(data, place)
@@ -184,7 +184,7 @@ def _decode_record(data: bytes, place: int, header: BatchHeader) -> tuple[Record
     value, place = _decode_bytes(data, place, end)
     headers_count, place = read_varint(data, place)
     if headers_count < 0 or headers_count > end - place:
-        raise ValueError(f"{headers_count} headers cannot be there")
+        raise ValueError(f"invalid number of headers {headers_count}")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(headers_count):
         name, place = _decode_bytes(data, place, end)
@@ -204,7 +204,7 @@ def _decode_bytes(data: bytes, place: int, end: int) -> tuple[bytes | None, int]
     if length < 0:
         return None, place
     if place + length > end:
-        raise ValueError("a field ends behind its record")
+        raise ValueError("a field exceeds its record")
     return data[place : place + length], place + length
 
 
@@ -294,7 +294,7 @@ def build_batch(
 
 
 def rebuilt_batch(header: BatchHeader, payload: bytes) -> bytearray:
-    """Return a batch of this header and these records, as they lie in it (compressed); length and CRC are set anew."""
+    """Return a batch of this header and these (compressed) records; length and CRC are computed."""
     batch = bytearray(HEADER_SIZE)
     HEADER.pack_into(batch, 0, *header.replaced(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0).fields())
     batch += payload

@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
 
 class Struct(Protocol):
-    """What every generated dataclass has."""
+    """Base of every generated dataclass."""
 
     FIELDS: ClassVar[tuple[Field, ...]]
 

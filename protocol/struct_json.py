@@ -46,7 +46,7 @@ def item_to_json(value: Any, version: int) -> Any:
 
 @cache
 def default_values(cls: type[Any]) -> dict[str, Any]:
-    """Return what the fields of a struct are when nobody says."""
+    """Return the default values of a struct's fields."""
     found: dict[str, Any] = {}
     for field in fields(cls):
         if field.default is not MISSING:

@@ -13,7 +13,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_TOPIC: Final = "__share_group_state"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
-"""Topics of Kafka's own; clients leave them out unless asked (Topic.isInternal)."""
+"""Kafka's internal topics; clients omit them unless requested (Topic.isInternal)."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -23,9 +23,9 @@ class Uuid(bytes):
         try:
             value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except binascii.Error as error:
-            raise ValueError(f"{text!r} is no base64 uuid: {error}") from error
+            raise ValueError(f"{text!r} is not a base64 UUID: {error}") from error
         if len(value) != 16:
-            raise ValueError(f"{text!r} is {len(value)} bytes, a uuid has 16")
+            raise ValueError(f"{text!r} has {len(value)} bytes, a UUID has 16")
         return cls(value)
 
 

@@ -177,7 +177,7 @@ class ActiveController:
         return not self._open.is_set()
 
     async def _in_turns(self, steps: Steps[Made[T]]) -> Made[T]:
-        """Work out a decision: a small one at once, a large one in slices, with everybody else's decisions held back.
+        """Compute a decision: a small one at once, a large one in steps, while other decisions wait.
 
         Raises KafkaError NOT_CONTROLLER if what it is made on is no longer what the next change goes on from.
         """
@@ -194,7 +194,7 @@ class ActiveController:
                 self.require_active()
                 turn, end_offset, image = begun_on
                 if (self._turn, self._end_offset) != (turn, end_offset) or self._image is not image:
-                    raise not_controller("changes were thrown away, and what was to be one with them")
+                    raise not_controller("uncommitted changes were discarded, including this one")
         finally:
             self._open.set()
         return done[0]
@@ -244,7 +244,7 @@ class ActiveController:
     # What the metadata log tells. The store is its listener before this one, so the committed image is ahead of us.
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
-        """See MetadataLogListener: the store took it; whoever waits is told when the append's future completes."""
+        """The store has applied the batch; waiters complete with the append's future."""
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
         """See MetadataLogListener."""
@@ -260,7 +260,7 @@ class ActiveController:
         self._epoch = epoch
         self._turn += 1
         self._outstanding = 0
-        log.info("active controller", node_id=self._log.node_id, epoch=epoch, offset=self._log.log_end_offset)
+        log.info("became active controller", node_id=self._log.node_id, epoch=epoch, offset=self._log.log_end_offset)
         self._restart_from_committed()
         for listener in self._listeners:
             listener.on_activated(self._image)
@@ -277,11 +277,11 @@ class ActiveController:
             listener.on_deactivated()
 
     def write_nowait(self, name: str, records: Sequence[MetadataRecord]) -> None:
-        """Append a small change that nobody waits for; refused like any other. A large one that is made is spoilt."""
+        """Append a small change without a waiter; it can be rejected. It invalidates a large decision in progress."""
         try:
             self._write(name, records)
         except KafkaError as error:
-            log.warning("not written", change=name, reason=error)
+            log.warning("metadata change not written", change=name, reason=error)
 
     def _write(self, name: str, records: Sequence[MetadataRecord]) -> None:
         """Make a small change and append it. Raises KafkaError."""
@@ -320,7 +320,7 @@ class ActiveController:
 
         A transaction that is cut off in the middle has spoilt the log's end for all that follows: drain.
         """
-        log.warning("the metadata log refused a change", change=name, reason=error)
+        log.warning("metadata change rejected by the log", change=name, reason=error)
         if cut_off:
             self._drain(f"{name}: {error}")
         elif isinstance(error, Dropped):
@@ -328,7 +328,7 @@ class ActiveController:
         raise not_controller(str(error)) from error
 
     def _appended(self, change: Change[T], future: "asyncio.Future[int]") -> None:
-        """Take one append's outcome; those of an earlier turn concern nobody any more."""
+        """Process the outcome of an append; outcomes of an earlier activation are ignored."""
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if change.turn != self._turn or self._state is State.INACTIVE:
             return
@@ -353,7 +353,7 @@ class ActiveController:
             self._restart_from_committed()
 
     def _drain(self, reason: str) -> None:
-        log.warning("metadata changes thrown away", reason=reason, count=len(self._changes))
+        log.warning("metadata changes discarded", reason=reason, count=len(self._changes))
         self._state = State.DRAINING
         self._fail_changes(reason)
 
@@ -365,7 +365,7 @@ class ActiveController:
         try:
             if self._store.in_transaction:
                 # Its author will not end it: the change is as if it had never been.
-                log.warning("aborting a half written change", offset=self._end_offset)
+                log.warning("incomplete metadata transaction aborted", offset=self._end_offset)
                 marker = AbortTransaction(reason="its controller did not finish it")
                 self._append_batches("abort", encode_batches([marker], self._clock.wall_ms()), None)
             if self._image.features.metadata_version == 0:

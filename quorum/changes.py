@@ -1,4 +1,4 @@
-"""What the active controller makes of a decision: a change of the image, appended and then waited for."""
+"""Changes of the active controller: a new image, appended records, and their waiter."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Decision(Protocol[R_co]):
-    """What a decide function returns: the records that change something (none: nothing does) and the answer."""
+    """Result of a decide function: the records (none: no change) and the response."""
 
     @property
     def records(self) -> Sequence[MetadataRecord]:
@@ -30,7 +30,7 @@ class Decision(Protocol[R_co]):
 
 
 Decide: TypeAlias = Callable[[MetadataImage], Decision[T] | Steps[Decision[T]]]
-"""Decides at once, or in steps, between which nobody else decides."""
+"""Decides at once, or in steps without other decisions in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,14 @@ class Change(Generic[T]):
             self.waiter.set_result(self.response)
 
     def fail(self, reason: str) -> None:
-        """Tell whoever waits to ask the active controller again."""
+        """Answer the waiter with NOT_CONTROLLER."""
         if not self.waiter.done():
             self.waiter.set_exception(not_controller(reason))
-            self.waiter.exception()  # marked as seen: a periodic duty's change has nobody waiting
+            self.waiter.exception()  # marked as seen: a periodic task's change has nobody waiting
 
 
 class ActivationListener(Protocol):
-    """Who follows this node's turns as the active controller (heartbeat sessions, periodic duties)."""
+    """Listener of this node's activations as controller (heartbeat sessions, periodic tasks)."""
 
     def on_activated(self, image: MetadataImage) -> None:
         """Start."""

@@ -1,4 +1,4 @@
-"""From a broker to the active controller: who it is, a connection to it, and another try when it is somebody else.
+"""A broker's channel to the active controller: finds it, connects, and retries after a change.
 
 Nobody asks who leads: a request goes to the controller last known to lead, else to each in turn; whoever does not
 lead says so (NOT_CONTROLLER, or NOT_LEADER_OR_FOLLOWER with the leader's name in a Fetch). `ControllerNodes` holds
@@ -48,10 +48,10 @@ answers at once if it lives: what became of the request, or NOT_CONTROLLER. To s
 could carry it out twice: the client would be told that the voter it removed does not exist. Kafka waits until the
 connection breaks; one that is stopped would hold the client up until its request times out."""
 SEARCH_BACKOFF_MS_MAX: Final = 100
-"""Between two tries of whoever finds the leader for all others of a broker: its metadata Fetch, its registration."""
+"""Retry delay of the tasks that find the leader for a whole broker: metadata Fetch and registration."""
 RECONNECT_BACKOFF_MS: Final = 20
 RECONNECT_BACKOFF_MS_MAX: Final = 200
-"""A controller that restarts is waited for by everybody, and there are few of them."""
+"""Retry delay for a restarting controller; few tasks wait for it."""
 
 M = TypeVar("M", bound=Message)
 
@@ -106,7 +106,7 @@ class ControllerNodes:
         return cls(known, cluster_id, overrides)
 
     def pick(self) -> int:
-        """Return whom to ask: the leader, else the next in turn."""
+        """Return the node to contact: the leader, else the next one in turn."""
         if self.leader_id is not None and self.addresses.get(self.leader_id) is not None:
             return self.leader_id
         if self._answered is not None:
@@ -116,7 +116,7 @@ class ControllerNodes:
         return ids[self._turn % len(ids)]
 
     def learn(self, leader_id: int | None, epoch: int, address: Address | None = None) -> None:
-        """Take a word about who leads, from anybody; an older epoch than known is no news.
+        """Process a report about the leader; an epoch older than the known one is ignored.
 
         A leader whose address nobody told is as good as none.
         """
@@ -129,7 +129,7 @@ class ControllerNodes:
         changed = (leader_id, epoch) != (self.leader_id, self.epoch)
         self.leader_id, self.epoch = leader_id, epoch
         if changed and leader_id is not None:
-            log.info("controller found", leader_id=leader_id, epoch=epoch)
+            log.info("active controller found", leader_id=leader_id, epoch=epoch)
             for future in tuple(self._changed):
                 if not future.done():
                     future.set_result(None)
@@ -183,7 +183,7 @@ class ControllerNodes:
         return peer_name(node_id, self.addresses.get(node_id))
 
     def changed(self) -> "asyncio.Future[None]":
-        """Return what completes when another leader becomes known. Cancel it when it is no longer wanted."""
+        """Return a future that completes when another leader becomes known. Cancel it when it is no longer needed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changed.add(future)
         future.add_done_callback(self._changed.discard)
@@ -264,7 +264,7 @@ class ControllerChannel:
         asks_who_leads: bool = False,
         old_leader_ms: int = 0,
     ) -> Message:
-        """Send a request to the active controller until one answers it as such; `backoff` lies between the tries.
+        """Send a request until the active controller responds; `backoff` is the delay between attempts.
 
         It may be carried out more than once: a lost answer does not tell (without `repeat_sent` it ends the tries).
         When another controller becomes active, the answer of the one before is waited for `old_leader_ms` longer.
@@ -307,7 +307,7 @@ class ControllerChannel:
         return Backoff(first_ms, max(first_ms, RETRY_BACKOFF_MS_MAX), self._chance)
 
     def search_backoff(self) -> Backoff:
-        """Return the delays between tries of whoever looks for the leader."""
+        """Return the delays between attempts to find the leader."""
         first_ms = max(1, self._settings.int("controller.quorum.retry.backoff.ms"))
         return Backoff(first_ms, max(first_ms, SEARCH_BACKOFF_MS_MAX), self._chance)
 
@@ -356,7 +356,7 @@ class ControllerChannel:
                         await asyncio.wait((sending,), timeout=old_leader_ms / 1000)
                         if sending.done():
                             break
-                        raise ChannelError(f"node {self.nodes.leader_id} leads now")
+                        raise ChannelError(f"node {self.nodes.leader_id} is the active controller")
                     moved = self.nodes.changed()
             return sending.result()
         finally:

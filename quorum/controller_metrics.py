@@ -1,4 +1,4 @@
-"""What a controller tells Prometheus: followed at each scrape, so that nothing is kept up to date in vain.
+"""Metrics of a controller, computed at each scrape.
 
 Elections alone are counted as they are committed, on the active controller only: summed over the controllers, each is
 there once, and a controller that replays the log at its start counts none again.
@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kvorum.quorum.broker_duties import BrokerDuties
-from kvorum.quorum.duties import ControllerDuties
+from kvorum.quorum.broker_admin_states import BrokerAdminStates
+from kvorum.quorum.controller_tasks import ControllerTasks
 from kvorum.quorum.image import MetadataDelta
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.records import NO_LEADER
@@ -20,7 +20,7 @@ from kvorum.runtime.metrics import Metrics
 
 
 def follow(
-    metrics: Metrics, services: ControllerServices, duties: ControllerDuties, broker_duties: BrokerDuties
+    metrics: Metrics, services: ControllerServices, tasks: ControllerTasks, broker_admin_states: BrokerAdminStates
 ) -> None:
     """Register the controller's gauges and counters."""
     log, store, controller = services.metadata_log, services.store, services.controller
@@ -34,7 +34,7 @@ def follow(
         names.PREFERRED_REPLICA_IMBALANCE_COUNT: lambda: len(store.image.topics.index.imbalanced),
         names.LAST_APPLIED_RECORD_OFFSET: lambda: store.image.offset,
         names.LAST_COMMITTED_RECORD_OFFSET: lambda: store.end_offset - 1,
-        names.TIMED_OUT_HEARTBEATS: lambda: duties.session_ends,
+        names.TIMED_OUT_HEARTBEATS: lambda: tasks.session_ends,
         names.CURRENT_METADATA_VERSION: lambda: store.image.features.metadata_version,
         names.CURRENT_CONTROLLER_ID: lambda: -1 if log.leader_id is None else log.leader_id,
         names.RAFT_CURRENT_LEADER: lambda: -1 if log.leader_id is None else log.leader_id,
@@ -64,10 +64,10 @@ def follow(
     metrics.gauge(names.QUOTA_MUTATION_THROTTLE_TIME).sample(
         lambda: [(each.scope, each.throttle_time_ms(loop.time() * 1000)) for each in mutation.meters()]
     )
-    metrics.counter(names.FAST_FENCINGS).sample(lambda: [((), duties.fast_fencings)])
+    metrics.counter(names.FAST_FENCINGS).sample(lambda: [((), tasks.fast_fencings)])
     for name, left in (
-        (names.DECOMMISSION_PARTITIONS_LEFT, broker_duties.partitions_left),
-        (names.MAINTENANCE_LEADERS_LEFT, broker_duties.leaders_left),
+        (names.DECOMMISSION_PARTITIONS_LEFT, broker_admin_states.partitions_left),
+        (names.MAINTENANCE_LEADERS_LEFT, broker_admin_states.leaders_left),
     ):
         metrics.gauge(name).sample(partial(_by_broker, left))
     store.on_change = ElectionCounts(metrics, controller.is_active).take
@@ -90,7 +90,7 @@ class ElectionCounts:
         self._eligible = metrics.counter(names.ELIGIBLE_LEADER_ELECTIONS).labels()
 
     def take(self, delta: MetadataDelta) -> Steps[None]:
-        """Count what a delta elected. A new partition's first leader is no election (ControllerMetricsChanges)."""
+        """Count the elections of a delta. A new partition's first leader is not counted (ControllerMetricsChanges)."""
         if delta.topics_delta.is_empty or not self._is_active():
             return
         for topic in delta.topics_delta.changed_topics.values():

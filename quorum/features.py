@@ -1,4 +1,4 @@
-"""The features this release supports, for whoever may not look at how the controller decides (KIP-584)."""
+"""Features that this release supports, for code outside the controller (KIP-584)."""
 
 from typing import Final, NamedTuple
 

@@ -40,7 +40,7 @@ LATER_ATTEMPT_GAP_MS: Final = 250
 ATTEMPT_TIMEOUT_MS: Final = 500
 """An address that neither answers nor refuses for so long does not refuse."""
 PROBES_MAX: Final = 100
-"""Brokers asked after at the same time: more closed connections at once are this node's trouble, not theirs."""
+"""Limit of concurrent probes: more closed connections at once indicate a problem of this node."""
 ACTIVATION_GAP_MS: Final = 75
 """What a new active controller gives brokers to come to it: most are spared the question then, and no death is waited
 for much longer than it took to elect."""
@@ -50,7 +50,7 @@ class Prober(Protocol):
     """Tries to connect."""
 
     async def refuses(self, address: Address) -> bool:
-        """Connect once; tell whether it was refused. Anything else, a timeout too, is no refusal."""
+        """Connect once; tell whether it was refused. Other failures and timeouts count as not refused."""
         ...
 
 
@@ -65,7 +65,7 @@ class NetworkProber:
 
 
 class Step(Enum):
-    """What a probe wants next."""
+    """Next step of a probe."""
 
     ATTEMPT = "attempt"
     WAIT = "wait"
@@ -121,7 +121,7 @@ class Connections:
         self._by_broker.setdefault(broker_id, set()).add(connection_id)
 
     def closed(self, connection_id: str) -> int | None:
-        """Note that a connection is gone; return whose it was, None for one that is no broker's."""
+        """Record a closed connection; return its broker, None for other connections."""
         broker_id = self._by_connection.pop(connection_id, None)
         if broker_id is not None:
             connections = self._by_broker[broker_id]
@@ -167,7 +167,7 @@ class FastFencing:
         self._activation = asyncio.get_running_loop().call_later(ACTIVATION_GAP_MS / 1000, self._ask_unheard)
 
     def on_deactivated(self) -> None:
-        """Ask nobody any more; probes under way find out by themselves."""
+        """Start no more probes; those in progress end by themselves."""
         self._unheard.clear()
         if self._activation is not None:
             self._activation.cancel()
@@ -223,7 +223,7 @@ class FastFencing:
                     await asyncio.sleep(gap_ms / 1000)
                     refused = None
                 case Step.FENCE:
-                    log.info("broker refuses connections", broker_id=broker_id, address=f"{address[0]}:{address[1]}")
+                    log.info("broker rejects connections", broker_id=broker_id, address=f"{address[0]}:{address[1]}")
                     await self._fence(broker_id, broker_epoch)
                     return
                 case Step.STOP:

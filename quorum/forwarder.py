@@ -21,7 +21,7 @@ from kvorum.runtime.config import Settings
 
 
 class Forwarder:
-    """See above. One a broker."""
+    """Forwards requests to the active controller. One per broker."""
 
     __slots__ = ("_channel", "_loader", "_settings")
 

@@ -22,7 +22,7 @@ from kvorum.protocol.schema import Message, Struct
 
 PRINCIPAL_VERSION: Final = 0
 PRINCIPAL_BYTES_MAX: Final = 64 * 1024
-"""A principal's name can be a certificate's whole subject; more is nobody's."""
+"""A principal's name can be a certificate's complete subject; longer names are rejected."""
 
 
 def encode_principal(principal: Principal) -> bytes:
@@ -40,14 +40,14 @@ def decode_principal(data: bytes | None) -> Principal:
     """Return the principal of an envelope. Raises KafkaError PRINCIPAL_DESERIALIZATION_FAILURE."""
     try:
         if data is None or len(data) > PRINCIPAL_BYTES_MAX:
-            raise ValueError("no principal, or one that is too long")
+            raise ValueError("principal missing or too long")
         view = memoryview(data)
         if int.from_bytes(view[:2], "big", signed=True) != PRINCIPAL_VERSION:
-            raise ValueError("a principal of another version")
+            raise ValueError("unsupported principal version")
         kind, position = _compact_string(view, 2)
         name, position = _compact_string(view, position)
         if position >= len(view):
-            raise ValueError("the principal ends too early")
+            raise ValueError("truncated principal")
         return Principal(kind, name)
     except (ValueError, IndexError, ProtocolError) as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
@@ -74,9 +74,9 @@ def unwrap(ctx: RequestContext, request: Message, response: EnvelopeResponse) ->
     code = ErrorCode(response.error_code)
     if code is not ErrorCode.NONE:
         inner = code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR if inner else code, "the envelope was refused")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR if inner else code, "the envelope was rejected")
     if response.response_data is None:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "an envelope came back empty")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "empty response in an envelope")
     try:
         flexible = ctx.api_version >= request.FLEXIBLE_FROM
         correlation_id, position = decode_response_header(memoryview(response.response_data), 1 if flexible else 0)
@@ -85,7 +85,7 @@ def unwrap(ctx: RequestContext, request: Message, response: EnvelopeResponse) ->
         body = memoryview(response.response_data)[position:]
         return decode(message_class(request.API_KEY, "Response"), ctx.api_version, body)
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an envelope came back damaged: {error}") from error
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"damaged response in an envelope: {error}") from error
 
 
 def has_error(message: Message, code: ErrorCode) -> bool:
@@ -126,7 +126,7 @@ def encode_address(text: str) -> bytes:
 def decode_address(data: bytes) -> str:
     """Return the client's address. Raises KafkaError INVALID_REQUEST, as Kafka does for another length."""
     if len(data) not in (4, 16):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a client address of {len(data)} bytes")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"invalid client address of {len(data)} bytes")
     return str(ip_address(data))
 
 
@@ -134,5 +134,5 @@ def _compact_string(view: memoryview, position: int) -> tuple[str, int]:
     size, position = read_varint_tail(view, position)
     end = position + size - 1
     if size == 0 or end > len(view):
-        raise ValueError("a string of the principal is null or ends behind it")
+        raise ValueError("a string of the principal is null or exceeds it")
     return str(view[position:end], "utf-8"), end

@@ -57,7 +57,7 @@ class PublisherFailed(Exception):
 
 
 class MetadataLoader:
-    """See above. One a broker; `start` once, `close` once."""
+    """Replicates the metadata log and publishes its images. One per broker; `start` once, `close` once."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class MetadataLoader:
         directory: str | None = None,
         directory_id: Uuid = ZERO_UUID,
     ) -> None:
-        """Prepare. The copy lies below `directory` (metadata.log.dir if not given), which nobody else may use."""
+        """Prepare. The copy is stored below `directory` (default: metadata.log.dir), for exclusive use."""
         self._settings = settings
         self._disk = disk
         self._clock = clock
@@ -96,9 +96,9 @@ class MetadataLoader:
         self._task: asyncio.Task[None] | None = None
         self._waiters: OrderedSet[tuple[int, asyncio.Future[None]]] = OrderedSet()
         self.high_watermark = 0
-        """What the active controller last said."""
+        """High watermark in the active controller's last response."""
         self.fetched = Recent(FETCHED_SECONDS)
-        """Records that came lately; asked by the monotonic clock."""
+        """Recent records; called with the monotonic clock."""
 
     @property
     def image(self) -> MetadataImage:
@@ -122,7 +122,7 @@ class MetadataLoader:
 
     @property
     def readable_log(self) -> Log | None:
-        """What `log` answers, None too while a thread takes away from it: for clients, who read what lies in it."""
+        """Return `log`, None while a thread removes parts of it: for clients that read it."""
         return None if self._copy is None else self._copy.readable
 
     @property
@@ -153,7 +153,7 @@ class MetadataLoader:
         assert self._task is None, "started once"
         self._may_begin = may_begin
         self._copy = await MetadataCopy.open(self._disk, self._directory, self._settings, self._clock)
-        log.info("metadata copy opened", offset=self._copy.end_offset - 1, epoch=self._copy.epoch)
+        log.info("local metadata log opened", offset=self._copy.end_offset - 1, epoch=self._copy.epoch)
         self._nodes.learn(self._nodes.leader_id, self._copy.epoch)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -217,7 +217,7 @@ class MetadataLoader:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            log.error("metadata can no longer be followed", offset=self.offset, reason=repr(error))
+            log.error("metadata replication stopped", offset=self.offset, reason=repr(error))
             self._on_fault(error)
 
     async def _fetch(self, node_id: int) -> bool:
@@ -228,7 +228,7 @@ class MetadataLoader:
         answer = await self._channel.send_to(node_id, self._request(copy), timeout_ms=timeout_ms)
         assert isinstance(answer, FetchResponse)
         if answer.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(answer.error_code), "the metadata fetch was refused")
+            raise KafkaError(ErrorCode(answer.error_code), "the metadata fetch was rejected")
         partition = _only_partition(answer)
         self._nodes.learn_from(answer)
         match ErrorCode(partition.error_code):
@@ -240,7 +240,7 @@ class MetadataLoader:
                 await self._start_over(copy, f"offset {copy.end_offset} is not in the controller's log")
                 return True
             case code:
-                raise KafkaError(code, "the metadata fetch was refused")
+                raise KafkaError(code, "the metadata fetch was rejected")
 
     def _request(self, copy: MetadataCopy) -> FetchRequest:
         fetch_bytes_max = self._settings.int("controller.quorum.fetch.max.bytes")
@@ -317,10 +317,10 @@ class MetadataLoader:
             await self._publish_whole(copy.image)
 
     async def _start_over(self, copy: MetadataCopy, reason: str) -> None:
-        """Throw the copy away, if nobody has acted on it yet. Raises MetadataCopyDiverged if somebody has."""
+        """Discard the copy if none of it was published. Raises MetadataCopyDiverged otherwise."""
         if self._published:
-            raise MetadataCopyDiverged(f"{reason}; this broker has acted on offset {self.offset}")
-        log.warning("metadata copy thrown away", reason=reason, end_offset=copy.end_offset)
+            raise MetadataCopyDiverged(f"{reason}; this broker has already published offset {self.offset}")
+        log.warning("local metadata log discarded", reason=reason, end_offset=copy.end_offset)
         await copy.clear()
 
     async def _publish_whole(self, image: MetadataImage) -> None:
@@ -359,5 +359,5 @@ class MetadataLoader:
 def _only_partition(answer: FetchResponse) -> PartitionData:
     """Return the one partition of an answer. Raises KafkaError if it holds anything else."""
     if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer to a metadata fetch has not one partition")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the response to a metadata fetch must have one partition")
     return answer.responses[0].partitions[0]

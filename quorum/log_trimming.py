@@ -1,4 +1,4 @@
-"""What a controller's stored metadata log lets go of when Raft has written a snapshot.
+"""Trims a controller's stored metadata log after Raft has written a snapshot.
 
 Raft writes snapshots by itself (metadata.log.max.record.bytes.between.snapshots,
 metadata.log.max.snapshot.interval.ms). The stored log then begins a new segment, is synced, and keeps what lies
@@ -72,5 +72,5 @@ class LogTrimming:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("the metadata log cannot be trimmed", reason=repr(error))
+            log.error("metadata log not trimmed", reason=repr(error))
             self._on_fault(error)

@@ -45,7 +45,7 @@ class MetadataCopyDiverged(Exception):
 
 
 class MetadataCopy:
-    """See above. `image` is what is replayed so far; who publishes it is the loader's business."""
+    """A broker's stored copy of the metadata log. `image` is the replayed state; the loader publishes it."""
 
     def __init__(self, stored: Log, files: SnapshotFiles, clock: Clock) -> None:
         """Take over an open log and its checkpoints; `load` comes next."""
@@ -77,7 +77,7 @@ class MetadataCopy:
 
     @property
     def stored(self) -> Log:
-        """The storage log, changed by nobody else; others read it as `readable`."""
+        """The storage log, changed by this class only; readers use `readable`."""
         return self._stored
 
     @property
@@ -109,7 +109,7 @@ class MetadataCopy:
             if header.next_offset <= self.end_offset:
                 continue
             if header.base_offset != self.end_offset:
-                raise MetadataCopyDiverged(f"a batch at {header.base_offset} came, expected {self.end_offset}")
+                raise MetadataCopyDiverged(f"received a batch at {header.base_offset}, expected {self.end_offset}")
             try:
                 found = decode_batch(records, position, header)
             except KafkaError:
@@ -153,7 +153,7 @@ class MetadataCopy:
         return self._written_bytes, self._clock.monotonic_ms() - self._written_ms
 
     async def snapshot_if_due(self, bytes_max: int, interval_ms: int) -> bool:
-        """Write a checkpoint of the image if so much has come, or so long ago, and let go of the log below it."""
+        """Write a checkpoint of the image if enough records or time have passed, and trim the log below it."""
         age_ms = self._clock.monotonic_ms() - self._snapshot_taken_ms
         due = self._bytes_since_snapshot >= bytes_max or (0 < interval_ms <= age_ms and self._bytes_since_snapshot > 0)
         if not due or self._transactions.open_since is not None:
@@ -176,10 +176,10 @@ class MetadataCopy:
         try:
             await blocking.run(asyncio.get_running_loop(), self._stored.close)
         except KafkaError as error:  # the rest is still to be closed; the next start recovers this log
-            log.error("the copy of the metadata log is not closed cleanly", error=error)
+            log.error("local metadata log not closed cleanly", error=error)
 
     async def _change_in_thread(self, work: Callable[[int], None], offset: int) -> None:
-        """Take something away from the log; nobody reads it until the thread has ended, whatever becomes of us."""
+        """Remove a part of the log in a thread; it is not readable until the thread has ended, even after a cancel."""
         self._change = blocking.run(asyncio.get_running_loop(), work, offset)
         await asyncio.shield(self._change)
 
@@ -192,12 +192,14 @@ class MetadataCopy:
                 self._start_at(ids[-1], await Slices().run(load_snapshot(ids[-1], self._files.read(ids[-1]))))
             except SnapshotDamaged as error:
                 # Only a copy: the controllers have it whole.
-                log.error("metadata snapshot is damaged and thrown away", end_offset=ids[-1].end_offset, reason=error)
+                log.error("damaged metadata snapshot discarded", end_offset=ids[-1].end_offset, reason=error)
                 await self.clear()
         stored = self._stored
         if not stored.log_start_offset <= self.end_offset <= stored.log_end_offset:
             # The log's end was lost in a crash, or its start was let go of and the checkpoint is gone.
-            log.warning("metadata copy starts over", log_start=stored.log_start_offset, log_end=stored.log_end_offset)
+            log.warning(
+                "local metadata log restarted", log_start=stored.log_start_offset, log_end=stored.log_end_offset
+            )
             await blocking.run(loop, stored.truncate_fully_and_start_at, self.end_offset)
         slices = Slices()
         while self.end_offset < stored.log_end_offset:

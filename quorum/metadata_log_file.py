@@ -37,7 +37,7 @@ def open_metadata_log(disk: Disk, directory: str, settings: Settings, clock: Clo
 
 
 def joined(parts: Iterable[Part]) -> bytes:
-    """Return what lies in these parts as one: for reading back, never on the way to a socket."""
+    """Return the concatenation of these parts: for reading back, never for sending."""
     return b"".join(
         part.file.pread(part.size, part.position) if isinstance(part, FileSlice) else bytes(part) for part in parts
     )

@@ -1,4 +1,4 @@
-"""What a controller has of the metadata: the committed image, and the metadata log as a log like any other.
+"""A controller's metadata: the committed image, and the metadata log as a normal log.
 
 Batches that Raft has applied come in order (MetadataLogListener), are written to the storage log `__cluster_metadata-0`
 with the offsets and epochs that lie in their bytes, and replayed into the image. Raft's journal is what makes them
@@ -40,11 +40,11 @@ NO_TIMESTAMP: Final = -1
 
 
 class MetadataMismatch(Exception):
-    """The stored metadata log and what Raft committed differ: see WHAT_TO_DO. Or somebody wrote to the folder."""
+    """The stored metadata log differs from Raft's committed log (WHAT_TO_DO), or the folder was modified."""
 
 
 class MetadataStore:
-    """See above. One a controller, on its event loop; also the source of its snapshots."""
+    """Stores the committed metadata log and image. One per controller, on its event loop; the source of snapshots."""
 
     def __init__(self, stored: Log, clock: Clock) -> None:
         """Start with the empty image over an opened storage log; the metadata log brings everything else."""
@@ -106,14 +106,14 @@ class MetadataStore:
             await self.changed()
 
     def changed(self) -> "asyncio.Future[None]":
-        """Return what completes when a batch is applied, or at `wake`. Cancel it when it is no longer wanted."""
+        """Return a future that completes when a batch is applied, or at `wake`. Cancel it when no longer needed."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         waiter.add_done_callback(self._waiters.discard)
         return waiter
 
     def wake(self) -> None:
-        """Make everybody who waits look again."""
+        """Wake all waiters."""
         for waiter in tuple(self._waiters):
             if not waiter.done():
                 waiter.set_result(None)
@@ -125,7 +125,7 @@ class MetadataStore:
         view = memoryview(batch)
         header = parse_header(view)
         if base_offset != self._end_offset or header.base_offset != base_offset:
-            raise MetadataMismatch(f"a batch at {header.base_offset} was applied, expected {self._end_offset}")
+            raise MetadataMismatch(f"applied a batch at {header.base_offset}, expected {self._end_offset}")
         self._store(base_offset, batch, header.next_offset)
         ready = self._transactions.feed_batch(base_offset, decode_batch(view, 0, header))
         steps = self._replay(ready, header.next_offset, epoch, timestamp_ms)
@@ -159,7 +159,7 @@ class MetadataStore:
         self._end_offset = end_offset
         self._epoch = epoch
         if not self._continues(end_offset, epoch):
-            log.info("metadata log begins at a snapshot", end_offset=end_offset, epoch=epoch)
+            log.info("metadata log restarted from snapshot", end_offset=end_offset, epoch=epoch)
             self._stored.truncate_fully_and_start_at(end_offset)
         self.wake()
 
@@ -173,7 +173,7 @@ class MetadataStore:
         if self._stored.log_end_offset > self._end_offset:
             # All that was ever applied anywhere is applied here now; what lies beyond never was.
             raise MetadataMismatch(
-                f"the stored log ends at {self._stored.log_end_offset}, all that is committed at {self._end_offset}; "
+                f"the stored log ends at {self._stored.log_end_offset}, after the committed end {self._end_offset}; "
                 f"{WHAT_TO_DO}"
             )
 

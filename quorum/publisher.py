@@ -1,4 +1,4 @@
-"""What follows the metadata: publishers, called one after another in a fixed order with every change of the image.
+"""Metadata publishers, called sequentially in a fixed order with every change of the image.
 
 A publisher is handed what changed (the delta), what now is (the image) and where it came from (the manifest), on the
 event loop, and never keeps the delta. The order in which publishers were installed is the order in which they are

@@ -31,7 +31,7 @@ RECOVERING: Final = 1
 
 
 class UnknownRecord(Exception):
-    """Bytes that are no record this release knows: of an unknown type, of a newer version, or damaged.
+    """Bytes that this release cannot decode: unknown type, newer version, or damaged.
 
     The node stops, it never skips one.
     """
@@ -40,7 +40,7 @@ class UnknownRecord(Exception):
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True, forbid_unknown_fields=True, gc=False
 ):
-    """What all have: the type (the struct's name, written first) and the version of its fields."""
+    """Common fields: the type (the struct's name, written first) and the version of its fields."""
 
     version: int = 0
 
@@ -91,7 +91,7 @@ class UnregisterBroker(Record, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationChange(Record, frozen=True, kw_only=True):
-    """What a heartbeat or a lost session changes in a registration; None is «as it was»."""
+    """Change of a registration by a heartbeat or a session timeout; None means unchanged."""
 
     broker_id: int
     broker_epoch: int
@@ -133,7 +133,7 @@ class Partition(Record, frozen=True, kw_only=True):
 
 
 class PartitionChange(Record, frozen=True, kw_only=True):
-    """What changed in a partition; a field that is UNSET (absent in JSON) stays as it was.
+    """Change of a partition; a field that is UNSET (absent in JSON) is unchanged.
 
     Its partition epoch grows by one. Where `leader` is set, even to the same one, its leader epoch grows by one too.
     """
@@ -176,7 +176,7 @@ class ProducerIds(Record, frozen=True, kw_only=True):
 
 
 class QuotaEntity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One part of whom a quota is for: "user", "client-id" or "ip", and its name; null is the default of that type."""
+    """Component of a quota entity: "user", "client-id" or "ip", and its name; null is the default of that type."""
 
     entity_type: str
     entity_name: str | None
@@ -196,7 +196,7 @@ class NoOp(Record, frozen=True, kw_only=True):
 
 
 class BeginTransaction(Record, frozen=True, kw_only=True):
-    """What follows is one change, to be seen whole or not at all (KIP-868)."""
+    """The following records are one atomic change (KIP-868)."""
 
     name: str = ""
 
@@ -271,7 +271,7 @@ def _encode_uuid(value: object) -> str:
 def _decode_uuid(kind: type, value: object) -> Uuid:
     assert kind is Uuid, f"no field of a record is a {kind}"
     if not isinstance(value, str):
-        raise ValueError(f"a uuid is text, not {value!r}")
+        raise ValueError(f"a UUID must be text, not {value!r}")
     return _parse_uuid(value)
 
 

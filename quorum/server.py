@@ -1,4 +1,4 @@
-"""A controller, put together: store, active controller, duties, and the router of its listener.
+"""A controller, put together: store, active controller, periodic tasks and the router of its listener.
 
     server = ControllerServer(settings, disk, clock, chance, metadata_log, cluster_id=..., on_fault=..., ...)
     await server.start()            # opens the stored log, listens to the metadata log
@@ -28,12 +28,12 @@ from kvorum.quorum import controller_metrics
 from kvorum.quorum.active import ActiveController
 from kvorum.quorum.api import api_versions, envelope, fetch, fetch_snapshot
 from kvorum.quorum.api.registry import PLAIN, WIRED, ServiceHandler, served_versions
-from kvorum.quorum.broker_duties import BrokerDuties
+from kvorum.quorum.broker_admin_states import BrokerAdminStates
 from kvorum.quorum.controller.config_schema import KafkaConfigSchema
 from kvorum.quorum.controller.context import ControllerSettings
 from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
-from kvorum.quorum.duties import ControllerDuties
+from kvorum.quorum.controller_tasks import ControllerTasks
 from kvorum.quorum.fencing import FastFencing, NetworkProber, Prober
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.features import KRAFT_VERSION
@@ -57,7 +57,7 @@ log = get_logger("quorum")
 
 
 class ControllerServer:
-    """See above. `start` once, `close` once, in one event loop."""
+    """A controller. `start` once, `close` once, in one event loop."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ControllerServer:
         membership: Membership | None = None,
         voter_endpoints: Callable[[], Endpoints] = Endpoints,
     ) -> None:
-        """Prepare. The stored log lies below `directory` (metadata.log.dir if not given), which nobody else may use.
+        """Prepare. The log is stored below `directory` (default: metadata.log.dir), for exclusive use.
 
         `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
         `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
@@ -101,15 +101,15 @@ class ControllerServer:
         self._membership = membership
         self._voter_endpoints = voter_endpoints
         self._services: ControllerServices | None = None
-        self._duties: ControllerDuties | None = None
-        self._broker_duties: BrokerDuties | None = None
+        self._tasks: ControllerTasks | None = None
+        self._broker_admin_states: BrokerAdminStates | None = None
         self._trimming: LogTrimming | None = None
         self._opened = fetch_snapshot.OpenSnapshot(metadata_log)
         self.router = self._router()
 
     @property
     def services(self) -> ControllerServices:
-        """What the handlers use; there once started."""
+        """Services of the handlers; available once started."""
         assert self._services is not None, "the server is started first"
         return self._services
 
@@ -138,18 +138,18 @@ class ControllerServer:
             first_words=self._first_words,
         )
         self._services = services = self._make_services(store, controller)
-        self._duties = ControllerDuties(services)
-        self._broker_duties = BrokerDuties(services)
+        self._tasks = ControllerTasks(services)
+        self._broker_admin_states = BrokerAdminStates(services)
         if self._metrics is not None:
-            controller_metrics.follow(self._metrics, services, self._duties, self._broker_duties)
-        controller.add_listener(self._duties)
-        controller.add_listener(self._broker_duties)
+            controller_metrics.follow(self._metrics, services, self._tasks, self._broker_admin_states)
+        controller.add_listener(self._tasks)
+        controller.add_listener(self._broker_admin_states)
         controller.add_listener(services.fencing)
         self._trimming = LogTrimming(self._log, store, self._settings, on_fault=self._on_fault)
         # In this order: the committed image first, who decides next, who follows from it, who tidies up last.
         self._log.add_listener(store)
         self._log.add_listener(controller)
-        self._log.add_listener(self._broker_duties)
+        self._log.add_listener(self._broker_admin_states)
         self._log.add_listener(self._trimming)
         self._log.set_snapshot_source(store)
         log.info("controller started", node_id=self._log.node_id, stored_end_offset=stored.log_end_offset)
@@ -187,15 +187,15 @@ class ControllerServer:
         return None
 
     async def close(self) -> None:
-        """Stop duties and probes, and release the stored log. The metadata log must have stopped before."""
+        """Stop tasks and probes, and release the stored log. The metadata log must have stopped before."""
         services = self._services
-        if services is None or self._duties is None or self._trimming is None:
+        if services is None or self._tasks is None or self._trimming is None:
             return
         services.controller.on_inactive()
         await services.fencing.close()
-        await self._duties.close()
-        if self._broker_duties is not None:
-            await self._broker_duties.close()
+        await self._tasks.close()
+        if self._broker_admin_states is not None:
+            await self._broker_admin_states.close()
         await self._trimming.close()
         self._opened.close()
         await services.store.close()
@@ -248,14 +248,19 @@ class ControllerServer:
         endpoint = broker.endpoint(name)
         if endpoint is None:
             # Another listener's address may lead to nowhere from here: that it refuses would prove nothing.
-            hint = "name the brokers' inter.broker.listener.name in this controller's configuration, too"
-            log.warning("only its session tells that a broker is dead", broker_id=broker_id, listener=name, hint=hint)
+            hint = "set the brokers' inter.broker.listener.name in this controller's configuration"
+            log.warning(
+                "broker is not probed, only its session timeout fences it",
+                broker_id=broker_id,
+                listener=name,
+                hint=hint,
+            )
             return None
         return broker.broker_epoch, (endpoint.host, endpoint.port)
 
     async def _fence_refused(self, broker_id: int, broker_epoch: int) -> None:
-        assert self._duties is not None, "probes run once started"
-        await self._duties.fence_refused(broker_id, broker_epoch)
+        assert self._tasks is not None, "probes run once started"
+        await self._tasks.fence_refused(broker_id, broker_epoch)
 
     def _router(self) -> Router:
         """Return the router; its handlers use the services as they are when a request comes."""

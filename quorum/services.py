@@ -1,4 +1,4 @@
-"""What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
+"""Services of the controller's request handlers, and the nodes that fetch the metadata log."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -121,7 +121,7 @@ class Observers:
 
 @dataclass(slots=True, kw_only=True)
 class ControllerServices:
-    """See above. One a controller process."""
+    """Services of the request handlers. One per controller process."""
 
     node_id: int
     cluster_id: str
@@ -141,7 +141,7 @@ class ControllerServices:
     listener_name: str
     """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""
     on_fault: Callable[[BaseException], None]
-    """Ends the process: something is wrong that no answer can tell."""
+    """Ends the process after an error that no response can report."""
     voter_addresses: Callable[[], Mapping[int, Address]]
     """Answers where each controller listens, by node id."""
     membership: Membership | None = None
@@ -149,7 +149,7 @@ class ControllerServices:
     voter_endpoints: Callable[[], Endpoints] = Endpoints
     """Answers on which listeners each voter of a dynamic quorum is reached; empty in a static one."""
     quotas_seen: ClientQuotasImage | None = None
-    """What `quotas` were last made of."""
+    """The image that `quotas` were last computed from."""
 
     async def submit(
         self,
@@ -185,7 +185,7 @@ class ControllerServices:
         await self.observers.wait_published(is_alive, end_offset, min(timeout_ms, self.settings.int(WAIT_MS_MAX)))
 
     def followers(self) -> list[Observer]:
-        """Return the brokers that fetch the metadata log and are no controllers: a combined node is one replica."""
+        """Return the brokers that fetch the metadata log, without controllers: a combined node is one replica."""
         controllers = {replica.node_id for replica in self.metadata_log.replicas()}
         return [each for each in self.observers.current(self.clock.wall_ms()) if each.replica_id not in controllers]
 

@@ -21,7 +21,7 @@ from kvorum.runtime import blocking
 from kvorum.runtime.config import Settings
 
 SNAPSHOT_BYTES_MAX: Final = 4 * 1024**3
-"""A metadata snapshot of millions of partitions stays below; a size above it is no size."""
+"""A metadata snapshot of millions of partitions is smaller; a larger size is invalid."""
 
 Send = Callable[[Message, int], Awaitable[Message]]
 """Sends a request with a timeout in ms to the leader that named the snapshot."""
@@ -77,12 +77,12 @@ def _request(
 def _row(answer: FetchSnapshotResponse, snapshot_id: SnapshotId, position: int) -> ResponsePartitionSnapshot:
     """Return the answer's one row, checked. Raises KafkaError."""
     if answer.error_code != ErrorCode.NONE:
-        raise KafkaError(ErrorCode(answer.error_code), "the snapshot fetch was refused")
+        raise KafkaError(ErrorCode(answer.error_code), "the snapshot fetch was rejected")
     if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer to a snapshot fetch has not one partition")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the response to a snapshot fetch must have one partition")
     row = answer.topics[0].partitions[0]
     if row.error_code != ErrorCode.NONE:
-        raise KafkaError(ErrorCode(row.error_code), "the snapshot fetch was refused")
+        raise KafkaError(ErrorCode(row.error_code), "the snapshot fetch was rejected")
     asked = (snapshot_id.end_offset, snapshot_id.epoch, position)
     got = (row.snapshot_id.end_offset, row.snapshot_id.epoch, row.position)
     if got != asked or not 0 < row.size <= SNAPSHOT_BYTES_MAX:

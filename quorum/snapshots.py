@@ -27,7 +27,7 @@ from kvorum.runtime.disk import Disk, File
 
 CHECKPOINT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 PARTIAL_SUFFIX: Final = ".checkpoint.part"
-"""What is still being written or fetched; removed at start."""
+"""Suffix of files being written or fetched; removed at start."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
 """Small batches: a reader replays one between two looks at the clock."""
@@ -45,7 +45,7 @@ _FOOTER_VALUE: Final = Struct(">hB")
 
 
 class SnapshotDamaged(Exception):
-    """The bytes are no whole snapshot. The node must not go on with it, nor start empty in its place."""
+    """The bytes are not a complete snapshot. The node must neither continue with it nor start empty instead."""
 
 
 def checkpoint_name(snapshot_id: SnapshotId) -> str:
@@ -82,7 +82,7 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
     ended = False
     for view, header in _whole_batches(chunks):
         if ended:
-            raise SnapshotDamaged("something follows the snapshot's footer")
+            raise SnapshotDamaged("data after the snapshot footer")
         if header.base_offset != expected_offset:
             raise SnapshotDamaged(f"a batch at offset {header.base_offset}, expected {expected_offset}")
         try:
@@ -91,7 +91,7 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
         except (KafkaError, UnknownRecord) as error:
             raise SnapshotDamaged(f"the batch at offset {expected_offset}: {error}") from error
         if (kind == SNAPSHOT_HEADER) != (expected_offset == 0):
-            raise SnapshotDamaged(f"offset {expected_offset}: a snapshot begins with its header, and has one")
+            raise SnapshotDamaged(f"offset {expected_offset}: a snapshot must begin with its only header")
         if kind == SNAPSHOT_HEADER:
             timestamp_ms = header.max_timestamp
         ended = kind == SNAPSHOT_FOOTER
@@ -103,7 +103,7 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSnapshot:
-    """What a snapshot says: the image, the transaction that is open behind it, the last batch's timestamp (ms)."""
+    """Contents of a snapshot: image, open transaction after it, timestamp of the last batch (ms)."""
 
     image: MetadataImage
     transactions: TransactionBuffer
@@ -266,7 +266,7 @@ def _control_type(view: memoryview, header: BatchHeader) -> int:
     """Return the type of a control batch's one record. Raises SnapshotDamaged."""
     records = decode_batch_records(view)
     if len(records) != 1 or records[0].key is None or len(records[0].key) != _KEY.size:
-        raise SnapshotDamaged(f"the control batch at offset {header.base_offset} is none")
+        raise SnapshotDamaged(f"the batch at offset {header.base_offset} is not a control batch")
     version, kind = _KEY.unpack(records[0].key)
     if version != CONTROL_RECORD_VERSION or kind not in (SNAPSHOT_HEADER, SNAPSHOT_FOOTER):
         raise SnapshotDamaged(f"a control record of type {kind}, version {version} in a snapshot")
@@ -289,4 +289,4 @@ def _whole_batches(chunks: Iterable[bytes]) -> Iterator[tuple[memoryview, BatchH
             position += header.size
         rest = data[position:]
     if rest:
-        raise SnapshotDamaged(f"{len(rest)} bytes behind the last batch")
+        raise SnapshotDamaged(f"{len(rest)} bytes after the last batch")

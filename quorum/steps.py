@@ -1,4 +1,4 @@
-"""Long work as a generator: each `next` does a little of it, and whoever drives it decides when others get a turn.
+"""Long work as a generator: each `next` does a part, and the caller decides when other work runs.
 
     def counted(image) -> Steps[int]:       # yields every now and then, returns its result
     count = finish(counted(image))          # all at once
@@ -37,7 +37,7 @@ def finish(steps: Steps[T]) -> T:
 
 
 def used_up(items: list[T]) -> Iterator[T]:
-    """Yield the items, and let go of each: what nobody else has is freed one by one, not all of it in the last step."""
+    """Yield the items and release each, so that they are freed one by one instead of all in the last step."""
     items.reverse()
     while items:
         yield items.pop()

@@ -56,4 +56,4 @@ class TraceConfig:
             self._tracing.configure(self._static if found is None else found.value)
         except Exception as error:  # an applier never ends the controller
             value = "" if found is None else found.value
-            log.error("dynamic config is left out", key=KEY, value=value, reason=error)
+            log.error("dynamic config ignored", key=KEY, value=value, reason=error)

@@ -16,7 +16,7 @@ OFFSET_BYTES = 8
 
 
 class Clock(Protocol):
-    """What production and the simulator both offer."""
+    """Interface of time in production and in the simulator."""
 
     def monotonic_ms(self) -> int:
         """Milliseconds since an arbitrary start; never goes back."""

@@ -33,7 +33,7 @@ NODES_MAX = 100  # one machine; also keeps the derived port ranges apart
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHORT_KEYS: Mapping[str, str] = {"id": "node.id", "roles": "process.roles"}
 DERIVED_WHERE = "derived from the nodes"
-"""Where a config stands that nobody wrote and that follows from how many nodes there are."""
+"""Source of a config that follows from the number of nodes."""
 SECTIONS = ("cluster", "defaults", "nodes")
 CLUSTER_KEYS = ("name", "id")
 
@@ -190,7 +190,7 @@ def with_derived(directory: str, name: str, entries: Mapping[str, Entry]) -> dic
 
 
 def voters_of(settings: Settings) -> list[str]:
-    """Return this node's entry in the voters, none if it is no controller. Port 0 is filled in at format time."""
+    """Return this node's entry in the voters, none if it is not a controller. Port 0 is filled in at format time."""
     if "controller" not in settings.list("process.roles"):
         return []
     own = controller_listeners(settings)
@@ -209,7 +209,7 @@ def check_apart(nodes: Mapping[str, Settings]) -> None:
             other = taken.setdefault(what, name)
             if other != name:
                 where = settings.source(key).where
-                raise ConfigError(key, settings.raw(key), where, f"{name} has {what} in common with {other}")
+                raise ConfigError(key, settings.raw(key), where, f"{name} uses the same {what} as {other}")
 
 
 def read_sections(path: str) -> "dict[str, yaml.Node]":
@@ -218,18 +218,18 @@ def read_sections(path: str) -> "dict[str, yaml.Node]":
 
     root = compose(path, read_text(path))
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError("", None, path, f"a cluster file is a map of {', '.join(SECTIONS)}")
+        raise ConfigError("", None, path, f"a cluster file must be a map of {', '.join(SECTIONS)}")
     sections: dict[str, yaml.Node] = {}
     lines: dict[str, str] = {}
     for key, where, value in map_items(path, root):
         if key not in SECTIONS:
-            raise ConfigError("", None, where, f"{key!r} is none of {', '.join(SECTIONS)}")
+            raise ConfigError("", None, where, f"{key!r} is not one of {', '.join(SECTIONS)}")
         lines[key] = where
         if not (isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null")):
             sections[key] = value
     where = lines.get("nodes", path)
     if not isinstance(sections.get("nodes"), yaml.SequenceNode) or not sections["nodes"].value:
-        raise ConfigError("", None, where, "nodes must be a list of at least one node, as in `- id: 1`")
+        raise ConfigError("", None, where, "nodes must be a list of at least one node, such as `- id: 1`")
     if len(sections["nodes"].value) > NODES_MAX:
         raise ConfigError("", None, where, f"more than {NODES_MAX} nodes")
     if "defaults" in sections and not isinstance(sections["defaults"], yaml.MappingNode):
@@ -242,7 +242,7 @@ def read_cluster(path: str, node: "yaml.Node | None") -> dict[str, str]:
     found: dict[str, str] = {}
     for key, entry in flatten(path, node) if node is not None else ():
         if key not in CLUSTER_KEYS:
-            raise ConfigError("", None, entry.source.where, f"{key!r} is none of {', '.join(CLUSTER_KEYS)}")
+            raise ConfigError("", None, entry.source.where, f"{key!r} is not one of {', '.join(CLUSTER_KEYS)}")
         if not NAME.fullmatch(entry.text):
             raise ConfigError(f"cluster.{key}", entry.text, entry.source.where, "letters, digits, dots, dashes only")
         found[key] = entry.text
@@ -257,7 +257,7 @@ def read_nodes(path: str, nodes: "yaml.Node", warnings: list[str]) -> list[dict[
     for number, node in enumerate(nodes.value, start=1):
         where = f"{path}:{node.start_mark.line + 1}"
         if not isinstance(node, yaml.MappingNode):
-            raise ConfigError("", None, where, "a node is a map, as in `- id: 1`")
+            raise ConfigError("", None, where, "a node must be a map, such as `- id: 1`")
         written = [(SHORT_KEYS.get(key, key), entry) for key, entry in flatten(path, node, "")]
         names = [entry for key, entry in written if key == "name"]
         entries = known(((key, entry) for key, entry in written if key != "name"), warnings, doubles=True)

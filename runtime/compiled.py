@@ -1,4 +1,4 @@
-"""Which modules are compiled (setup.py): they do what their sources say, but nobody can replace a part of them."""
+"""Compiled modules (setup.py): they behave as their sources, but parts of them cannot be replaced."""
 
 import importlib.machinery
 import sys

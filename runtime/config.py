@@ -58,7 +58,7 @@ GIVEN = Source(ConfigSource.STATIC_BROKER_CONFIG, "given")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key's text as somebody wrote it."""
+    """One key's text in a configuration."""
 
     text: str
     source: Source = GIVEN
@@ -83,7 +83,7 @@ class Settings:
     __slots__ = ("_entries", "_sources", "_values")
 
     def __init__(self, entries: Mapping[builtins.str, Entry]) -> None:
-        """Read every entry. Raises ConfigError for a key nobody knows or a value that is none."""
+        """Read every entry. Raises ConfigError for an unknown key or an invalid value."""
         self._entries: Mapping[builtins.str, Entry] = MappingProxyType(dict(entries))
         values: dict[builtins.str, Value] = {
             name: definition.default_value for name, definition in config_defs.BROKER.items()
@@ -173,7 +173,7 @@ class Settings:
         return definition.default
 
     def explicit(self) -> Mapping[builtins.str, Entry]:
-        """Return what somebody wrote, by key; defaults are not in it. Read-only."""
+        """Return the explicitly set values, by key, without defaults. Read-only."""
         return self._entries
 
     def __iter__(self) -> Iterator[builtins.str]:
@@ -189,7 +189,7 @@ class Settings:
         return hash(tuple(sorted(self._texts().items())))
 
     def __repr__(self) -> builtins.str:
-        """Show what somebody wrote, secrets hidden."""
+        """Show the explicitly set values, secrets hidden."""
         return f"Settings({', '.join(f'{key}={shown(key, entry.text)}' for key, entry in self._entries.items())})"
 
     def _texts(self) -> dict[builtins.str, builtins.str]:
@@ -243,7 +243,7 @@ def entries_of(mapping: Mapping[str, object], source: Source) -> dict[str, Entry
 
 
 def shown(key: str, text: str) -> str:
-    """Return a value as people and logs may see it: what nobody knows could be a secret, so it is hidden."""
+    """Return a value for people and logs: values of secret and unknown configs are hidden."""
     definition = config_defs.broker_def(key)
     return definition.shown(text) if definition else "[hidden]"
 

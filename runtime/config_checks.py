@@ -1,4 +1,4 @@
-"""What the keys of one node's configuration must be to each other before it starts.
+"""Checks between the keys of one node's configuration, before its start.
 
 Sans-IO. Roles, listeners, exposure and classes are checked here, rules between numbers in config_relations. Each check
 raises ConfigError that names the key to change; what is only unwise comes back as a warning.
@@ -29,13 +29,13 @@ from kvorum.runtime.listeners import (
 
 CHAOS_TOKEN_LENGTH_MIN = 16
 ASSIGNORS = ("uniform", "range")
-"""What there is; Kafka's classes by these names. Whoever has one of his own cannot have it run here."""
+"""Supported classes, by Kafka's names. Own classes cannot be loaded."""
 
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 REPLICA_SELECTORS = (RACK_AWARE_SELECTOR, LEADER_SELECTOR)
-"""Who may choose the replica that a consumer reads from, by Kafka's names. The second is KIP-392's word for none."""
+"""Replica selectors for consumers, by Kafka's names. The second is KIP-392's default."""
 
 
 def check_node(settings: Settings) -> list[str]:
@@ -61,19 +61,19 @@ def check_dynamic_only(settings: Settings) -> None:
     for key in sorted(KEPT_IN_METADATA & settings.explicit().keys()):
         if settings.raw(key) == BROKER[key].default:
             continue
-        raise refuse(settings, key, "is set in the running cluster only (IncrementalAlterConfigs of the broker)")
+        raise refuse(settings, key, "can be set in the running cluster only (IncrementalAlterConfigs of the broker)")
 
 
 def check_identity(settings: Settings) -> None:
     """Roles, node id, log directories."""
     if not settings.list("process.roles"):
-        raise refuse(settings, "process.roles", "must say what this node is: broker, controller or broker,controller")
+        raise refuse(settings, "process.roles", "must be broker, controller or broker,controller")
     if settings.int("node.id") < 0:
-        raise refuse(settings, "node.id", "must be set, to a number of at least 0 that no other node has")
+        raise refuse(settings, "node.id", "must be set to a unique number of at least 0")
     if settings.int("broker.id") != settings.int("node.id"):
-        raise refuse(settings, "broker.id", f"must equal node.id ({settings.int('node.id')}); better leave it out")
+        raise refuse(settings, "broker.id", f"must equal node.id ({settings.int('node.id')}); it can be omitted")
     if not all(settings.list("log.dirs")):
-        raise refuse(settings, "log.dirs", "at least one log directory is needed, and none may be empty")
+        raise refuse(settings, "log.dirs", "must contain at least one log directory and no empty one")
 
 
 def check_quorum(settings: Settings) -> None:
@@ -83,18 +83,18 @@ def check_quorum(settings: Settings) -> None:
         raise refuse(
             settings,
             "controller.quorum.voters",
-            "name the controllers, as ID@HOST:PORT,..., or set controller.quorum.bootstrap.servers",
+            "set the controllers as ID@HOST:PORT,..., or set controller.quorum.bootstrap.servers",
         )
     if any(host in ANY_ADDRESS for host, _ in known.values()):
-        raise refuse(settings, "controller.quorum.voters", "0.0.0.0 is no address that others can reach")
+        raise refuse(settings, "controller.quorum.voters", "0.0.0.0 is not an address that other nodes can connect to")
     controller = "controller" in settings.list("process.roles")
     if controller and known and node not in known:
-        raise refuse(settings, "controller.quorum.voters", f"node {node} is a controller, so it must be among them")
+        raise refuse(settings, "controller.quorum.voters", f"node {node} is a controller and must be included")
     if not controller and node in known:
-        raise refuse(settings, "controller.quorum.voters", f"node {node} is only a broker, so it must not be there")
+        raise refuse(settings, "controller.quorum.voters", f"node {node} is only a broker and must not be included")
     names = controller_listener_names(settings)
     if not names:
-        raise refuse(settings, "controller.listener.names", "must name at least one listener, as CONTROLLER")
+        raise refuse(settings, "controller.listener.names", "must contain at least one listener, such as CONTROLLER")
     missing = [name for name in names if name not in protocol_map(settings)]
     if missing:
         raise refuse(
@@ -113,7 +113,7 @@ def check_protocols(settings: Settings) -> None:
                 settings,
                 key if key in settings.explicit() else "listeners",
                 f"listener {name} is to be {protocols[name].name}, and this version of Kvorum serves PLAINTEXT only: "
-                "it does not start rather than serve it unencrypted to anybody (TLS and SASL come with a later one)",
+                "it does not start, because the listener would be unencrypted (TLS and SASL come with a later one)",
             )
 
 
@@ -133,7 +133,7 @@ def check_listeners(settings: Settings) -> None:
     if "broker" not in roles and every - {*names}:
         raise refuse(settings, "listeners", "a node that is only a controller may have only controller.listener.names")
     if any(endpoint.host in ANY_ADDRESS for endpoint in advertised_controller_listeners(settings)):
-        raise refuse(settings, "advertised.listeners", "0.0.0.0 is no address that others can reach")
+        raise refuse(settings, "advertised.listeners", "0.0.0.0 is not an address that other nodes can connect to")
 
 
 def check_early_listeners(settings: Settings) -> None:
@@ -146,7 +146,7 @@ def check_early_listeners(settings: Settings) -> None:
 
 
 def check_broker_listeners(settings: Settings) -> None:
-    """What a broker listens on, tells clients, and uses for other brokers."""
+    """Check a broker's own, advertised and inter-broker listeners."""
     own = [endpoint.listener_name for endpoint in broker_listeners(settings)]
     if not own:
         raise refuse(settings, "listeners", "a broker needs a listener that is not in controller.listener.names")
@@ -157,23 +157,25 @@ def check_broker_listeners(settings: Settings) -> None:
         raise refuse(
             settings,
             "advertised.listeners",
-            f"{unknown[0]} is not among listeners ({', '.join(own)}), so it is not there",
+            f"{unknown[0]} is not in listeners ({', '.join(own)})",
         )
     advertised = advertised_listeners(settings)
     if any(endpoint.host in ANY_ADDRESS for endpoint in advertised):
         raise refuse(
             settings,
             "advertised.listeners" if told else "listeners",
-            "0.0.0.0 is no address that clients can reach: set advertised.listeners to one that is",
+            "0.0.0.0 is not an address that clients can connect to: set advertised.listeners",
         )
     name = inter_broker_listener_name(settings)
     if name not in {endpoint.listener_name for endpoint in advertised}:
         choice = ", ".join(endpoint.listener_name for endpoint in advertised)
-        raise refuse(settings, "inter.broker.listener.name", f"{name} is not advertised; choose among {choice}")
+        raise refuse(
+            settings, "inter.broker.listener.name", f"{name} is not in advertised.listeners; choose one of {choice}"
+        )
 
 
 def check_exposure(settings: Settings) -> None:
-    """Where anybody who connects may do everything, only this machine may connect: controllers and the admin API."""
+    """Without authentication, permit connections from this machine only: controllers and the admin API."""
     peer_addresses(settings)
     if "controller" in settings.list("process.roles"):
         for endpoint in controller_listeners(settings):
@@ -181,7 +183,7 @@ def check_exposure(settings: Settings) -> None:
                 raise refuse(
                     settings,
                     "listeners",
-                    f"{endpoint.url}: until there is authentication a controller listens on loopback only, as "
+                    f"{endpoint.url}: without authentication a controller may listen on loopback only, such as "
                     f"{endpoint.listener_name}://127.0.0.1:{endpoint.port}",
                 )
     for http in admin_listeners(settings):
@@ -196,21 +198,23 @@ def check_exposure(settings: Settings) -> None:
 
 
 def check_chaos_token(settings: Settings) -> None:
-    """Who may inject faults must know a secret, in one place or the other."""
+    """Require a secret for fault injection, in one of two configs."""
     token = settings.optional_str("kvorum.chaos.token")
     if (token is None) == (settings.optional_str("kvorum.chaos.token.file") is None):
-        raise refuse(
-            settings, "kvorum.chaos.listener", "needs one of kvorum.chaos.token and kvorum.chaos.token.file, not both"
-        )
+        raise refuse(settings, "kvorum.chaos.listener", "requires either kvorum.chaos.token or kvorum.chaos.token.file")
     if token is not None and len(token) < CHAOS_TOKEN_LENGTH_MIN:
-        raise refuse(settings, "kvorum.chaos.listener", f"kvorum.chaos.token needs {CHAOS_TOKEN_LENGTH_MIN} characters")
+        raise refuse(
+            settings,
+            "kvorum.chaos.listener",
+            f"kvorum.chaos.token must have at least {CHAOS_TOKEN_LENGTH_MIN} characters",
+        )
 
 
 def check_assignors(settings: Settings) -> None:
     """Server-side assignors that exist here."""
     assignors = settings.list("group.consumer.assignors")
     if not assignors or not set(assignors) <= set(ASSIGNORS):
-        raise refuse(settings, "group.consumer.assignors", f"must be some of {', '.join(ASSIGNORS)}")
+        raise refuse(settings, "group.consumer.assignors", f"must be a list of {', '.join(ASSIGNORS)}")
 
 
 def check_plugins(settings: Settings) -> None:

@@ -18,7 +18,7 @@ TABLES = ("kafka-configs.tsv", "kvorum-configs.tsv")
 NULL = "null"
 LISTENER_PREFIX = "listener.name."
 BROKER_STATE = "kvorum.broker.state"
-"""What is asked of a broker (docs/decisions/0024): the metadata alone know it, so any broker takes and tells it."""
+"""Administrative state of a broker (docs/decisions/0024), stored in the metadata: any broker serves it."""
 DECOMMISSION_THROTTLE = "kvorum.decommission.throttle"
 KEPT_IN_METADATA = frozenset((BROKER_STATE, DECOMMISSION_THROTTLE))
 """Configs of a single broker that no node's own file may have, and that any broker answers for another."""
@@ -79,7 +79,7 @@ REMOVED: Mapping[str, str] = MappingProxyType(
 
 
 class Scope(IntEnum):
-    """What a config belongs to; the number is ConfigResource.Type on the wire."""
+    """Type of resource that has a config; the number is ConfigResource.Type on the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -87,7 +87,7 @@ class Scope(IntEnum):
 
 
 class Mutability(Enum):
-    """Whether a running cluster takes a new value, and for whom (KIP-226)."""
+    """Whether a config can be changed in a running cluster, and its scope (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

@@ -126,7 +126,9 @@ def read_text(path: str) -> str:
         with open(path, "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
-            raise ConfigError("", None, path, f"larger than {FILE_BYTES_MAX} bytes: that is no configuration")
+            raise ConfigError(
+                "", None, path, f"larger than {FILE_BYTES_MAX} bytes, which is the limit for configuration files"
+            )
         return data.decode()
     except OSError as error:
         raise ConfigError("", None, path, f"cannot be read: {error.strerror}") from None
@@ -175,11 +177,11 @@ def map_items(path: str, node: "yaml.MappingNode") -> Iterator[tuple[str, str, "
     for key, value in node.value:
         where = f"{path}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError("", None, where, "a key must be a text")
+            raise ConfigError("", None, where, "a key must be a string")
         if key.tag.endswith(":merge"):
-            raise ConfigError("<<", None, where, "maps are not merged; write out the keys, common ones in defaults")
+            raise ConfigError("<<", None, where, "merge keys are not supported; put common keys in defaults")
         if key.value in seen:
-            raise ConfigError(key.value, None, where, "is there twice in the same map")
+            raise ConfigError(key.value, None, where, "is a duplicate key in this map")
         seen.add(key.value)
         yield key.value, where, value
 
@@ -199,12 +201,14 @@ def flatten(path: str, node: "yaml.Node", prefix: str = "") -> Iterator[Written]
             nested = flatten(path, value, whole)
             yield from nested if not prefix else known_below(prefix, nested)
     elif not prefix:
-        raise ConfigError("", None, where, "must be a map of configs, as in `node.id: 1`")
+        raise ConfigError("", None, where, "must be a map of configs, such as `node.id: 1`")
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             if not isinstance(item, yaml.ScalarNode):
                 place = f"{path}:{item.start_mark.line + 1}"
-                raise ConfigError(prefix, None, place, "a list may hold only plain values, as in `- PLAINTEXT://:9092`")
+                raise ConfigError(
+                    prefix, None, place, "a list may contain scalar values only, such as `- PLAINTEXT://:9092`"
+                )
         yield prefix, Entry(",".join(item.value for item in node.value), static(where))
     elif not node.tag.endswith(":null"):
         yield prefix, Entry(scalar(prefix, node), static(where))
@@ -220,7 +224,7 @@ def known_below(prefix: str, written: Iterable[Written]) -> Iterator[Written]:
 
 
 def map_advice(key: str) -> str:
-    """Return what is wrong with a map at a key below which there are no configs."""
+    """Return the error for a map at a key that has no sub-keys."""
     if config_defs.is_known(key):
         return "has a map where its value is to be"
     return "no config's name begins so; write configs with their whole names, as in `num.partitions: 3`"

@@ -39,7 +39,7 @@ def at_most(low: str, high: str, why: str = "") -> Relation:
 
 
 def within(key: str, low: str, high: str) -> Relation:
-    """Return the rule that a default lies between the bounds that a group may choose from."""
+    """Return the rule that a default is within the bounds for groups."""
 
     def check(settings: Settings) -> None:
         least, most = settings.int(low), settings.int(high)

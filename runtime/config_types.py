@@ -54,7 +54,7 @@ class ConfigType(IntEnum):
 
 
 class InvalidValue(Exception):
-    """A text that is no value of its config: name, text, and what was meant. Clients get it as INVALID_CONFIG."""
+    """An invalid value of a config: name, text, and valid values. Clients get it as INVALID_CONFIG."""
 
     def __init__(self, name: str, text: str | None, reason: str) -> None:
         """Hold the three; a secret's text is given as HIDDEN."""
@@ -74,7 +74,7 @@ class UnknownConfig(InvalidValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a value must satisfy beyond its type: `problem` answers what is wrong or None, `meaning` is for people."""
+    """Constraint of a value beyond its type: `problem` returns the violation or None, `meaning` is for people."""
 
     problem: Callable[[Value], str | None]
     meaning: str
@@ -97,7 +97,7 @@ def parse(name: str, kind: ConfigType, text: str) -> Value:
                 raise InvalidValue(name, text, "Not a number of type DOUBLE")
             number = float(word.rstrip("fFdD"))
             if math.isnan(number):
-                raise InvalidValue(name, text, "NaN is not a value in use")
+                raise InvalidValue(name, text, "NaN is not a valid value")
             return number
         case ConfigType.LIST:
             items = tuple(item.strip() for item in word.split(",")) if word else ()

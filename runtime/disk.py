@@ -19,7 +19,7 @@ from kvorum.runtime import failpoints
 T = TypeVar("T")
 
 FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""There is no room: it works again once somebody has made some."""
+"""Errors of a full disk, which ends when space is freed."""
 PROCESS_ERRNOS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 """The process or the machine lacks descriptors or memory for a while: the disk has not failed.
 
@@ -68,7 +68,7 @@ class DescriptorReserve:
         self.fill()
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file, with a descriptor of the reserve if there is no other. Raises OSError."""
+        """Open a file, with a reserved descriptor if there is no other. Raises OSError."""
         return self.used_by(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def used_by(self, call: Callable[[], T]) -> T:
@@ -209,7 +209,7 @@ class OsFile:
         self.path = path
 
     def pread(self, size: int, position: int) -> bytes:
-        """See File. The kernel may return short below the end of the file, so it is asked again."""
+        """Read at a position; repeat short reads before the end of the file."""
         data = os.pread(self._fd, size, position)
         while len(data) < size:
             more = os.pread(self._fd, size - len(data), position + len(data))

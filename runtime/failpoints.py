@@ -22,7 +22,7 @@ DELAY_MS_MAX = 60_000
 
 
 class Armed(NamedTuple):
-    """What happens at a place."""
+    """Action at a failpoint."""
 
     action: str
     number: int = 1
@@ -93,9 +93,9 @@ def chained(first: Callable[[str], None], then: Callable[[str], None]) -> Callab
 
 
 hit = armed(os.environ.get(VARIABLE, ""))
-"""Called at each place with its name. Raises OSError where that was asked for."""
+"""Called at each failpoint with its name. Raises OSError if armed so."""
 setting = os.environ.get(VARIABLE, "")
-"""What is armed, for a worker process to be armed alike."""
+"""Armed actions, to arm a worker process in the same way."""
 _armed: tuple[Callable[[str], None], str] = hit, setting
 _slowed: tuple[Callable[[str], None], str] = _unarmed, ""
 
@@ -111,13 +111,13 @@ def arm(text: str, owner: int | None = None) -> None:
 
 
 def slow(text: str) -> None:
-    """Keep whoever comes to these places (NAME=delay:MS), in place of those before, beside what is armed; empty: none.
+    """Set delays at failpoints (NAME=delay:MS), replacing earlier delays, besides armed actions; empty: none.
 
     What is armed goes on counting its hits. Raises ValueError with what is wrong.
     """
     global _slowed
     if any(each.action != DELAY for each in parse(text).values()):
-        raise ValueError(f"{text!r} is more than delays")
+        raise ValueError(f"{text!r} contains actions other than delays")
     _slowed = armed(text), text
     _put_together()
 

@@ -1,4 +1,4 @@
-"""`listeners`, `advertised.listeners`, `listener.security.protocol.map`: where a node listens and what it tells others.
+"""`listeners`, `advertised.listeners`, `listener.security.protocol.map`: own and advertised addresses of a node.
 
 Sans-IO. A listener is NAME://HOST:PORT; its name is upper-cased and unique, and stands for a security protocol through
 the map (unset: each protocol is a name of its own, and a controller listener is PLAINTEXT unless TLS or SASL is used).
@@ -19,7 +19,7 @@ PEER_ADDRESS = re.compile(
 CONNECT_URL = re.compile(
     r"https?://(?:\[[0-9a-f:.]+\]|[0-9a-z._-]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[0-9a-z._~-]+)*)/?", re.IGNORECASE
 )
-"""Nothing with a name and a password before the host: a config is shown to whoever asks."""
+"""No user name and password before the host: configs are visible to clients."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
 LOOPBACK_HOSTS = ("localhost", "::1")
@@ -113,7 +113,7 @@ def controller_listeners(settings: Settings) -> list[Endpoint]:
 
 
 def advertised_listeners(settings: Settings, default_host: str = LOOPBACK) -> list[Endpoint]:
-    """Return what the broker tells clients: `advertised.listeners`, else its own listeners.
+    """Return the broker's advertised listeners: `advertised.listeners`, else its own listeners.
 
     `default_host` stands in where a listener has no host (Kafka: the machine's name). Raises ConfigError.
     """
@@ -133,9 +133,7 @@ def inter_broker_listener_name(settings: Settings) -> str:
     name = settings.optional_str("inter.broker.listener.name")
     if name is not None:
         if "security.inter.broker.protocol" in settings.explicit():
-            raise _error(
-                settings, "inter.broker.listener.name", "set only one of it and security.inter.broker.protocol"
-            )
+            raise _error(settings, "inter.broker.listener.name", "set either this or security.inter.broker.protocol")
         return name.upper()
     wanted = SecurityProtocol[settings.str("security.inter.broker.protocol")]
     # Kafka takes the protocol's own name; with listeners named otherwise that could only fail: take the first fitting.
@@ -205,7 +203,7 @@ def chaos_listener(settings: Settings, role: str) -> HttpEndpoint | None:
     if found is None:
         raise _error(settings, key, f"{text!r} is not of the form HOST:PORT")
     if not is_loopback(found[0]):
-        raise _error(settings, key, "faults are injected from this machine only: listen on 127.0.0.1")
+        raise _error(settings, key, "fault injection is permitted on this machine only: listen on 127.0.0.1")
     return HttpEndpoint(found[0], found[1] + moved if found[1] else 0)
 
 
@@ -222,7 +220,7 @@ def voters(settings: Settings) -> dict[int, tuple[str, int]]:
         where = split_address(text)
         assert where is not None, "its rule checked the form"
         if int(node) in found:
-            raise _error(settings, "controller.quorum.voters", f"node {node} is there twice")
+            raise _error(settings, "controller.quorum.voters", f"duplicate node {node}")
         found[int(node)] = where
     return found
 
@@ -270,11 +268,11 @@ def _endpoints(settings: Settings, key: str) -> list[Endpoint]:
             raise _error(settings, key, f"{text!r} is not of the form LISTENER://HOST:PORT")
         name = match[1].upper()
         if name not in protocols:
-            raise _error(settings, key, f"listener {name} has no protocol: name it in listener.security.protocol.map")
+            raise _error(settings, key, f"listener {name} has no protocol: add it to listener.security.protocol.map")
         if any(endpoint.listener_name == name for endpoint in found):
-            raise _error(settings, key, f"each listener must have a different name: {name} is there twice")
+            raise _error(settings, key, f"each listener must have a different name: {name} is a duplicate")
         if key == "listeners" and any(_clash(endpoint, match[2], int(match[3])) for endpoint in found):
-            raise _error(settings, key, f"each listener must have a different port: {match[3]} is there twice")
+            raise _error(settings, key, f"each listener must have a different port: {match[3]} is a duplicate")
         found.append(Endpoint(name, protocols[name], match[2], int(match[3])))
     return found
 

@@ -1,11 +1,11 @@
-"""The latest lines of a process's log, kept in memory for whoever asks it over HTTP. What it holds has a limit."""
+"""The latest lines of a process's log, in memory for requests over HTTP. Its size is limited."""
 
 import threading
 from collections import deque
 from typing import Final, NamedTuple
 
 LINES_MAX: Final = 1_000
-"""As many as may be asked for at once; some hours of an ordinary process."""
+"""The maximum of one request; some hours of an ordinary process."""
 BYTES_MAX: Final = 1024 * 1024
 """Of text, as it is written: a line may have many facts. Objects of Python's take two or three times as much."""
 
@@ -34,7 +34,7 @@ class LogRing:
         self._lock = threading.RLock()
 
     def add(self, line: LogLine, size: int) -> None:
-        """Keep a line that was so long when it was written; the oldest go where there is no room."""
+        """Add a line with its original length; the oldest lines are dropped if there is no room."""
         with self._lock:
             self._lines.append((line, size))
             self._bytes += size

@@ -35,7 +35,7 @@ PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 class Level(IntEnum):
-    """How much it matters: ERROR wants somebody to act, WARNING to look, INFO is the node's diary, DEBUG is for us.
+    """Severity: ERROR requires action, WARNING attention, INFO records events, DEBUG is for developers.
 
     TRACE and FATAL are there because Kafka's loggers have them: nothing is written of either.
     """
@@ -53,7 +53,7 @@ def level_of(text: str) -> Level:
     """Read a level's name. Raises ValueError with the valid ones."""
     name = text.strip().upper()
     if name not in Level.__members__:
-        raise ValueError(f"{VARIABLE}: {text!r} is none of {', '.join(Level.__members__).lower()}")
+        raise ValueError(f"{VARIABLE}: {text!r} is not one of {', '.join(Level.__members__).lower()}")
     return Level[name]
 
 
@@ -77,7 +77,7 @@ class Output:
         self._loggers: dict[str, Logger] = {}
         self._own: dict[str, Level] = {}
         self.ring: LogRing | None = None
-        """Where the latest lines are kept, too."""
+        """Buffer of the latest lines."""
         self.on_unexpected: Callable[[str, BaseException], None] = lambda where, error: None
         """Called by Logger.unexpected, whatever the level. See `observe_unexpected`."""
 
@@ -145,12 +145,12 @@ class Logger:
             self._write("INFO", message, facts)
 
     def warning(self, message: str, **facts: object) -> None:
-        """Write what somebody should look at."""
+        """Write an event that deserves attention."""
         if self.level <= Level.WARNING:
             self._write("WARNING", message, facts)
 
     def error(self, message: str, **facts: object) -> None:
-        """Write what somebody must act on."""
+        """Write an event that requires action."""
         if self.level <= Level.ERROR:
             self._write("ERROR", message, facts)
 
@@ -232,7 +232,7 @@ def format_named(text: str) -> Format:
     """Return what writes lines in a format. Raises ValueError with the valid ones."""
     found = FORMATS.get(text.strip().lower())
     if found is None:
-        raise ValueError(f"{FORMAT_VARIABLE}: {text!r} is none of {', '.join(FORMATS)}")
+        raise ValueError(f"{FORMAT_VARIABLE}: {text!r} is not one of {', '.join(FORMATS)}")
     return found
 
 
@@ -283,7 +283,7 @@ def observe_unexpected(observer: Callable[[str, BaseException], None]) -> Iterat
 
 
 def keep_latest() -> None:
-    """Keep the latest lines of this process in memory from now on, and none of those before (of whom it is a fork)."""
+    """Keep the latest lines of this process in memory from now on, without those of its parent."""
     _OUTPUT.ring = LogRing()
 
 

@@ -180,7 +180,7 @@ class Summary:
         self._samplers: list[Callable[[], Iterable[SummaryRow]]] = []
 
     def sample(self, sampler: Callable[[], Iterable[SummaryRow]]) -> None:
-        """Ask at each scrape for rows, beside those that are asked already."""
+        """Add a source of rows that is called at each scrape."""
         self._samplers.append(sampler)
 
     def follow(self, quantiles: Quantiles, now_ms: Callable[[], float], *values: object) -> None:
@@ -298,7 +298,7 @@ class Metrics:
         return render(list(self.collect())) + render_process()
 
     def collect(self, is_full: Callable[[int], bool] = lambda _: False) -> "Iterator[Metric]":
-        """Give every family as prometheus_client wants it (its Collector interface), each as it is when asked for.
+        """Return every family for prometheus_client (its Collector interface), with its present rows.
 
         Asked with a number of samples, `is_full` says whether a family is to be cut after them: its rest follows as
         another one of the same name. One that is registered between two of them is left to the next time.

@@ -26,7 +26,7 @@ PID_FILE_BYTES_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """One process, not whoever has its pid later."""
+    """One process, distinct from a later one with the same pid."""
 
     pid: int
     start_time: int
@@ -34,7 +34,7 @@ class ProcessId:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat after the command's name; None if there is no such process."""
+    """Return the fields of /proc/PID/stat after the command's name; None without such a process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name may hold blanks and parentheses: the last ")" ends it.
@@ -82,7 +82,7 @@ def write_pid_file(path: str) -> ProcessId:
 
 
 def read_pid_file(path: str) -> ProcessId | None:
-    """Return whom a pid file names, alive or not; None if there is no such file or it is not one of ours."""
+    """Return the process in a pid file, alive or not; None without a valid file."""
     pid, start = numbers_of(path), numbers_of(path + START_ENDING)
     if len(pid) != 1 or len(start) != 2 or pid[0] != start[0]:
         return None
@@ -179,7 +179,7 @@ def thread_cpu_seconds() -> float:
 
 
 def io_bytes() -> tuple[int, int] | None:
-    """Return the bytes that this process had read from, and written to, disks (/proc/self/io); None: not told here.
+    """Return the bytes that this process read from and wrote to disks (/proc/self/io); None: not available.
 
     A kernel may be built without these counts, and a container may hide them. Source: Kafka's LinuxIoMetricsCollector.
     """

@@ -15,7 +15,7 @@ UNICODE_DIGITS = 4
 
 
 class PropertiesError(Exception):
-    """A line that is no property: its number (from 1) and what is wrong."""
+    """An invalid line: its number (from 1) and the error."""
 
     def __init__(self, line: int, reason: str) -> None:
         """Hold both."""

@@ -18,7 +18,7 @@ WINDOW_MS: Final = 60_000
 WINDOWS: Final = 5
 BUCKETS_PER_DOUBLING: Final = 8
 NOTHING: Final = -1_000_000
-"""The bucket of 0 and of what is too small to be told from it."""
+"""The bucket of 0 and of values near it."""
 SMALLEST: Final = 1e-6
 
 
@@ -33,7 +33,7 @@ def middle_of(bucket: int) -> float:
 
 
 class Quantiles:
-    """See the head of the module. Memory: a number for each bucket in use, times WINDOWS."""
+    """Quantiles over a sliding window. Memory: a number for each bucket in use, times WINDOWS."""
 
     __slots__ = ("_windows", "count")
 

@@ -8,7 +8,7 @@ SLOT_MS = 1_000
 
 @dataclass(slots=True)
 class Slot:
-    """What came within one second."""
+    """Values of one second."""
 
     second: int
     count: int = 0
@@ -17,7 +17,7 @@ class Slot:
 
 
 class Recent:
-    """See the head of the module. Memory: one slot a second, whatever comes. Values are not negative."""
+    """Values of the last seconds. Memory: one slot per second. Values are not negative."""
 
     __slots__ = ("_slots", "seconds")
 

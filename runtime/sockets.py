@@ -29,7 +29,7 @@ class HasOptions(Protocol):
 
 
 def buffer_bytes(settings: Settings, key: str) -> int:
-    """Return a configured buffer size (bytes), KERNELS_CHOICE where nobody wrote one or it is below 1."""
+    """Return a configured buffer size (bytes), KERNELS_CHOICE if it is not set or below 1."""
     size = settings.int(key)
     written = settings.source(key).layer is not ConfigSource.DEFAULT_CONFIG
     return size if written and size > 0 else KERNELS_CHOICE

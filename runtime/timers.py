@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 SWEPT_FROM: Final = 64
-"""A heap that is no longer is left alone."""
+"""A heap up to this length is not compacted."""
 
 
 class Timer:

@@ -1,4 +1,4 @@
-"""Whose requests are to be traced: what `kvorum.request.trace` says.
+"""Requests to trace: the config `kvorum.request.trace`.
 
     client-id=orders-app                       the next 100 requests of clients that call themselves so
     client-id=orders-app,count=20              the next 20
@@ -29,7 +29,7 @@ MEANING: Final = (
 
 
 class TraceWish(NamedTuple):
-    """The next so many requests of whoever is called `whose`, by client id or by address."""
+    """A number of requests to trace, selected by client id or address (`whose`)."""
 
     by_address: bool
     whose: str
@@ -47,7 +47,7 @@ class TraceWish(NamedTuple):
 
 
 def parse_trace(text: str) -> TraceWish | None:
-    """Read the config; None for nobody. Raises ValueError."""
+    """Parse the config; None for no trace. Raises ValueError."""
     if not text.strip():
         return None
     match = FORM.fullmatch(text.strip())

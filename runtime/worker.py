@@ -53,7 +53,7 @@ class Worker:
         return answer
 
     def kill(self) -> None:
-        """End it at once, whatever it does: whoever is asking is told WorkerLost. It is to be closed then."""
+        """Kill the worker at once; its caller receives WorkerLost. Close it afterwards."""
         self._process.kill()
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ def read_frame(fd: int) -> bytes | None:
         return None
     size = int.from_bytes(head, "big")
     if size > FRAME_BYTES_MAX:
-        raise OSError(f"a frame of {size} bytes")
+        raise OSError(f"frame of {size} bytes is too large")
     return _read(fd, size)
 
 

@@ -20,11 +20,11 @@ from kvorum.storage.producer_state import Origin
 from kvorum.storage.rolling import NO_ROOM
 
 JOINED_BYTES_MAX: Final = 64 * 1024
-"""Batches are copied together up to here; a write of so much is no longer cheap, and a copy is not free."""
+"""Batches up to here are copied together; a larger write is not cheap, and a copy is not free."""
 
 
 class RunInfo(NamedTuple):
-    """What was appended: the first batches of those given, all or fewer."""
+    """The batches that were appended: the first ones of the given batches, possibly all."""
 
     base_offsets: list[int]
     """One a batch."""

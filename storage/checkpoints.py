@@ -103,7 +103,7 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is."""
+    """Identity of a directory."""
 
     cluster_id: str
     node_id: int

@@ -38,7 +38,7 @@ TEXT_FILES: Final = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
 class LogFiles(NamedTuple):
-    """What a log's folder holds, by names and sizes."""
+    """Files of a log's folder, by names and sizes."""
 
     segments: tuple[int, ...]
     txn_indexes: tuple[int, ...]
@@ -90,7 +90,7 @@ def write_closed_logs(disk: Disk, directory: str, broker_epoch: int, logs: Mappi
 
 
 def read_closed_logs(disk: Disk, directory: str, broker_epoch: int) -> dict[TopicPartition, ClosedLog] | None:
-    """Return what a clean shutdown of this broker epoch wrote; None where there is no such file, or it is damaged."""
+    """Return the record of this broker epoch's clean shutdown; None if the file is missing or damaged."""
     path = join(directory, CLOSED_LOGS)
     if not disk.exists(path):
         return None

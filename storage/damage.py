@@ -22,13 +22,13 @@ class Lack(Enum):
     END = "end"
     """The newest: a leader has them still."""
     SEGMENTS = "segments"
-    """Those of segments in front of others: no follower fetches them again, the log has to begin anew."""
+    """Damage in front of other segments: followers do not fetch them again, so the log must restart."""
     ALL = "all"
     """The log's folder is gone."""
 
 
 class Damage(NamedTuple):
-    """What is wrong with a log, for a person, and what it lacks by that."""
+    """Damage of a log as text, and the records that it lacks."""
 
     problem: str
     lack: Lack

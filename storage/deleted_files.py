@@ -1,4 +1,4 @@
-"""Files that a log no longer needs but somebody may still be reading: renamed to `.deleted` at once, removed later.
+"""Unused files of a log that may still be read: renamed to `.deleted` at once, removed later.
 
 The delay is file.delete.delay.ms; a FileSlice handed out before stays readable that long. After a restart they are
 removed at once.
@@ -32,7 +32,7 @@ class _Waiting:
 
 
 class DeletedFiles:
-    """What waits for its removal, of one log."""
+    """Files of one log that wait for their removal."""
 
     __slots__ = ("_disk", "_waiting")
 

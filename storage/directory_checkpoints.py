@@ -54,7 +54,7 @@ class DirectoryCheckpoints:
                 await self.forget_deleted()
 
     async def forget_deleted(self) -> None:
-        """Have no checkpoint speak of a log that is gone: a topic made anew would begin where the old one did.
+        """Remove a deleted log from all checkpoints, so that a topic of the same name starts without them.
 
         With a log start above its end, the next start would drop all its records; what it calls clean would not be.
         The caller holds `disk_work`.

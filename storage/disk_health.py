@@ -35,7 +35,7 @@ class LackLog:
         """Count an operation that failed, and log it if a line is due."""
         self._failures += 1
         if now_ms >= self._due_ms:
-            text = "log operation failed for want of descriptors or memory"
+            text = "log operation failed: no descriptors or memory"
             log.warning(text, partition=partition, error=error, failures=self._failures)
             self._due_ms, self._failures = now_ms + LACK_LOG_INTERVAL_MS, 0
 
@@ -106,7 +106,7 @@ class DiskHealth:
         return self._storage_error(error)
 
     def failed(self, error: Exception) -> KafkaError:
-        """Give the log up, tell the listener; return what to raise."""
+        """Take the log offline, call the listener; return the exception to raise."""
         is_news = self.failure is None
         self.failure = error
         if is_news and self._on_io_error is not None:
@@ -114,7 +114,7 @@ class DiskHealth:
         return self._storage_error(error)
 
     def _storage_error(self, error: Exception) -> KafkaError:
-        """Return the error with its cause, by which cluster.exits tells a full disk from a broken invariant.
+        """Return the error with its cause, from which cluster.exits recognises a full disk.
 
         mypyc compiles `raise ... from` as `raise` alone, so the cause is set here.
         """
@@ -123,6 +123,6 @@ class DiskHealth:
         return storage_error
 
     def abandon(self, error: Exception) -> None:
-        """Use the log no more, and tell nobody: whoever says so knows. The first reason stays."""
+        """Take the log offline without calling the listener. The first reason is kept."""
         if self.failure is None:
             self.failure = error

@@ -45,12 +45,12 @@ def decode(data: bytes) -> DurableLength:
         raise ValueError("durable-length is damaged")
     values = [int(each) for each in lines[1].split()]
     if len(values) != len(DurableLength._fields) or min(values) < 0:
-        raise ValueError("durable-length has not three offsets")
+        raise ValueError("durable-length does not have three offsets")
     return DurableLength(*values)
 
 
 def read(disk: Disk, folder: str) -> DurableLength | None:
-    """Return a log's record; None where there is no file; nothing durable where it is damaged."""
+    """Return a log's record; None without a file; nothing durable if it is damaged."""
     path = join(folder, DURABLE_LENGTH)
     if not disk.exists(path):
         return None

@@ -80,7 +80,7 @@ class EpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Return the largest known epoch not above the asked one, and where it ends.
+        """Return the largest known epoch that is not above the given one, with its end offset.
 
         The latest: the log end. Above the latest: undefined. Below the first: the asked epoch and the first start.
         """
@@ -122,7 +122,7 @@ class EpochCache:
         self.is_dirty = True
 
     def refine(self, saved: Sequence[EpochEntry]) -> None:
-        """Take from saved entries what the batches do not tell any more: compaction takes the first ones of an epoch.
+        """Add saved entries that the batches no longer show, because compaction removed an epoch's first batches.
 
         The entries here come from the batches that are left. A log that holds an epoch has all that its leader had
         before it, so what was saved is right up to the last epoch that is among them; what was saved behind it may be

@@ -79,7 +79,7 @@ class FutureLogs:
         return found
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:
-        """Return where it lies."""
+        """Return the directory of a future log."""
         place, _ = self._table.futures.get(partition, (None, None))
         return place
 
@@ -159,7 +159,7 @@ class FutureLogs:
             for key in [key for key in self.keys() if self._table.get(key) is None]:
                 place, each = self._table.futures[key]
                 if not is_assigned(each, place):
-                    log.warning("a future log without its log is set aside", partition=key, dir=place.path)
+                    log.warning("future log without a log set aside", partition=key, dir=place.path)
                     del self._table.futures[key]
                     self._removal.rename_folder(place, each, STRAY_FOLDER_SUFFIX)
                 elif not is_counted_on(each):
@@ -174,7 +174,7 @@ class FutureLogs:
 
     def _replace_lost(self, partition: TopicPartition) -> None:
         place, each = self._table.futures.pop(partition)
-        log.warning("a future log takes the place of a lost one", partition=partition, dir=place.path)
+        log.warning("lost log replaced by its future log", partition=partition, dir=place.path)
         try:
             self._name_as_log(place, each)
             self._table.add(place, each)

@@ -65,7 +65,7 @@ class OffsetIndex:
         if not _is_ascending(offsets) or not _is_ascending(positions):
             raise CorruptIndex(f"the entries of {self.path} do not ascend")
         if positions and (positions[-1] >= log_size or offsets[-1] > RELATIVE_OFFSET_MAX):
-            raise CorruptIndex(f"{self.path} points behind its log")
+            raise CorruptIndex(f"{self.path} points past the end of its log")
         self._offsets, self._positions, self._saved = offsets, positions, len(offsets)
 
     def append(self, offset: int, position: int) -> None:
@@ -82,7 +82,7 @@ class OffsetIndex:
         return self._positions[place - 1] if place else 0
 
     def entry_at(self, position: int) -> int | None:
-        """Return the last offset of the batch that an entry says lies exactly there, None without such an entry."""
+        """Return the last offset of the batch that has an entry with exactly this position, or None."""
         place = bisect_right(self._positions, position)
         if not place or self._positions[place - 1] != position:
             return None

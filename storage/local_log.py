@@ -95,7 +95,7 @@ class LocalLog:
         self.extend(view, headers)
 
     def extend(self, view: memoryview, headers: list[BatchHeader]) -> None:
-        """Append batches to the active segment, which has been asked whether it takes them."""
+        """Append batches to the active segment, which has room for them."""
         active = self.segments.active
         position = active.size
         active.append(view, headers)

@@ -145,7 +145,7 @@ class Log:
 
     @property
     def starts_within_segment(self) -> bool:
-        """Whether the log start offset is above the first segment's base offset, whose name does not tell it then."""
+        """Whether the log start offset is above the first segment's base offset (not in the file name)."""
         return self.log_start_offset > self._local.segments.first.base_offset
 
     def assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
@@ -309,7 +309,7 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records and begin anew at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        """Drop all records and restart the log at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self.cleaning.before_cut(offset)
         with self._health.change():
             # Before the rest: syncing the emptied folder makes the removal of the snapshots durable, too. One that came

@@ -1,4 +1,4 @@
-"""What the cleaner sees of a log, and the one change it makes to it: segments replaced by a cleaned one.
+"""The cleaner's view of a log, and its only change: segments replaced by a cleaned one.
 
 `structure` counts how often segments were cut or taken away by others. A cleaning that began at another count is void:
 whoever drives it looks before each step, and `replace` is not to be called.
@@ -61,7 +61,7 @@ class LogCleaning:
         return self._local.sync_state.durable.segment_base_offset
 
     def known_base(self, offset: int) -> int:
-        """Return the last segment start at or before this one of which a snapshot tells what producers wrote before.
+        """Return the last segment start at or before this one for which a producer snapshot exists.
 
         Every segment has one from its roll or its recovery, but for one whose snapshot was found damaged. The first
         segment's start where there is none.

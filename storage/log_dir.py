@@ -65,7 +65,7 @@ class LogDir:
         """Whether all its logs are in the table. Before that a checkpoint would drop the rows of the others."""
         self.previous_broker_epoch = NO_BROKER_EPOCH
         self.checkpoints: dict[str, dict[TopicPartition, int]] = {name: {} for name in CHECKPOINTS}
-        """What each checkpoint on disk says: as it was read, or written last."""
+        """Contents of each checkpoint on disk, as read or written last."""
         self.closed_logs: dict[TopicPartition, ClosedLog] | None = None
         """The logs as the last clean shutdown left them, where that is known."""
         self.had_damage = False
@@ -133,11 +133,11 @@ class LogDir:
         try:
             return read_offsets(self._disk, self.path, name)
         except CheckpointError as error:
-            log.warning("checkpoint is damaged, starting without it", error=error)
+            log.warning("damaged checkpoint ignored", error=error)
             return {}
 
     def find_folders(self) -> "Folders":
-        """Return what lies here, by name. Raises OSError.
+        """Return the folders of this directory, by name. Raises OSError.
 
         A folder of any other name is ignored, with one warning for all of them, and never touched. (Kafka does not
         start with such a folder.)
@@ -160,7 +160,7 @@ class LogDir:
                 unknown.append(name)
         if unknown:
             named = ", ".join(map(repr, unknown[:FOLDERS_NAMED_MAX]))
-            log.warning("folders are ignored, they are not logs", dir=self.path, count=len(unknown), names=named)
+            log.warning("folders that are not logs ignored", dir=self.path, count=len(unknown), names=named)
         return found
 
     def _looks_like_log(self, name: str) -> bool:

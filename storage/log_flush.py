@@ -17,7 +17,7 @@ from kvorum.storage.snapshots import write_snapshots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushPlan:
-    """What one flush syncs. `generation` is the log's when it began: it counts truncations."""
+    """Files that one flush syncs. `generation` is the log's at its start: it counts truncations."""
 
     disk: Disk
     folder: str
@@ -28,7 +28,7 @@ class FlushPlan:
     has_new_names: bool
     durable: DurableLength
     epochs_lock: blocking.Lock
-    """Held by whoever writes the epochs, so that those of before a truncation are not written behind those after it."""
+    """Lock of the epochs' writers, so that epochs from before a truncation do not overwrite newer ones."""
     generation: int
     is_current: Callable[[], bool]
     """Tells whether the log was not truncated since: what is to be written besides the batches would be stale."""

@@ -1,4 +1,4 @@
-"""What lies in a log's folder when it is opened, and the beginning of an empty log there."""
+"""Contents of a log's folder when it is opened, and creation of an empty log."""
 
 from typing import Final
 
@@ -32,7 +32,7 @@ from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
 
 SEGMENT_WITHOUT_INDEX_MAX: Final = 256 * 1024
-"""Bytes of a segment that is read whole rather than its index made anew."""
+"""Size up to which a segment is read completely instead of rebuilding its index."""
 INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -139,7 +139,7 @@ def last_indexed(disk: Disk, segment: Segment) -> int | None:
 
 
 def repair_segment(segment: Segment) -> None:
-    """Cut a segment at its first bad batch and make its indexes anew. Raises OSError."""
+    """Truncate a segment at its first invalid batch and rebuild its indexes. Raises OSError."""
     size = 0
     for (position, header), _ in valid_batches(segment):
         size = position + header.size

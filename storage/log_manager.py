@@ -156,8 +156,10 @@ class LogManager:
         return self._table.logs_in(directory)
 
     def get_or_create(self, partition: TopicPartition, topic_id: Uuid, named: Uuid = ZERO_UUID) -> Log:
-        """Return the partition's log, made if there is none: where it was asked for (`prefer`), else in the directory
-        that is `named`, if it works, else in the one with the fewest logs.
+        """Return the partition's log; create it if it does not exist.
+
+        A new log is created in the requested directory (`prefer`), else in the directory that is `named`, if it is
+        online, else in the one with the fewest logs.
 
         Raises KafkaError KAFKA_STORAGE_ERROR (every directory is offline, or the disk fails), INCONSISTENT_TOPIC_ID
         (the log that is there belongs to another topic of that name).
@@ -240,7 +242,7 @@ class LogManager:
         found.is_topic_id_durable = True
 
     def make_cleaner(self, settings: Settings, chance: Random, open_host: OpenHost = open_host) -> LogCleaner:
-        """Return what compacts these logs; whoever asks starts it after them and closes it before them."""
+        """Return the log cleaner; the caller starts it after the logs and closes it before them."""
         return LogCleaner(self._disk, self._clock, self._table, self._checkpoints, settings, chance, open_host)
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
@@ -277,7 +279,7 @@ class LogManager:
         return next((each for each in self._table.dirs if each.path == path), None)
 
     def prefer(self, partition: TopicPartition, directory: LogDir) -> None:
-        """Have a log that is not there yet made in this directory; where it lies there already, nothing.
+        """Set the directory in which a log is created; no effect if it exists there.
 
         Forgotten with the process, as in Kafka, and when PREFERRED_MAX others are remembered.
         """
@@ -327,7 +329,7 @@ class LogManager:
                 try:
                     deleted += each.delete_old_segments(now_ms)
                 except KafkaError as error:
-                    log.warning("retention stopped", partition=each.partition, error=error)
+                    log.warning("retention failed", partition=each.partition, error=error)
         return deleted
 
     async def purge_deleted(self, now_ms: int) -> None:

@@ -96,7 +96,7 @@ class LogOpening:
         """Tell whether a folder was not found under another path before: a link to it is not a second log."""
         first = self._folders.setdefault(self._disk.identity(folder), folder)
         if first != folder:
-            log.warning("a folder is ignored, it is another one by a link", folder=folder, same_as=first)
+            log.warning("folder ignored, it is a link to another folder", folder=folder, same_as=first)
         return first == folder
 
     async def _open_existing(self, directory: LogDir, folder: str, partition: TopicPartition) -> None:
@@ -189,7 +189,7 @@ class LogOpening:
         return opened
 
     def _note_damage(self, directory: LogDir, folder: str, partition: TopicPartition, damage: Damage) -> None:
-        """Remember what is wrong with a log. Called in its thread; a future log is nobody's only one."""
+        """Store the damage of a log. Called in its thread; a future log is never the only copy."""
         level = log.warning if damage.lack is Lack.NOTHING else log.error
         level("a log is damaged and is repaired", folder=folder, problem=damage.problem)
         directory.had_damage = True
@@ -205,7 +205,7 @@ class LogOpening:
         if missing and directory.closed_logs is not None:
             directory.had_damage = True
             names = ", ".join(map(str, missing[:FOLDERS_NAMED_MAX]))
-            log.error("folders of logs are missing", dir=directory.path, count=len(missing), logs=names)
+            log.error("log folders missing", dir=directory.path, count=len(missing), logs=names)
 
     async def close(self) -> None:
         """Wait for the threads of a cancelled or failed start, and release the logs they opened."""

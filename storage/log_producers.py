@@ -1,4 +1,4 @@
-"""The producers of one log: their state, its snapshots, and the aborted transactions it tells the segments' indexes of.
+"""Producers of one log: state, snapshots, and aborted transactions for the segments' indexes.
 
 The state follows the log: `note` after each batch that was written, `rewind` when the log was cut, `begin_anew` when it
 was emptied. Raises OSError and CorruptSegment as the disk does; the log turns them into an offline directory.
@@ -39,7 +39,7 @@ class LogProducers:
             local.has_aborted = True
 
     def first_not_durably_ended(self, recovery_point: int) -> int | None:
-        """Return where the first transaction begins whose marker lies at or behind the recovery point, None for none.
+        """Return the start of the first transaction whose marker is at or after the recovery point, or None.
 
         Where a power loss takes the marker, it is open again, and may end otherwise: what it supersedes has to be there
         still. Those within the newest segment are left out.
@@ -86,7 +86,7 @@ class LogProducers:
         self.state.clear(offset)
 
     def are_durably_known_at(self, base_offset: int) -> bool:
-        """Tell whether what lies below a segment's start may go: no snapshot there has yet to be written and synced."""
+        """Tell whether the log below a segment's start can be deleted: its producer snapshot is written and synced."""
         return not self.state.producers or not self._snapshots.is_unwritten(base_offset)
 
     def forget_below(self, first_offset: int) -> None:

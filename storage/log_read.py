@@ -9,7 +9,7 @@ from kvorum.storage.segment import Placed, Segment
 
 
 class ReadInfo(NamedTuple):
-    """Whole batches, in order; the first one may begin before the offset asked for. `size` in bytes."""
+    """Complete batches, in order; the first one can begin before the requested offset. `size` in bytes."""
 
     parts: tuple[Part, ...]
     size: int

@@ -127,7 +127,9 @@ class LogRemoval:
             self._table.take_offline(second[0], LogDirectoryError(text))
             return
         place, given_up = second if kept is first else first
-        log.warning("a replica had been moved", partition=partition, source=place.path, target=kept[0].path)
+        log.warning(
+            "stale copy of a moved replica set aside", partition=partition, source=place.path, target=kept[0].path
+        )
         self._table.remove(partition)
         self._table.add(*kept)
         async with self._table.disk_work:
@@ -150,7 +152,7 @@ class LogRemoval:
                     try:
                         await blocking.run(loop, each.purge_deleted, now_ms)
                     except KafkaError as error:
-                        log.warning("removal of files stopped", partition=each.partition, error=error)
+                        log.warning("removal of files failed", partition=each.partition, error=error)
             due = [each for each in self._deleted if each.deadline_ms <= now_ms]
             self._deleted = [each for each in self._deleted if each.deadline_ms > now_ms]
             for deleted in due:
@@ -171,5 +173,5 @@ class LogRemoval:
 
 
 def reach_of(each: Log) -> tuple[int, int]:
-    """Return what tells of two logs of one history which has more: the last epoch, and where it ends."""
+    """Return the sort key for two copies of one log: the last epoch and its end offset."""
     return (-1 if each.latest_epoch is None else each.latest_epoch, each.log_end_offset)

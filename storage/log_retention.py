@@ -1,4 +1,4 @@
-"""What a log gives up at its start: whole segments, and their files once file.delete.delay.ms is over.
+"""Retention: removal of whole segments at the log start, and of their files after file.delete.delay.ms.
 
 Which segments, storage.retention says. One below which a producer may have written last stays until a snapshot tells
 so durably: `is_waiting`, to be tried again after the next flush. Source: Kafka's UnifiedLog.deleteOldSegments.

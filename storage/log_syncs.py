@@ -26,7 +26,7 @@ class LogSyncs:
         self._table = table
         self._on_flush = on_flush
         self._wanted: dict[Log, None] = {}
-        """Logs that `sync` was asked for, in order, and whose sync has not begun. At most as many as there are logs."""
+        """Logs with a requested `sync` that has not begun, in order. At most the number of logs."""
         self._unsynced: set[Log] = set()
         """Logs whose last sync failed for want of descriptors or memory."""
 
@@ -45,7 +45,7 @@ class LogSyncs:
         try:
             each.delete_old_segments(now_ms)
         except KafkaError as error:
-            log.warning("retention stopped", partition=each.partition, error=error)
+            log.warning("retention failed", partition=each.partition, error=error)
 
     async def _flush_due(self, each: Log, now_ms: int) -> None:
         async with self._table.disk_work:
@@ -112,4 +112,4 @@ class LogSyncs:
         except KafkaError as failure:
             if each.failure is None:
                 self._unsynced.add(each)
-            log.warning("flush stopped", partition=each.partition, error=failure)
+            log.warning("flush failed", partition=each.partition, error=failure)

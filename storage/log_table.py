@@ -1,4 +1,4 @@
-"""Which logs there are, in which log directory each lies, and a directory going offline with all that lies in it.
+"""Table of logs by log directory, and directories going offline with all their logs.
 
 Shared by the parts of the log manager, with the lock that orders their work at the disk. On the event loop only, but
 for `io_failed`.
@@ -42,14 +42,14 @@ class LogTable:
         self.cordoned: frozenset[str] = frozenset()
         """The paths of directories that get no new logs (KIP-1066)."""
         self.lacking: dict[TopicPartition, Lack] = {}
-        """What logs lack of what they had, until their replicas are in use again."""
+        """Lost parts of logs, until their replicas are in use again."""
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
-        """Take the running loop for the one that directories are told offline on."""
+        """Use the running loop for reports of offline directories."""
         self._loop = asyncio.get_running_loop()
 
     def add(self, directory: LogDir, opened: Log) -> None:
@@ -59,7 +59,7 @@ class LogTable:
         self._dir_of[opened.partition] = directory
 
     def remove(self, partition: TopicPartition) -> LogDir:
-        """Forget a log; return the directory it lies in."""
+        """Remove a log; return its directory."""
         del self._logs[partition]
         return self._dir_of.pop(partition)
 
@@ -96,7 +96,7 @@ class LogTable:
         return self.logs_in(directory) + [each for place, each in self.rivals if place is directory]
 
     def place_for(self, partition: TopicPartition, named: Uuid = ZERO_UUID) -> LogDir | None:
-        """Return where a new log is to lie: as was asked for, else where it is `named`, else in the emptiest place.
+        """Return the directory of a new log: the requested one, else the one it is `named` in, else the emptiest.
 
         None if all are offline.
         """
@@ -122,7 +122,7 @@ class LogTable:
         return min(open_, key=lambda each: counts[id(each)], default=None)
 
     def take_offline(self, directory: LogDir, error: Exception) -> None:
-        """Give a directory up: its logs fail from now on, and the listener is told, once."""
+        """Take a directory offline: its logs fail from now on, and the listener is called once."""
         if directory.failure is not None:
             return
         directory.failure = error
@@ -138,7 +138,7 @@ class LogTable:
         Want of descriptors or memory is none: the caller fails with a retriable error, or tries again later.
         """
         if is_process_error(error):
-            log.warning("file operation failed for want of descriptors or memory", dir=directory.path, error=error)
+            log.warning("file operation failed: no descriptors or memory", dir=directory.path, error=error)
             return False
         self.take_offline(directory, error)
         return True

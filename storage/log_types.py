@@ -13,20 +13,20 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. A duplicate wrote nothing: its offsets are those of the batch written then."""
+    """Result of an append. A duplicate wrote nothing: its offsets are those of the original batch."""
 
     first_offset: int
     last_offset: int
     max_timestamp: int
     log_append_time_ms: int
-    """What a Produce answer's log_append_time_ms says: -1 under CreateTime, unless it is a duplicate."""
+    """A Produce response's log_append_time_ms: -1 under CreateTime, unless it is a duplicate."""
     size: int
     records_count: int
     is_duplicate: bool = False
 
 
 class LogParts(NamedTuple):
-    """What recovery found, or made, of a log's folder."""
+    """Parts of a log that recovery found or created."""
 
     segments: Segments
     log_start_offset: int

@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name; its log lies in the folder of the same text."""
+    """A partition by name; the folder of its log has the same text."""
 
     topic: str
     partition: int
@@ -58,7 +58,7 @@ def segment_file(folder: str, base_offset: int, suffix: str) -> str:
 
 
 def offset_of(name: str, suffix: str = "") -> int | None:
-    """Return the offset that the name of a segment's file stands for, None if it is no such name.
+    """Return the offset in the name of a segment's file, None for other names.
 
     With `suffix` it is all that may follow the digits.
     """
@@ -77,7 +77,7 @@ def parse_number(text: str) -> int:
 
 
 def parse_folder(name: str) -> TopicPartition | None:
-    """Return the partition whose log this folder holds, None if it is no such name (or has a suffix)."""
+    """Return the partition of a log folder, None for other names and for names with a suffix."""
     match = _FOLDER.fullmatch(name)
     if match is None or int(match[2]) > PARTITION_MAX:
         return None

@@ -95,7 +95,7 @@ def index_aborted(segment: Segment, completed: CompletedTransaction | None) -> N
 
 
 def rebuild_txn_index(segment: Segment, state: ProducerState) -> None:
-    """Make a segment's transaction index anew, given the state before the segment's first offset, and save it.
+    """Rebuild and save a segment's transaction index, given the state before the segment's first offset.
 
     Raises OSError, CorruptSegment.
     """

@@ -1,4 +1,4 @@
-"""What the idempotent producers of a log last wrote. Sans-IO (KIP-98; Kafka's ProducerStateManager).
+"""State of a log's idempotent producers. Sans-IO (KIP-98; Kafka's ProducerStateManager).
 
 Of each producer id the last five batches are kept: a batch sent again is recognised and answered with its original
 offset; anything else must follow on. The state is a function of the log: it is rebuilt from a snapshot and the
@@ -37,7 +37,7 @@ _CRC_START: Final = 6
 
 
 class Origin(Enum):
-    """Who appends, which decides what is checked."""
+    """Origin of an append, which selects the checks."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -135,7 +135,7 @@ class ProducerState:
         return None
 
     def check(self, header: BatchHeader, origin: Origin) -> None:
-        """Check a data batch that is no duplicate against what the producer wrote before.
+        """Check a data batch that is not a duplicate against the producer's previous batch.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH (a newer epoch was seen: the producer is fenced),
         OUT_OF_ORDER_SEQUENCE_NUMBER (a gap), INVALID_TXN_STATE (a plain write within a transaction). A producer of
@@ -299,7 +299,7 @@ class ProducerState:
         return {first: last for first, last in self._unreplicated.items() if last < end_offset}
 
     def note_ended(self, ended: dict[int, int]) -> None:
-        """Have these wait for the high watermark, too."""
+        """Let these ended transactions wait for the high watermark."""
         self._unreplicated.update(ended)
         self._find_first_unstable()
 
@@ -376,7 +376,7 @@ def decode_snapshot(data: bytes) -> Iterator[ProducerEntry]:
     if crc != crc32c(memoryview(data)[_CRC_START:]):
         raise ValueError("the snapshot's crc is wrong")
     if count < 0 or len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-        raise ValueError(f"{count} producers cannot lie in {len(data)} bytes")
+        raise ValueError(f"{count} producers do not fit in {len(data)} bytes")
     for values in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :]):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_offset = values
         entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, max(txn_offset, NO_OFFSET))

@@ -64,7 +64,7 @@ class LogDirectoryError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOptions:
-    """What the directory knows of a log besides its folder's content."""
+    """The directory's knowledge of a log besides its folder's contents."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -74,7 +74,7 @@ class OpenOptions:
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     on_io_error: Callable[[Exception], None] | None = None
     closed: ClosedLog | None = None
-    """What the clean shutdown recorded."""
+    """Record of the clean shutdown."""
     recorded_end: int = 0
     """The log had records up to this offset, by the checkpoints, if it has no segment at all."""
     cleaned_offset: int = 0
@@ -193,7 +193,7 @@ class _Loading:
         self.log_end_offset = 0
         self.durable = DurableLength(0, 0, 0)
         self.txn_indexes_gone: frozenset[int] = frozenset()
-        """The segments whose transaction index is to be made anew."""
+        """The segments whose transaction index must be rebuilt."""
 
     def compare(self, closed: ClosedLog, files: LogFiles | None) -> None:
         """Hold the folder against what a clean shutdown recorded, and the newest batches against their CRC.
@@ -285,7 +285,7 @@ class _Loading:
         self.note_lack(text, Lack.END)
 
     def _recover_segment(self, segment: Segment, recovery_point: int) -> bool:
-        """Check a segment's batches and make its indexes anew; return whether anything had to be cut."""
+        """Check a segment's batches and rebuild its indexes; return whether it was truncated."""
         segment.begin_rebuild()
         segment.begin_txn_rebuild()
         self.log_end_offset = max(self.log_end_offset, segment.base_offset)
@@ -330,7 +330,7 @@ class _Loading:
             self.snapshots.on_written(written)
 
     def _check_txn_indexes(self, segments: list[Segment]) -> None:
-        """Make the transaction indexes anew that are damaged: each missing entry would show what was aborted.
+        """Rebuild damaged transaction indexes: a missing entry would expose aborted records.
 
         Those of the segments that are trusted; recovery makes the others anew in any case.
         """
@@ -388,7 +388,7 @@ class _Loading:
         self.epochs.is_dirty = False
 
     def parts(self) -> LogParts:
-        """Return what a Log takes over; a log that ends before its start begins anew there."""
+        """Return the parts for a Log; a log that ends before its start is restarted there."""
         start = max(self.options.log_start_offset, self.segments.first.base_offset)
         if self.log_end_offset < start:
             self._begin_anew(start)
@@ -401,7 +401,7 @@ class _Loading:
         )
 
     def _begin_anew(self, offset: int) -> None:
-        """Replace everything by an empty segment at this offset: all that is there lies before the log start."""
+        """Replace all segments by an empty one at this offset, because they are all below the log start."""
         durable_length.write(self.disk, self.folder, DurableLength(0, 0, 0), sync=True)
         self.epochs.clear()
         write_epochs(self.disk, self.folder, self.epochs.to_text())

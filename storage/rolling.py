@@ -11,7 +11,7 @@ from kvorum.storage.segment import Segment
 
 
 class Room(NamedTuple):
-    """What an active segment takes: bytes, batches, the last offset and the max timestamp of each."""
+    """Capacity of an active segment: bytes, batches, last offset and max timestamp."""
 
     size: int
     batches: int

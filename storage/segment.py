@@ -27,7 +27,7 @@ SCAN_SIZE: Final = 8 * 1024
 
 
 class CorruptSegment(Exception):
-    """Bytes in a `.log` that are no batch, where one must be."""
+    """Bytes in a `.log` file that are not a valid batch."""
 
 
 class Placed(NamedTuple):
@@ -142,7 +142,7 @@ class Segment:
 
     @property
     def txn_index(self) -> TransactionIndex:
-        """The transaction index, read on first use. Raises CorruptSegment: only a recovery makes it anew."""
+        """The transaction index, read on first use. Raises CorruptSegment: only a recovery rebuilds it."""
         if self._txn_index is None:
             index = TransactionIndex(self.path(TXN_INDEX_SUFFIX), self.base_offset)
             if self.has_txn_file:
@@ -288,7 +288,7 @@ class Segment:
         return self.offset_index.last_position
 
     def _is_indexed_right(self, position: int) -> bool:
-        """Tell whether the batch lies there that the index says: a damaged index must not send a reader astray."""
+        """Tell whether the batch is at its indexed position, so that a damaged index does not mislead a reader."""
         indexed = self.offset_index.entry_at(position)
         if indexed is None:
             return True
@@ -305,7 +305,7 @@ class Segment:
         return last
 
     def begin_rebuild(self) -> None:
-        """Drop both indexes and what was derived from the batches, before `index_batch` is given each anew."""
+        """Drop both indexes and the values derived from batches, before `index_batch` receives all batches again."""
         self._offset_index = OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset)
         self._time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), self.base_offset)
         self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, -1
@@ -313,11 +313,11 @@ class Segment:
         self._first_timestamp = None
 
     def begin_txn_rebuild(self) -> None:
-        """Drop the transaction index, before it is given each aborted transaction anew."""
+        """Drop the transaction index, before all aborted transactions are added again."""
         self._txn_index = TransactionIndex(self.path(TXN_INDEX_SUFFIX), self.base_offset, has_file=self.has_txn_file)
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the batches' headers, and save them. Raises CorruptSegment."""
+        """Rebuild and save offset and time index from the batch headers. Raises CorruptSegment."""
         self.begin_rebuild()
         next_offset = self.base_offset
         for position, header in self.batches():

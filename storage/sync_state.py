@@ -20,7 +20,7 @@ from kvorum.storage.segments import Segments
 
 
 class SyncState:
-    """Of one log. `durable`: what `durable-length` says. `has_new_names`: the folder is to be synced, too."""
+    """Sync state of one log. `durable`: contents of `durable-length`. `has_new_names`: the folder must be synced."""
 
     __slots__ = (
         "_disk",
@@ -79,7 +79,7 @@ class SyncState:
         self._unsynced_indexes.append(segment)
 
     def forget(self, removed: Sequence[Segment]) -> None:
-        """These segments are no longer the log's."""
+        """Remove segments that no longer belong to the log."""
         self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
 
     def cut(self) -> None:

@@ -15,7 +15,7 @@ from kvorum.runtime.disk import File
 
 BROKER_BYTES_MAX: Final = 64 * 1024 * 1024
 BROKER_APPENDS_MAX: Final = 16 * 1024
-"""What all rings of a broker hold together; the second bounds the book-keeping of small appends."""
+"""Limits of all rings of a broker together; the second bounds the overhead of small appends."""
 LOG_BYTES_MAX: Final = 1024 * 1024
 LOG_BATCHES_MAX: Final = 256
 """One log's ring: a follower or consumer that lags by more reads the file."""

@@ -109,7 +109,7 @@ class TransactionIndex:
         return self._saved == len(self._data) == self._file_size
 
     def save(self, disk: Disk, *, sync: bool = False) -> None:
-        """Bring the file up to date: exactly the entries; none is made where there was none and is no entry."""
+        """Update the file to exactly these entries; without entries no file is created."""
         if not self.is_saved:
             save_entries(disk, self.path, bytes(self._data[self._saved :]), self._saved, sync)
             self._saved = self._file_size = len(self._data)

@@ -1,4 +1,4 @@
-"""What a leader checks of a Produce before it appends, and what it changes. Sans-IO (Kafka's LogValidator, UnifiedLog).
+"""Validation of a Produce on the leader before the append. Sans-IO (Kafka's LogValidator, UnifiedLog).
 
 In Kafka's order: exactly one batch, of magic 2 (ProduceRequest.validateRecords); base offset 0; size within
 max.message.bytes; CRC; offset range against record count; no control batch, no producer id without a sequence; then
@@ -140,11 +140,11 @@ def _only_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
             return records, header
     size = next_batch_size(records, 0)
     if not size:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain a complete record batch for each partition")
     if records[MAGIC_POSITION] != MAGIC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain record batches of magic 2 only")
     if size != len(records) and next_batch_size(records, size):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain one record batch per partition")
     view = records[:size]
     return view, parse_header(view)
 

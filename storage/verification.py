@@ -57,7 +57,7 @@ class Verifications:
     def begin(
         self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard:
-        """Return the guard to present with the append; the one of before, if the question was asked before."""
+        """Return the guard to present with the append; the existing one if the verification was requested before."""
         known = self._by_producer.get(producer_id)
         if known is None:
             guard = VerificationGuard()
@@ -102,7 +102,7 @@ class Verifications:
 
 
 def sequence_problem(known: Verification | None, base_sequence: int, is_new_producer: bool) -> str | None:
-    """Return why a batch may not begin with this sequence number as far as its verification tells; None if it may."""
+    """Return why a batch may not begin with this sequence number according to its verification; None if it may."""
     if known is None or base_sequence == NO_SEQUENCE:
         return None
     if known.supports_epoch_bump and is_new_producer and base_sequence != 0:

@@ -5,7 +5,7 @@ import { token } from "./storage.js";
 /** A search may take the server half a minute, and wait for others before. */
 const LOOK_MS = 60_000;
 const CHANGE_MS = 120_000;
-const NOT_REACHED = "The admin server does not answer.";
+const NOT_REACHED = "The admin server does not respond.";
 
 /** What the API refused, or why it could not be asked. Status 0: no answer came. */
 export class Refused extends Error {
@@ -43,8 +43,8 @@ async function call(method, path, { body, signal, match, tagged, said, quiet } =
     text = await answer.text();
   } catch (error) {
     if (signal?.aborted) throw error;
-    const unknown = method === "GET" ? "" : " What was asked for may have been done or not: look again.";
-    throw new Refused(0, { message: (late.aborted ? `No answer came within ${late.aborted && method === "GET" ? LOOK_MS / 1000 : CHANGE_MS / 1000} s.` : NOT_REACHED) + unknown });
+    const unknown = method === "GET" ? "" : " The change may or may not have been made: refresh and check.";
+    throw new Refused(0, { message: (late.aborted ? `No response within ${late.aborted && method === "GET" ? LOOK_MS / 1000 : CHANGE_MS / 1000} s.` : NOT_REACHED) + unknown });
   }
   const data = read(answer, text);
   if (answer.status === 401 && !quiet) document.dispatchEvent(new CustomEvent("kvorum:token"));
@@ -56,7 +56,7 @@ function read(answer, text) {
   try {
     return text ? JSON.parse(text) : null;
   } catch {
-    throw new Refused(answer.status, { message: `What came is no JSON: ${text.slice(0, 200)}` });
+    throw new Refused(answer.status, { message: `The response is not JSON: ${text.slice(0, 200)}` });
   }
 }
 
@@ -83,7 +83,7 @@ export function guard(current, look) {
       if (error.status !== 412) throw error;
       await look();
       tag = current();
-      throw new Refused(412, { message: "Somebody changed something here meanwhile. Behind this is what there is now: look at it, and then do it again if it is still to be." });
+      throw new Refused(412, { message: "Somebody else made a change in the meantime. The page now shows the current values; check them and submit again." });
     }
   };
 }
@@ -105,7 +105,7 @@ export async function* pieces(body) {
 /** A path from its parts, each of them escaped, and a query without what is empty. */
 export function url(parts, query = {}) {
   // A browser takes these for folders, escaped or not, and asks for something else.
-  for (const part of parts) if (part === "." || part === "..") throw new Refused(400, { message: `What is called “${part}” cannot be asked for by an address.` });
+  for (const part of parts) if (part === "." || part === "..") throw new Refused(400, { message: `The name “${part}” cannot be part of an address.` });
   const path = `/${parts.map(encodeURIComponent).join("/")}`;
   const kept = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);
   return kept.length ? `${path}?${new URLSearchParams(kept)}` : path;

@@ -41,7 +41,7 @@ const missing = {
   open: () => ({
     title: "No such page",
     load: async () => null,
-    draw: () => h("p", {}, "There is nothing at this address. ", h("a", { href: "#/" }, "To the overview")),
+    draw: () => h("p", {}, "This page does not exist. ", h("a", { href: "#/" }, "Go to the overview")),
     cares: () => false,
   }),
 };
@@ -86,7 +86,7 @@ function takeToken() {
   return true;
 }
 
-const THEMES = [[null, "as the system", "◐"], ["light", "light", "☀"], ["dark", "dark", "☾"]];
+const THEMES = [[null, "system", "◐"], ["light", "light", "☀"], ["dark", "dark", "☾"]];
 
 function theme(chosen) {
   const [, name, sign] = THEMES.find(([key]) => key === chosen) ?? THEMES[0];
@@ -124,12 +124,13 @@ async function bar() {
 function askForToken() {
   if (document.querySelector("dialog[open] [name=token]")) return;
   ask({
-    title: "This server wants a token",
+    title: "This server requires a token",
     content: [
-      token() && h("p", {}, "The one that this tab has is not known to the server, or not any more."),
-      field("Token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" }), "kept in this tab alone, until it is closed"),
+      token() && h("p", {}, "The server rejected the token of this tab."),
+      h("p", { class: "quiet" }, h("code", {}, "kvorum chaos serve"), " stores its token in ", h("code", {}, "DIR/chaos-serve.token"), ". A node’s tokens are in the file that ", h("code", {}, "kvorum.admin.tokens.file"), " names."),
+      field("Token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" }), "stored in this tab only, until it is closed"),
     ],
-    action: "Use it",
+    action: "Sign in",
     submit: async (data) => {
       await take(data.get("token"));
       location.reload();
@@ -137,19 +138,19 @@ function askForToken() {
   });
 }
 
-/** Another token, or none any more. */
+/** New token, or none any more. */
 function changeToken() {
   ask({
-    title: "Your token",
+    title: "Token",
     content: [
-      h("p", {}, currentRole() ? `Its role is ${currentRole()}.` : "Its role is not known.", " It is kept in this tab alone, until it is closed."),
-      field("Another token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
+      h("p", {}, `Role: ${currentRole() ?? "unknown"}. The token is stored in this tab only, until it is closed.`),
+      field("New token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
       button("Remove token", () => {
         forget();
         location.reload();
       }),
     ],
-    action: "Use the other one",
+    action: "Use the new token",
     submit: async (data) => {
       await take(data.get("token"));
       location.reload();

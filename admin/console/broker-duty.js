@@ -30,9 +30,9 @@ function drawn(id, asked, view) {
   return [
     h("p", {}, badge(asked.state, KINDS[asked.state]), " ", asked.message),
     all > 0 && h("p", {},
-      h("progress", { max: all, value: all - asked.left, "aria-label": `What has moved of ${all}` }),
-      ` ${count(all - asked.left)} of ${count(all)}`, asked.throttle_bytes_per_second && `, at most ${count(asked.throttle_bytes_per_second)} bytes a second each broker`),
-    asked.kept.length > 0 && h("p", { class: "quiet" }, `Led here since nobody else is in sync: ${asked.kept.join(", ")}`),
+      h("progress", { max: all, value: all - asked.left, "aria-label": `Progress, ${all} in total` }),
+      ` ${count(all - asked.left)} of ${count(all)}`, asked.throttle_bytes_per_second && `, limited to ${count(asked.throttle_bytes_per_second)} bytes/s per broker`),
+    asked.kept.length > 0 && h("p", { class: "quiet" }, `Still the leader, because no other replica is in sync: ${asked.kept.join(", ")}`),
     h("div", { class: "actions" }, buttons(id, asked, view)),
   ];
 }
@@ -53,18 +53,18 @@ function buttons(id, asked, view) {
     },
   }), { kind, needs, key: `duty-${text}` });
   const begin = question("Begin maintenance", "plain", "operate", { title: `Take broker ${id} out for maintenance`,
-    told: h("p", {}, "It leads nothing from now on that another replica in sync can lead; its replicas follow. Then it may be stopped."),
+    told: h("p", {}, "Leadership moves to other in-sync replicas. The replicas of this broker keep following. The broker can be stopped afterwards."),
     action: "Begin", work: () => put(maintenance) });
   const end = question("End maintenance", "", "operate", { title: `End the maintenance of broker ${id}`,
-    told: h("p", {}, "It gets back what it is the preferred leader of, as soon as it is in sync."), action: "End", work: () => remove(maintenance) });
-  const leave = question("Decommission", "danger", "admin", { title: `Decommission broker ${id}`, told: [
-    h("p", {}, "It gets no new replicas, and those it has are moved to other brokers. Then it may be stopped and unregistered."),
-    field("Throttle", h("input", { name: "throttle", type: "number", min: 1, autocomplete: "off" }), "Bytes a second that each broker moves at the most; empty: as fast as it goes."),
+    told: h("p", {}, "The broker becomes leader again where it is the preferred leader, as soon as it is in sync."), action: "End", work: () => remove(maintenance) });
+  const leave = question("Decommission", "plain", "admin", { title: `Decommission broker ${id}`, told: [
+    h("p", {}, "The broker receives no new replicas, and its replicas move to other brokers. It can be stopped and unregistered afterwards."),
+    field("Throttle", h("input", { name: "throttle", type: "number", min: 1, autocomplete: "off" }), "Maximum bytes per second per broker; empty: unlimited"),
   ], action: "Decommission", danger: true, work: (data) => put(decommission, { throttle_bytes_per_second: Number(data.get("throttle")) || null }) });
   const stay = question("Recommission", "", "admin", { title: `Recommission broker ${id}`,
-    told: h("p", {}, "It stays: what is on its way goes back, what has moved stays where it is."), action: "Recommission", work: () => remove(decommission) });
+    told: h("p", {}, "The broker stays in the cluster. Moves in progress are cancelled; replicas that have moved stay where they are."), action: "Recommission", work: () => remove(decommission) });
   const forget = question("Unregister", "danger", "admin", { title: `Unregister broker ${id}`, danger: true,
-    told: h("p", {}, "The cluster forgets it. It has to be stopped."), action: "Unregister", work: async () => {
+    told: h("p", {}, "Removes the registration of the broker. Stop the broker first."), action: "Unregister", work: async () => {
       await remove(url(["v1", "brokers", id]));
       location.hash = "#/brokers";
     } });

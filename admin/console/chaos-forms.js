@@ -1,19 +1,30 @@
-// The dialogs of the chaos lab: a fault, made of what the server says of its kinds; a scenario.
+// The dialogs of the chaos lab: a fault, from the kinds that the server supports; a scenario.
 
 import { get, post } from "./api.js";
 import { ask, field, h, note } from "./dom.js";
 
 const NEEDS = {
-  processes: "Processes", disks: "Disks", small_disks: "Small disks", clocks: "Clocks", links: "Links", inside: "Inside processes",
+  processes: "Processes", disks: "Disks", small_disks: "Disks of limited size", clocks: "Clocks", links: "Network", inside: "Requests and failpoints",
 };
 const LACKING = {
-  small_disks: "no node has one here", clocks: "no clocks of their own here", links: "no proxies on links here", inside: "nothing is open inside here",
+  small_disks: "this cluster has none", clocks: "this cluster has no separate clocks", links: "this cluster has no proxies", inside: "not available in this cluster",
 };
+/** Names for people; a kind that is not listed has its identifier. */
+const NAMES = {
+  kill: "Kill (SIGKILL)", controller_kill: "Kill the active controller", isr_below_min: "Shrink the ISR below min.insync.replicas", terminate: "Shut down (SIGTERM)", pause: "Pause (SIGSTOP)",
+  restart: "Restart", kill_all: "Kill all nodes", wipe: "Kill and wipe the disk", lose_tail: "Power loss: lose unsynced data", flip_bits: "Flip bits on disk", slow_disk: "Slow disk", disk_full: "Disk full",
+  read_only: "Read-only disk", clock_jump: "Clock jump", cut: "Network partition, both directions", cut_one_way: "Network partition, one direction", isolate: "Isolate a node", slow: "Network latency",
+  link: "Toxiproxy toxic", error: "Reject requests with an error", delay: "Delay responses", drop: "Drop requests", refuse_listener: "Refuse connections", failpoints: "Crash at a failpoint",
+};
+
+export function nameOf(fault) {
+  return NAMES[fault] ?? fault.replaceAll("_", " ");
+}
 const LINK_ENDS = ["clients", "brokers", "controllers"];
-/** Of a whole node: it is told to end, and a process of it by itself would be started again. */
+/** Faults of a whole node: a single process would be restarted automatically. */
 const WHOLE_NODES = ["terminate", "restart"];
 
-/** Ask which fault, of what, how; `done()` when it has begun. */
+/** Ask for a fault, its targets and options; `done()` when it has started. */
 export function inject(kinds, state, done) {
   const about = h("p", { class: "quiet" });
   const rest = h("div", { class: "fields" });
@@ -21,12 +32,12 @@ export function inject(kinds, state, done) {
     const group = kinds.filter((kind) => kind.needs === needs);
     const lacking = group.some((kind) => !kind.possible);
     return h("optgroup", { label: lacking ? `${title} (${LACKING[needs] ?? "not possible here"})` : title },
-      group.map((kind) => h("option", { value: kind.fault, disabled: !kind.possible }, kind.fault)));
+      group.map((kind) => h("option", { value: kind.fault, disabled: !kind.possible }, nameOf(kind.fault))));
   }));
 
   function show() {
     const kind = kinds.find((each) => each.fault === chosen.value);
-    about.textContent = `${kind.about}.`;
+    about.replaceChildren(`${kind.about}. `, h("code", {}, kind.fault));
     rest.replaceChildren(...targets(kind, state), ...Object.entries(kind.options.properties ?? {}).map(([name, schema]) => option(kind.options, name, schema)));
   }
 
@@ -39,7 +50,7 @@ export function inject(kinds, state, done) {
       const kind = kinds.find((each) => each.fault === chosen.value);
       const body = { fault: kind.fault, targets: data.getAll("target").filter(Boolean), options: optionsOf(kind.options, data) };
       const made = await post("/v1/chaos/faults", body);
-      note(made.story || `${kind.fault} is done.`);
+      note(made.story || `${nameOf(kind.fault)}: done.`);
       done();
     },
   });
@@ -50,16 +61,16 @@ function targets(kind, state) {
   const { from, to } = kind.targets;
   const processes = state.nodes.flatMap((node) => node.roles.map((role) => `${node.name}/${role}`));
   const nodes = state.nodes.map((node) => node.name);
-  if (kind.of === "partitions") return [field("Of", h("input", { name: "target", required: true, autocomplete: "off" }), "TOPIC-NUMBER")];
+  if (kind.of === "partitions") return [field("Partition", h("input", { name: "target", required: true, autocomplete: "off" }), "TOPIC-NUMBER")];
   const known = WHOLE_NODES.includes(kind.fault) ? nodes
     : kind.needs === "inside" ? processes : { parties: [...LINK_ENDS, ...nodes], processes: [...nodes, ...processes] }[kind.of] ?? nodes;
   if (to > 2)
-    return [h("fieldset", {}, h("legend", {}, "Of"), known.map((name) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "target", value: name }), name)))];
+    return [h("fieldset", {}, h("legend", {}, "Targets"), known.map((name) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "target", value: name }), name)))];
   return Array.from({ length: from }, (_, at) =>
-    field(from === 1 ? "Of" : ["Between", "and"][at], h("select", { name: "target" }, known.map((name, place) => h("option", { value: name, selected: place === at }, name)))));
+    field(from === 1 ? "Target" : ["Between", "and"][at], h("select", { name: "target" }, known.map((name, place) => h("option", { value: name, selected: place === at }, name)))));
 }
 
-/** What a schema says a value may be, without the null that stands for nothing. */
+/** The schema of a value without null. */
 function shape(schema) {
   const choices = (schema.anyOf ?? [schema]).filter((each) => each.type !== "null");
   return choices.find((each) => each.type === "string") ?? choices[0];
@@ -72,7 +83,7 @@ function option(options, name, schema) {
   if (wanted.type === "boolean")
     return h("label", { class: "check" }, h("input", { type: "checkbox", name: key, checked: schema.default === true }), name);
   if (wanted.enum)
-    return field(name, h("select", { name: key, required }, !required && h("option", { value: "" }, "as usual"), wanted.enum.map((each) => h("option", { value: each }, each))), schema.description);
+    return field(name, h("select", { name: key, required }, !required && h("option", { value: "" }, "default"), wanted.enum.map((each) => h("option", { value: each }, each))), schema.description);
   const numeric = wanted.type === "integer" || wanted.type === "number";
   const value = schema.default === null || typeof schema.default === "object" ? undefined : schema.default;
   const hint = wanted.type === "object" ? "name=number, comma-separated" : schema.description;
@@ -99,7 +110,7 @@ function optionsOf(options, data) {
   return found;
 }
 
-/** Ask which scenario to run; `done(run)` when it has begun. */
+/** Ask for a scenario to run; `done(run)` when it has started. */
 export async function runScenario(done) {
   const names = h("select", { name: "scenario", required: true }, h("option", { value: "" }, "Loading …"));
   const title = h("p", { class: "quiet" });
@@ -108,9 +119,9 @@ export async function runScenario(done) {
     title: "Run a scenario",
     content: [
       field("Scenario", names), title,
-      field("Seed", h("input", { name: "seed", type: "number", min: 0, value: 1, required: true }), "the same seed makes the same choices"),
-      field("Seconds of load", seconds, "empty: as the scenario says; healing, last reads and the verdict come on top"),
-      h("p", { class: "quiet" }, "It makes a cluster of its own; the one that you look at is not touched."),
+      field("Seed", h("input", { name: "seed", type: "number", min: 0, value: 1, required: true }), "the same seed gives the same choices"),
+      field("Seconds of load", seconds, "empty: the default of the scenario; healing, final reads and the check take more time"),
+      h("p", { class: "quiet" }, "The scenario creates its own cluster. This cluster is not affected."),
     ],
     action: "Run",
     async submit(data) {

@@ -20,8 +20,8 @@ export function follow(begun, heard, signal) {
 }
 
 const SAID = {
-  fault: ({ phase, story, fault, targets }) => `${phase === "end" ? "over: " : ""}${story || [fault, ...targets].join(" ")}`,
-  scenario: ({ id, scenario, state }) => (state === "running" ? `run ${id} of ${scenario} has begun` : `run ${id} of ${scenario}: ${state}`),
+  fault: ({ phase, story, fault, targets }) => `${phase === "end" ? "ended: " : ""}${story || [fault, ...targets].join(" ")}`,
+  scenario: ({ id, scenario, state }) => (state === "running" ? `run ${id} of ${scenario} started` : `run ${id} of ${scenario}: ${state}`),
 };
 
 /** Say what happened, as { at, text, kind }; null for what is not for people. */

@@ -17,7 +17,7 @@ export function open({ run: id }, query) {
   const ends = new AbortController();
   let known = null; // the run, and what it has printed since it was loaded
   let waiting = null;
-  const stop = button("End it now", (event) => act(event.currentTarget, async () => {
+  const stop = button("Stop", (event) => act(event.currentTarget, async () => {
     await remove(path);
     view.look();
   }), { kind: "danger", hidden: true });
@@ -36,8 +36,8 @@ export function open({ run: id }, query) {
       return [
         figures(
           figure("Scenario", run.scenario, "small"), figure("Seed", run.seed),
-          figure("State", run.state, STATES[run.state] === "bad" ? "bad" : ""), figure("Begun", moment(run.began_ms), "small")),
-        run.state === "running" && h("p", { class: "quiet" }, "What the checker says of it, with a chart of its faults, comes when it is over."),
+          figure("State", run.state, STATES[run.state] === "bad" ? "bad" : ""), figure("Started", moment(run.began_ms), "small")),
+        run.state === "running" && h("p", { class: "quiet" }, "The verdict of the checker and the timeline of faults appear when the run ends."),
         Object.entries(run.verdicts).map(([name, verdict]) => card(null, judged(view, query, name, verdict, shown(name), (kind, place) => show(name, kind, place)))),
         card("Output", output(run)),
         h("p", { class: "quiet" }, "Histories, logs and reports: ", h("code", {}, run.folder)),
@@ -96,7 +96,7 @@ export function open({ run: id }, query) {
 
 /** Who has scrolled to the end sees what comes; who reads further up is left there. */
 function output(run) {
-  if (!run.output.length) return nothing("It has not printed anything yet.");
+  if (!run.output.length) return nothing("No output yet.");
   return [
     run.lines > run.output.length && h("p", { class: "quiet" }, `The last ${count(run.output.length)} of ${count(run.lines)} lines.`),
     h("pre", { class: "output", tabindex: "0", "aria-label": "Output", "data-key": "output", "data-follow": "" }, run.output.join("\n")),

@@ -13,7 +13,7 @@ const NARROW = matchMedia("(max-width: 720px)");
 /** The begins of so many faults are drawn through the other lanes; of more they would hide what is there. */
 const EDGES_MAX = 24;
 const DIAMOND = "M0 -8 L8 0 L0 8 L-8 0 Z";
-const ENDS = [["ok", "acknowledged"], ["fail", "refused"], ["info", "nobody knows"]];
+const ENDS = [["ok", "acknowledged"], ["fail", "refused"], ["info", "unknown result"]];
 
 /** Seconds as a time of the run. */
 export function at(seconds) {
@@ -36,12 +36,12 @@ export function timeline(view, query, name, verdict, shown, show) {
     h("div", { class: "lanes", role: "group", "aria-label": `${name} over time`, "data-key": "lanes" },
       kindsOf(run.faults).map(([kind, faults]) => lane(kind, plural(faults.length, "fault"), faults.map((fault) => bar(run, fault, fault.lossy ? "fault lossy" : "fault")), "", drawing(spoken(faults)))),
       run.pace && lane("Operations", paceSaid(run.pace), [bands(), areas(run), bands("edges")], "tall", drawing(paceSaid(run.pace))),
-      lane("Broken promises", run.violations.length ? null : "none", [bands(), marks(run, run.violations, "violation", shown, show)], "wide-lane"),
-      run.explained.length > 0 && lane("Odd, but legal", null, [bands(), marks(run, run.explained, "legal", shown, show)], "wide-lane"),
+      lane("Violations", run.violations.length ? null : "none", [bands(), marks(run, run.violations, "violation", shown, show)], "wide-lane"),
+      run.explained.length > 0 && lane("Allowed anomalies", null, [bands(), marks(run, run.explained, "legal", shown, show)], "wide-lane"),
       h("div", { class: "lane ticks quiet", "aria-hidden": "true" }, h("span"),
         h("div", {}, Array.from({ length: TICKS + 1 }, (_, tick) => h("span", {}, at((run.end * tick) / TICKS)))))),
     legend(run),
-    h("details", { "data-key": "as-table" }, h("summary", {}, "The same as a table"), asTable(view, query, name, run)),
+    h("details", { "data-key": "as-table" }, h("summary", {}, "Show as table"), asTable(view, query, name, run)),
   ];
 }
 
@@ -109,7 +109,7 @@ function areas(run) {
 
 function paceSaid(pace) {
   const most = Math.max(...pace.ok, 0) / pace.width;
-  return `up to ${count(Math.round(most))} acknowledged a second`;
+  return `up to ${count(Math.round(most))} acknowledged per second`;
 }
 
 /** Findings as marks that lead to what is said of them; those that lie close together are one mark, with the first of them. */
@@ -126,7 +126,7 @@ function marks(run, found, kind, shown, show) {
     const { each, place, t } = group.find((one) => shown?.[0] === kind && shown[1] === one.place) ?? group[0];
     const chosen = shown?.[0] === kind && shown[1] === place;
     const next = group[(group.findIndex((one) => one.place === place) + (chosen ? 1 : 0)) % group.length].place;
-    const more = group.length > 1 ? `, and ${count(group.length - 1)} more about then` : "";
+    const more = group.length > 1 ? `, and ${count(group.length - 1)} more at about the same time` : "";
     return s("svg", { x: percent(run, group[0].t), y: "50%", class: "free", overflow: "visible" },
       s("a", { href: `#${where(kind, place)}`, class: `mark ${kind}${chosen ? " chosen" : ""}`, "data-key": `mark-${kind}-${group[0].place}`,
         "aria-label": `${each.anomaly}${each.partition ? ` in ${each.partition}` : ""} at ${at(t)}${more}`,
@@ -149,7 +149,7 @@ function marks(run, found, kind, shown, show) {
 
 function legend(run) {
   const parts = [
-    run.faults.length > 0 && ["a fault", "fault"], run.faults.some((fault) => fault.lossy) && ["one that loses data", "fault lossy"],
+    run.faults.length > 0 && ["a fault", "fault"], run.faults.some((fault) => fault.lossy) && ["a fault that loses data", "fault lossy"],
     ...(run.pace ? ENDS.filter(([end]) => run.pace[end].some(Boolean)).map(([end, text]) => [text, `end-${end}`]) : []),
   ].filter(Boolean);
   return parts.length > 0 && h("ul", { class: "steps legend" }, parts.map(([text, kind]) => h("li", {}, h("span", { class: `swatch ${kind}` }), " ", text)));
@@ -159,21 +159,21 @@ function legend(run) {
 function asTable(view, query, name, run) {
   const rows = [
     ...run.faults.flatMap((fault) => [
-      { t: fault.begin, what: badge("begins", "warn"), text: `${fault.fault} of ${fault.targets.join(", ") || "the cluster"}` },
-      fault.end !== null && { t: fault.end, what: badge("ends"), text: `${fault.fault} of ${fault.targets.join(", ") || "the cluster"}` },
+      { t: fault.begin, what: badge("fault starts", "warn"), text: `${fault.fault} of ${fault.targets.join(", ") || "the cluster"}` },
+      fault.end !== null && { t: fault.end, what: badge("fault ends"), text: `${fault.fault} of ${fault.targets.join(", ") || "the cluster"}` },
     ]),
-    ...run.violations.map((each) => ({ t: each.t ?? 0, what: badge("broken", "bad"), text: `${each.anomaly} ${each.partition ?? ""}`, broken: true })),
-    ...run.explained.map((each) => ({ t: each.t ?? 0, what: badge("legal"), text: `${each.anomaly} ${each.partition ?? ""}`, broken: true })),
+    ...run.violations.map((each) => ({ t: each.t ?? 0, what: badge("violation", "bad"), text: `${each.anomaly} ${each.partition ?? ""}`, broken: true })),
+    ...run.explained.map((each) => ({ t: each.t ?? 0, what: badge("allowed"), text: `${each.anomaly} ${each.partition ?? ""}`, broken: true })),
   ].filter(Boolean).sort((one, other) => one.t - other.t);
   const ended = (t, end) => {
     const bucket = Math.min(run.pace.ok.length - 1, Math.floor(t / run.pace.width));
     return bucket < 0 ? 0 : Math.round(run.pace[end][bucket] / run.pace.width);
   };
-  return grid(view, query, "What happened", [
-    { title: "When", number: true, cell: (row) => at(row.t) },
-    { title: "What", cell: (row) => row.what },
-    { title: "Of", cell: (row) => row.text },
-    { title: "In force then", cell: (row) => (row.broken ? inForce(run.faults, row.t).map((fault) => `${fault.fault} of ${fault.targets.join(", ")}`).join("; ") || "nothing" : "–") },
-    run.pace && { title: "Acknowledged a second", number: true, cell: (row) => count(ended(row.t, "ok")) },
-  ].filter(Boolean), rows, "No fault began, and no promise was broken.", { name: `${name}-` });
+  return grid(view, query, "Timeline", [
+    { title: "Time", number: true, cell: (row) => at(row.t) },
+    { title: "Event", cell: (row) => row.what },
+    { title: "Details", cell: (row) => row.text },
+    { title: "Faults at that time", cell: (row) => (row.broken ? inForce(run.faults, row.t).map((fault) => `${fault.fault} of ${fault.targets.join(", ")}`).join("; ") || "none" : "–") },
+    run.pace && { title: "Acknowledged per second", number: true, cell: (row) => count(ended(row.t, "ok")) },
+  ].filter(Boolean), rows, "No events.", { name: `${name}-` });
 }

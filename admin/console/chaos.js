@@ -1,9 +1,9 @@
-// The chaos lab: what the cluster is made of, what is broken, what may be broken, and what came of it.
+// The chaos lab: nodes, faults in force, fault injection, and their effects.
 
 import { get, post, remove, url } from "./api.js";
 import { act, badge, button, card, figure, figures, h, link, note, nothing, table } from "./dom.js";
 import { lines } from "./events.js";
-import { inject, runScenario } from "./chaos-forms.js";
+import { inject, nameOf, runScenario } from "./chaos-forms.js";
 import { follow, STATES, told } from "./chaos-live.js";
 import { clock, count, moment, plural } from "./format.js";
 import { recent } from "./live.js";
@@ -15,10 +15,11 @@ const DOWN = ["kill", "terminate", "kill_all", "wipe", "lose_tail"];
 export function open() {
   const ends = new AbortController();
   let done = [];
+  const healing = button("Heal all", (event) => act(event.currentTarget, heal));
   const buttons = h("div", { class: "actions", hidden: true },
     button("Inject a fault", () => inject(known.kinds, known.state, view.look), { kind: "danger" }),
     button("Run a scenario", () => runScenario((run) => (location.hash = `#/chaos/runs/${run.id}`))),
-    button("Heal all", (event) => act(event.currentTarget, heal), { kind: "" }));
+    healing);
   let known = null;
 
   const view = {
@@ -30,7 +31,7 @@ export function open() {
           get("/v1/chaos/state", { signal }), get("/v1/chaos/scenarios", { signal }), known?.kinds ?? get("/v1/chaos/kinds", { signal }),
         ]);
         if (known === null && !ends.signal.aborted) follow(() => (done = []), heard, ends.signal);
-        return (known = { state, runs, kinds });
+        return (known = { state, runs, kinds, roles: await rolesOf(signal) });
       } catch (error) {
         if (error.status === 404) return null;
         throw error;
@@ -38,6 +39,8 @@ export function open() {
     },
     draw(found) {
       buttons.hidden = found === null;
+      // The button stands out only when there is something to heal.
+      healing.className = found !== null && isBroken(found.state) ? "" : "plain";
       return found === null ? missing() : drawn(found, done, view);
     },
     close: () => ends.abort(),
@@ -54,21 +57,35 @@ export function open() {
     const { started, in_force: left } = await post("/v1/chaos/heal", { start: true });
     const late = Object.entries(started).filter(([, how]) => how !== "ready");
     if (late.length) throw new Error(late.map(([name, how]) => `${name}: ${how}`).join("; "));
-    note(left.length ? `${plural(left.length, "fault")} cannot be ended.` : "All is healed.", left.length ? "bad" : "good");
+    note(left.length ? `${plural(left.length, "fault")} cannot be ended.` : "All faults ended.", left.length ? "bad" : "good");
     view.look();
   }
   return view;
 }
 
-function missing() {
-  return card("No chaos lab here",
-    h("p", {}, "This server only looks after the cluster. What breaks one is a server of its own, for a cluster on this machine, with the same console:"),
-    h("dl", {}, h("dt", {}, h("code", {}, "kvorum chaos serve -d DIR")), h("dd", {}, "for the cluster in DIR, which runs"),
-      h("dt", {}, h("code", {}, "kvorum chaos serve -d lab --create")), h("dd", {}, "for a new one, with a proxy on every link")),
-    h("p", {}, "It prints the address of its console, where this page works, and where its token is."));
+function isBroken({ nodes, faults }) {
+  return faults.length > 0 || nodes.some((node) => !node.running);
 }
 
-function drawn({ state, runs }, done, view) {
+const ROLES_MS = 2000;
+
+/** {controller: node id, leaders: {node id: partitions}} as the cluster has it; what it does not answer in time is null. */
+async function rolesOf(signal) {
+  const late = AbortSignal.any([signal, AbortSignal.timeout(ROLES_MS)]);
+  const [cluster, brokers] = await Promise.allSettled([get("/v1/cluster", { signal: late }), get("/v1/brokers", { signal: late })]);
+  signal.throwIfAborted();
+  return { controller: cluster.value?.controller_id ?? null, leaders: brokers.value ? Object.fromEntries(brokers.value.map((broker) => [broker.id, broker.leaders])) : null };
+}
+
+function missing() {
+  return card("No chaos lab",
+    h("p", {}, "This server only administers the cluster. Faults are injected by a separate server with the same console, for a cluster on this machine:"),
+    h("dl", {}, h("dt", {}, h("code", {}, "kvorum chaos serve -d DIR")), h("dd", {}, "for the running cluster in DIR"),
+      h("dt", {}, h("code", {}, "kvorum chaos serve -d lab --create")), h("dd", {}, "for a new cluster, with a proxy on every link")),
+    h("p", {}, "It prints the address of its console and the path of its token."));
+}
+
+function drawn({ state, runs, roles }, done, view) {
   const running = state.nodes.filter((node) => node.running).length;
   const all = state.nodes.length;
   return [
@@ -77,45 +94,46 @@ function drawn({ state, runs }, done, view) {
       figure("Faults in force", count(state.faults.length), state.faults.length ? "warn" : ""),
       figure("Proxied links", count(state.links.length)),
       figure("Clients connect to", h("span", { class: "mono" }, state.bootstrap.replaceAll(",", ", ")), "small")),
-    card("In force", inForce(state.faults, view)),
-    card("Nodes", nodes(state, view)),
+    card("Faults in force", inForce(state.faults, view)),
+    card("Nodes", nodes(state, roles, view)),
     card("Recent events", happened(done)),
     runs.length > 0 && card("Scenarios", scenarios(runs)),
     state.links.length > 0 && card(null, h("details", { "data-key": "links" }, h("summary", {}, plural(state.links.length, "link")),
       table("Links", [
         { title: "Link", cell: (link) => h("span", { class: "mono" }, link.name) },
-        { title: "Leads to", cell: (link) => h("span", { class: "mono" }, link.upstream) },
-      ], state.links, "No link."))),
-    Object.keys(state.inside).length > 0 && card(null, h("details", { "data-key": "inside" }, h("summary", {}, "Inside processes"),
+        { title: "Upstream", cell: (link) => h("span", { class: "mono" }, link.upstream) },
+      ], state.links, "No links."))),
+    Object.keys(state.inside).length > 0 && card(null, h("details", { "data-key": "inside" }, h("summary", {}, "Faults inside processes"),
       h("pre", {}, JSON.stringify(state.inside, null, 2)))),
   ];
 }
 
 function inForce(faults, view) {
-  if (!faults.length) return nothing("Nothing is broken.");
+  if (!faults.length) return nothing("No faults in force.");
   return table("Faults in force", [
-    { title: "Fault", cell: (fault) => badge(fault.fault, "warn") },
-    { title: "What", cell: (fault) => [fault.story || fault.targets.join(", "), fault.lossy && [" ", badge("loses data", "bad")]] },
-    { title: "", cell: (fault) => button(DOWN.includes(fault.fault) ? "Start again" : "End it", (event) => act(event.currentTarget, async () => {
+    { title: "Fault", cell: (fault) => badge(nameOf(fault.fault), "warn") },
+    { title: "Details", cell: (fault) => [fault.story || fault.targets.join(", "), fault.lossy && [" ", badge("loses data", "bad")]] },
+    { title: "", cell: (fault) => button(DOWN.includes(fault.fault) ? "Start node" : "End", (event) => act(event.currentTarget, async () => {
       const { in_force: still } = await remove(url(["v1", "chaos", "faults", String(fault.id)]));
-      note(still ? `${fault.story} cannot be ended yet.` : `Over: ${fault.story || fault.fault}.`, still ? "bad" : "good");
+      note(still ? `${fault.story} cannot be ended yet.` : `Ended: ${fault.story || fault.fault}.`, still ? "bad" : "good");
       view.look();
     }), { key: `end-${fault.id}`, label: `End: ${fault.story || fault.fault}` }) },
   ], faults, "", { key: (fault) => fault.id });
 }
 
-function nodes(state, view) {
+function nodes(state, roles, view) {
   const begin = (fault, name) => (event) => act(event.currentTarget, async () => {
     await post("/v1/chaos/faults", { fault, targets: [name] });
     view.look();
   });
   const does = (text, fault, node, kind) => button(text, begin(fault, node.name), { kind, key: `${fault}-${node.name}`, label: `${text} ${node.name}` });
   return table("Nodes", [
-    { title: "Node", cell: (node) => node.name },
-    { title: "State", cell: (node) => (node.running ? badge("runs", "good") : badge("down", "bad")) },
+    { title: "Node", cell: (node) => [node.name, node.running && node.id !== undefined && node.id === roles.controller && [" ", badge("active controller", "good")]] },
+    { title: "State", cell: (node) => (node.running ? badge("running", "good") : badge("down", "bad")) },
+    { title: "Leaders", number: true, cell: (node) => count(roles.leaders?.[node.id] ?? null) },
     { title: "Processes", cell: (node) => h("span", { class: "steps" }, node.roles.map((role) => [process(role, node.processes[role]), " "])) },
     { title: "", cell: (node) => node.running && h("span", { class: "steps" },
-      does("Kill", "kill", node, "danger"), " ", does("Pause", "pause", node, "plain"), " ", does("Restart", "restart", node, "plain")) },
+      does("Kill", "kill", node, "plain"), " ", does("Pause", "pause", node, "plain"), " ", does("Restart", "restart", node, "plain")) },
   ], state.nodes, "This cluster has no nodes.", { key: (node) => node.name });
 }
 
@@ -130,7 +148,7 @@ function scenarios(runs) {
     { title: "Scenario", cell: (run) => run.scenario },
     { title: "Seed", number: true, cell: (run) => run.seed },
     { title: "State", cell: (run) => badge(run.state, STATES[run.state]) },
-    { title: "Begun", cell: (run) => moment(run.began_ms) },
+    { title: "Started", cell: (run) => moment(run.began_ms) },
   ], [...runs].reverse(), "", { key: (run) => run.id });
 }
 

@@ -1,7 +1,7 @@
 // Who is connected to a broker, as its process tells: those first that were active last.
 
 import { get, url } from "./api.js";
-import { button, card, field, h, select } from "./dom.js";
+import { card, field, h, select } from "./dom.js";
 import { bytes, count, lasting, plural } from "./format.js";
 import { grid } from "./grid.js";
 import { silentCard, told } from "./process.js";
@@ -16,7 +16,7 @@ export function connectionTools(query, view) {
     setQuery(query, "page", "");
     view().look();
   });
-  return h("div", { class: "tools" }, field("Connections at most", limit), button("Refresh", () => view().look(), { key: "refresh-connections" }));
+  return h("div", { class: "tools" }, field("Limit", limit));
 }
 
 export function loadConnections(path, query, signal) {
@@ -27,9 +27,9 @@ export function connectionCard(found, { query, view }) {
   if (found instanceof Error) return silentCard("Connections", found);
   const shown = found.connections.length;
   return card("Connections",
-    h("p", { class: "quiet" }, found.total > shown ? `${plural(found.total, "connection")}; the ${count(shown)} that were active last are shown.` : `${plural(found.total, "connection")}, those first that were active last.`),
+    h("p", { class: "quiet" }, found.total > shown ? `${plural(found.total, "connection")}; the ${count(shown)} most recently active are shown.` : `${plural(found.total, "connection")}, most recently active first.`),
     grid(view, query, "Connections", [
-      { title: "Client", cell: (each) => (each.client_id ? h("span", { class: "mono" }, each.client_id) : "–"), by: (each) => each.client_id },
+      { title: "Client", cell: (each) => (each.client_id ? h("span", { class: "mono whole" }, each.client_id) : "–"), by: (each) => each.client_id },
       { title: "Software", cell: software, by: software },
       { title: "Address", cell: (each) => each.address, by: (each) => each.address },
       { title: "Listener", cell: (each) => each.listener, by: (each) => each.listener },
@@ -37,7 +37,7 @@ export function connectionCard(found, { query, view }) {
       { title: "Requests", number: true, cell: (each) => count(each.requests), by: (each) => each.requests },
       { title: "Bytes in", number: true, cell: (each) => bytes(each.bytes_in), by: (each) => each.bytes_in },
       { title: "Bytes out", number: true, cell: (each) => bytes(each.bytes_out), by: (each) => each.bytes_out },
-    ], found.connections, "Nobody is connected.", { key: (each) => each.id }));
+    ], found.connections, "No connections.", { key: (each) => each.id }));
 }
 
 function software({ software_name: name, software_version: version }) {

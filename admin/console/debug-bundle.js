@@ -13,8 +13,8 @@ function save() {
   const dialog = ask({
     title: "Debug bundle",
     content: [
-      h("p", {}, "A ZIP of what the cluster and its processes tell: health, brokers, topics, groups, the quorum, features, configs, and each process’s metrics and recent log. There are no records in it, and what is secret is hidden."),
-      h("p", {}, "What does not answer is left out; manifest.json in it says what, and why. It may take up to three minutes."),
+      h("p", {}, "A ZIP file with the state of the cluster: health, brokers, topics, groups, quorum, features, configs, and the metrics and recent log of each process. It contains no records, and secrets are hidden."),
+      h("p", {}, "Parts that do not respond are left out; manifest.json lists them with the reason. The download can take three minutes."),
       progress,
     ],
     action: "Download",

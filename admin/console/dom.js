@@ -53,8 +53,11 @@ export function table(caption, columns, rows, empty, { key = null } = {}) {
     h("th", { scope: "col", role: "columnheader", class: kindOf(column), "aria-sort": column.sorted },
       column.head ?? (column.title || h("span", { class: "unseen" }, "Actions")))));
   const body = rows.map((row, at) =>
-    h("tr", { role: "row", "data-row": key ? `row-${key(row)}` : `row-${at}` }, columns.map((column) =>
-      h("td", { role: "cell", "data-label": column.title, class: kindOf(column) }, h("div", { class: "cell" }, column.cell(row) ?? "–")))));
+    h("tr", { role: "row", "data-row": key ? `row-${key(row)}` : `row-${at}` }, columns.map((column) => {
+      const content = column.cell(row) ?? "–";
+      const kind = [kindOf(column), content === "–" && "empty"].filter(Boolean).join(" ");
+      return h("td", { role: "cell", "data-label": column.title, class: kind || null }, h("div", { class: "cell" }, content));
+    })));
   return h("div", { class: "scroll" },
     h("table", { role: "table" }, h("caption", { class: "unseen" }, caption),
       h("thead", { role: "rowgroup" }, head), h("tbody", { role: "rowgroup" }, body)));
@@ -90,7 +93,7 @@ const LARGE_CHARS_MAX = 11;
 /** That some brokers did not answer, and what is missing for that; nothing where all did. */
 export function unheard(brokers, missing) {
   if (!brokers.length) return null;
-  return h("p", { class: "banner", "data-key": "unheard" }, brokers.length === 1 ? `Broker ${brokers[0]} does` : `Brokers ${brokers.join(", ")} do`, ` not answer: ${missing}`);
+  return h("p", { class: "banner", "data-key": "unheard" }, brokers.length === 1 ? `Broker ${brokers[0]}` : `Brokers ${brokers.join(", ")}`, ` did not respond: ${missing}`);
 }
 
 /** A figure with what it is of. */
@@ -122,9 +125,22 @@ export function check(text, attributes = {}) {
   return h("label", { class: "check" }, h("input", { type: "checkbox", ...attributes }), text);
 }
 
-export function select(name, options, value) {
-  return h("select", { name }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+/** `changed(value)`: called when another option is selected. */
+export function select(name, options, value, changed = null) {
+  const more = changed === null ? {} : { onchange: (event) => changed(event.target.value) };
+  return h("select", { name, ...more }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
 }
+
+/** A button that shows more buttons and links below it. Any of them, Escape and a click elsewhere close it. */
+export function menu(text, items) {
+  return h("details", { class: "menu" }, h("summary", { class: "button plain" }, text), h("div", { class: "items" }, items));
+}
+
+function closeMenus(event) {
+  for (const each of document.querySelectorAll("details.menu[open]")) if (!(event.type === "click" && each.querySelector("summary").contains(event.target))) each.open = false;
+}
+document.addEventListener("click", closeMenus);
+document.addEventListener("keydown", (event) => event.key === "Escape" && closeMenus(event));
 
 let titles = 0;
 
@@ -203,7 +219,7 @@ const NOTE_MS = 6000;
 /** Say something in the corner and to screen readers: good news for a moment, bad ones until they are put away. */
 export function note(text, kind = "good") {
   const shown = h("div", { class: `note ${kind}` }, h("span", {}, text));
-  if (kind === "bad") shown.append(h("button", { type: "button", class: "plain", "aria-label": "Put away", onclick: () => shown.remove() }, "×"));
+  if (kind === "bad") shown.append(h("button", { type: "button", class: "plain", "aria-label": "Dismiss", onclick: () => shown.remove() }, "×"));
   else setTimeout(() => shown.remove(), NOTE_MS);
   hostNotes().append(shown);
 }

@@ -1,24 +1,24 @@
 // An event of the cluster in words, and what it concerns.
 
-/** Who led before may be nobody (-1), or not known (null). */
-const someone = (broker) => typeof broker === "number" && broker >= 0;
+/** The leader before an election: -1 is none, null is unknown. */
+const isBroker = (id) => typeof id === "number" && id >= 0;
 
-const SAID = {
-  leader_elected: ({ after, before }, where) => `${where} is led by ${after.leader}${someone(before.leader) ? `, before by ${before.leader}` : ""}`,
-  leader_lost: ({ before }, where) => `${where} has no leader${someone(before.leader) ? `, before it was ${before.leader}` : ""}`,
-  isr_changed: ({ after, before }, where) => `${where}: in sync ${after.isr.join(", ")}${before.isr ? `, before ${before.isr.join(", ")}` : ""}`,
-  broker_registered: ({ broker }) => `broker ${broker} has registered`,
-  broker_fenced: ({ broker }) => `broker ${broker} is fenced`,
-  broker_unfenced: ({ broker }) => `broker ${broker} is alive`,
-  broker_shutting_down: ({ broker }) => `broker ${broker} is shutting down`,
-  broker_unregistered: ({ broker }) => `broker ${broker} is no longer registered`,
-  topic_created: ({ topic }) => `topic ${topic} is created`,
-  topic_deleted: ({ topic, topic_id: id }) => `topic ${topic ?? `with the id ${id}`} is deleted`,
-  config_changed: ({ topic, after }) => `configs of ${topic ? `topic ${topic}` : configured(after)} are changed`,
-  quota_changed: ({ after }) => `quotas of ${Object.entries(after.entity).map(([type, name]) => `${type} ${name ?? "(default)"}`).join(", ")} are changed`,
-  feature_changed: ({ after }) => `feature ${after.name} is at level ${after.level}`,
+const TEXTS = {
+  leader_elected: ({ after, before }, where) => `${where}: leader ${after.leader}${isBroker(before.leader) ? ` (was ${before.leader})` : ""}`,
+  leader_lost: ({ before }, where) => `${where}: no leader${isBroker(before.leader) ? ` (was ${before.leader})` : ""}`,
+  isr_changed: ({ after, before }, where) => `${where}: ISR ${after.isr.join(", ")}${before.isr ? ` (was ${before.isr.join(", ")})` : ""}`,
+  broker_registered: ({ broker }) => `broker ${broker} registered`,
+  broker_fenced: ({ broker }) => `broker ${broker} fenced`,
+  broker_unfenced: ({ broker }) => `broker ${broker} unfenced`,
+  broker_shutting_down: ({ broker }) => `broker ${broker} started a controlled shutdown`,
+  broker_unregistered: ({ broker }) => `broker ${broker} unregistered`,
+  topic_created: ({ topic }) => `topic ${topic} created`,
+  topic_deleted: ({ topic, topic_id: id }) => `topic ${topic ?? `with id ${id}`} deleted`,
+  config_changed: ({ topic, after }) => `configs of ${topic ? `topic ${topic}` : configured(after)} changed`,
+  quota_changed: ({ after }) => `quotas of ${Object.entries(after.entity).map(([type, name]) => `${type} ${name ?? "(default)"}`).join(", ")} changed`,
+  feature_changed: ({ after }) => `feature ${after.name} set to level ${after.level}`,
   reassignment_changed: ({ after }, where) => moving(after, where),
-  missed: () => "some of what happened before this is not told any more",
+  missed: () => "some earlier events are not available any more",
 };
 
 const CONFIGURED = { 4: "broker", 16: "client metrics", 32: "group" };
@@ -30,13 +30,13 @@ function configured({ resource_type: type, resource }) {
 }
 
 function moving(after, where) {
-  if (after.adding_replicas?.length || after.removing_replicas?.length) return `${where} is being moved to ${after.replicas.filter((each) => !after.removing_replicas?.includes(each)).join(", ")}`;
-  return after.replicas ? `${where} has its replicas on ${after.replicas.join(", ")}` : `${where} is not being moved any more`;
+  if (after.adding_replicas?.length || after.removing_replicas?.length) return `${where}: reassignment to ${after.replicas.filter((each) => !after.removing_replicas?.includes(each)).join(", ")} started`;
+  return after.replicas ? `${where}: replicas ${after.replicas.join(", ")}` : `${where}: reassignment ended`;
 }
 
-/** Say what happened; null for events that are not for people. */
+/** Return the text of an event; null for events that are not for people. */
 export function told(event) {
-  return SAID[event.kind]?.(event.data, `${event.data.topic}-${event.data.partition}`) ?? null;
+  return TEXTS[event.kind]?.(event.data, `${event.data.topic}-${event.data.partition}`) ?? null;
 }
 
 export function aboutBrokers(event) {
@@ -46,23 +46,48 @@ export function aboutBrokers(event) {
 const TOGETHER_MS = 2000;
 const ALONE_MAX = 3;
 const MANY = {
-  leader_elected: (topic, many) => `${topic}: ${many} partitions are led by other brokers`,
-  leader_lost: (topic, many) => `${topic}: ${many} partitions have no leader`,
-  reassignment_changed: (topic, many) => `${topic}: the assignments of ${many} partitions are changed`,
-  isr_changed: (topic, many) => `${topic}: the in-sync replicas of ${many} partitions are others`,
+  leader_elected: (topic, many) => `${topic}: new leaders for ${many} partitions`,
+  leader_lost: (topic, many) => `${topic}: no leader for ${many} partitions`,
+  reassignment_changed: (topic, many) => `${topic}: assignments of ${many} partitions changed`,
+  isr_changed: (topic, many) => `${topic}: ISR of ${many} partitions changed`,
 };
 
+/** What the fencing of a broker caused, by kind of event: whether this one is a part of it. */
+const CAUSED = {
+  leader_elected: ({ before }, broker) => before?.leader === broker,
+  leader_lost: ({ before }, broker) => before?.leader === broker,
+  isr_changed: ({ before, after }, broker) => Boolean(before?.isr?.includes(broker)) && !after.isr.includes(broker),
+};
+
+/** Return {events, text}: what a fenced broker meant for partitions, within TOGETHER_MS of the fencing, as one line. */
+function outage(fenced, events, when) {
+  const at = when(fenced);
+  const broker = fenced.data.broker;
+  const caused = events.filter((each) => CAUSED[each.kind]?.(each.data, broker) && Math.abs(when(each) - at) < TOGETHER_MS);
+  const partitions = (kind) => new Set(caused.filter((each) => each.kind === kind).map(({ data }) => `${data.topic}-${data.partition}`)).size;
+  const [led, lost, shrunk] = ["leader_elected", "leader_lost", "isr_changed"].map(partitions);
+  const times = [at, ...caused.map(when)];
+  const took = Math.max(...times) - Math.min(...times);
+  const parts = [
+    led > 0 && `new leaders for ${led} partition${led === 1 ? "" : "s"}`,
+    lost > 0 && `no leader for ${lost}`,
+    shrunk > 0 && `${shrunk} ISR${shrunk === 1 ? "" : "s"} shrunk`,
+  ].filter(Boolean);
+  return { events: caused, text: `broker ${broker} fenced${parts.length ? `: ${parts.join(", ")}${took > 0 ? `, within ${took} ms` : ""}` : ""}` };
+}
+
 /**
- * Return lines ({ at, text }) of events, newest first: what happened to many partitions of a topic at the same time is
- * one line, so that a broker's death does not hide what else it meant. `when`: the time of an event; its own, unless it is
- * to be another.
+ * Return lines ({ at, text }) of events, newest first. What a fenced broker caused is one line; so is what happened to many
+ * partitions of a topic at the same time. `when`: the time of an event; its own by default.
  */
 export function lines(events, when = (event) => event.data.timestamp_ms ?? event.at) {
   const found = [];
   const open = new Map();
+  const outages = new Map(events.filter((each) => each.kind === "broker_fenced").map((each) => [each, outage(each, events, when)]));
+  const counted = new Set([...outages.values()].flatMap((each) => each.events));
   for (const event of events) {
-    const text = told(event);
-    if (text === null) continue;
+    const text = outages.get(event)?.text ?? told(event);
+    if (text === null || counted.has(event)) continue;
     const at = when(event);
     const about = `${event.kind} ${event.data.topic}`;
     const line = MANY[event.kind] && open.get(about);

@@ -16,8 +16,8 @@ export function open(values, query) {
   let text = null; // the whole description, of which `draw` shows a part
   const view = {
     title: "API",
-    actions: [h("a", { class: "button plain", href: "/docs" }, "All on one page"), h("a", { class: "button plain", href: "/openapi.json" }, "openapi.json")],
-    tools: h("div", { class: "tools" }, field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("filter") ?? "", placeholder: "part of a path, or of what it does", oninput: (event) => {
+    actions: [h("a", { class: "button plain", href: "/docs" }, "Reference on one page"), h("a", { class: "button plain", href: "/openapi.json" }, "openapi.json")],
+    tools: h("div", { class: "tools" }, field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("filter") ?? "", placeholder: "part of a path or summary", oninput: (event) => {
       setQuery(query, "filter", event.target.value);
       view.redraw();
     } }))),
@@ -39,7 +39,7 @@ function operationsOf(description) {
 function drawn(operations, filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const found = operations.filter((each) => words.every((word) => `${each.method} ${each.path} ${each.told.summary}`.toLowerCase().includes(word)));
-  if (!found.length) return card(null, nothing("Nothing in the API is called so."));
+  if (!found.length) return card(null, nothing("No operation matches."));
   const areas = new Map();
   for (const each of found) areas.set(each.area, [...(areas.get(each.area) ?? []), each]);
   return [...areas].map(([area, rows]) => h("section", { class: "card", "data-key": `area-${area}` }, h("h2", {}, area),
@@ -64,10 +64,10 @@ function described({ method, path, told, schemas }) {
   const answer = h("div", { "aria-live": "polite" });
   const form = h("form", { class: "fields" },
     told.description && h("p", {}, told.description.split("\n\n")[0].replaceAll("\n", " ")),
-    h("p", { class: "quiet" }, `Role: ${told["x-role"]}.`, lacking(told["x-role"]) && " Your token’s is a lesser one."),
+    h("p", { class: "quiet" }, `Role: ${told["x-role"]}.`, lacking(told["x-role"]) && " The role of your token does not allow this."),
     inputs.length > 0 && h("div", { class: "grid" }, inputs.map(([shown]) => shown)),
-    body && field("Body", body, "JSON; an example, to be changed"),
-    h("div", { class: "actions start" }, h("button", { type: "submit", class: method === "GET" ? "" : "danger" }, method === "GET" ? "Call" : `Call: this changes something`)),
+    body && field("Body", body, "JSON; edit this example"),
+    h("div", { class: "actions start" }, h("button", { type: "submit", class: method === "GET" ? "" : "danger" }, method === "GET" ? "Call" : `Call (makes changes)`)),
     answer);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -121,7 +121,7 @@ async function called(method, path, inputs, body, told) {
     try {
       JSON.parse(body.value);
     } catch (error) {
-      throw new Error(`The body is no JSON: ${error.message}`);
+      throw new Error(`The body is not JSON: ${error.message}`);
     }
     sent["Content-Type"] = "application/json";
   }
@@ -134,9 +134,9 @@ async function called(method, path, inputs, body, told) {
   const found = await read(answer);
   return [
     h("p", {}, badge(`${answer.status} ${answer.statusText}`, answer.ok ? "good" : "bad"), " ",
-      h("span", { class: "quiet" }, `${span(performance.now() - began)}, ${bytes(found.text.length)}`, answer.headers.get("ETag") && `, ETag ${answer.headers.get("ETag")}`, found.cut && ", and it goes on: read no further here")),
-    h("pre", { class: "output", tabindex: "0", "aria-label": "Answer" }, indented(found.text) ?? (found.text || "no content")),
-    h("details", {}, h("summary", {}, "As a command"), h("pre", {}, command(method, asked, sent, body))),
+      h("span", { class: "quiet" }, `${span(performance.now() - began)}, ${bytes(found.text.length)}`, answer.headers.get("ETag") && `, ETag ${answer.headers.get("ETag")}`, found.cut && ", truncated")),
+    h("pre", { class: "output", tabindex: "0", "aria-label": "Response" }, indented(found.text) ?? (found.text || "no content")),
+    h("details", {}, h("summary", {}, "As curl command"), h("pre", {}, command(method, asked, sent, body))),
   ];
 }
 

@@ -64,6 +64,26 @@ export function span(ms) {
   return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
+const LONG_MAX = "9223372036854775807";
+const NO_LIMIT = ["retention.ms", "retention.bytes", "log.retention.ms", "log.retention.bytes", "local.retention.ms", "local.retention.bytes"];
+
+/** The value of a config as people read it: a duration or a size; null where it is neither, or reads the same. */
+export function human(name, value) {
+  if (!/^-?\d+$/.test(value ?? "")) return null;
+  const unit = name.split(".").at(-1);
+  const isSize = ["bytes", "size"].includes(unit) || name.endsWith("bytes.per.second");
+  if (unit !== "ms" && !isSize) return null;
+  if (value === "-1") return NO_LIMIT.includes(name) ? "unlimited" : null;
+  if (value === LONG_MAX) return "no limit";
+  const number = Number(value);
+  if (isSize) return number < 1024 ? null : bytes(number);
+  if (number < 1000) return null;
+  const [, size, word] = DURATIONS.find(([least, each]) => number >= least && (number % each === 0 || number >= 10 * each)) ?? [1000, 1000, "s"];
+  return word === "day" ? plural(Math.round(number / size), word) : `${count(Math.round((10 * number) / size) / 10)} ${word}`;
+}
+
+const DURATIONS = [[86_400_000, 86_400_000, "day"], [3_600_000, 3_600_000, "h"], [60_000, 60_000, "min"], [1000, 1000, "s"]];
+
 export function list(numbers) {
   return numbers && numbers.length ? numbers.join(", ") : "–";
 }

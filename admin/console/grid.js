@@ -63,7 +63,7 @@ export function turner(view, query, next, shown, what) {
   const after = query.get("after");
   if (!after && !next) return null;
   return h("nav", { class: "pager", "aria-label": `Pages of ${what}`, "data-key": "pager" },
-    h("span", { role: "status" }, `${count(shown)} ${shown === 1 ? what.replace(/s$/, "") : what}${after ? ` behind ${after}` : ""}${next ? ", and more" : ""}`),
+    h("span", { role: "status" }, `${count(shown)} ${shown === 1 ? what.replace(/s$/, "") : what}${after ? ` after ${after}` : ""}${next ? ", more available" : ""}`),
     after && button("First page", () => turn(null), { key: "first" }),
     next && button("Next page", () => turn(next), { key: "next" }));
 }

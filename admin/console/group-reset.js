@@ -4,8 +4,8 @@ import { post, url } from "./api.js";
 import { ask, field, h, note, select, table } from "./dom.js";
 import { plural, zone } from "./format.js";
 
-const WAYS = [["earliest", "the oldest records"], ["latest", "the end"], ["at", "a moment"], ["by_duration", "by duration"], ["shift_by", "shift by offsets"],
-  ["offset", "an offset"], ["offsets", "an offset for each partition"], ["current", "current offset"]];
+const WAYS = [["earliest", "earliest"], ["latest", "latest"], ["at", "timestamp"], ["by_duration", "duration ago"], ["shift_by", "shift by offsets"],
+  ["offset", "one offset for all"], ["offsets", "offset per partition"], ["current", "current offset"]];
 const PLAIN = ["earliest", "latest", "current"];
 /** So many partitions have a field each, which says what is there now. */
 const FIELDS_MAX = 200;
@@ -18,16 +18,16 @@ export function reset(id, group, view) {
   const at = h("input", { name: "at", autocomplete: "off" });
   const way = select("to", WAYS.filter(([key]) => key !== "offsets" || places.length), "earliest");
   const hint = h("small", {});
-  const which = field("Which", at);
-  const topics = field("Topics", h("input", { name: "topics", placeholder: "all it has offsets of", autocomplete: "off" }), "names, with commas between");
+  const which = field("Value", at);
+  const topics = field("Topics", h("input", { name: "topics", placeholder: "all topics with committed offsets", autocomplete: "off" }), "comma-separated names");
   const each = h("div", { class: "grid" }, places.map(placeField));
   const kept = (group?.offsets.length ?? 0) - places.length;
-  const cut = kept > 0 && h("p", { class: "quiet" }, `${plural(kept, "partition")} more have no field here, and stay as they are.`);
+  const cut = kept > 0 && h("p", { class: "quiet" }, `${plural(kept, "partition")} more are not listed here and stay unchanged.`);
   let tried = null;
   const dialog = ask({
-    title: ["Set offsets of ", h("bdi", {}, id)],
+    title: ["Reset offsets of ", h("bdi", {}, id)],
     content: [
-      group && !["Empty", "Dead"].includes(group.state) && h("p", { class: "wrong" }, `The group is ${group.state}: offsets can only be set while it has no members.`),
+      group && !["Empty", "Dead"].includes(group.state) && h("p", { class: "wrong" }, `The group is ${group.state}: offsets can only be reset while it has no members.`),
       field("To", way), which, hint, topics, h("div", { hidden: true }, each, cut), plan,
     ],
     action: "Preview",
@@ -41,7 +41,7 @@ export function reset(id, group, view) {
         view.look();
         const failed = made.partitions.filter((row) => row.error);
         if (failed.length) throw new Error(failed.map((row) => `${row.topic}-${row.partition}: ${row.error}`).join("; "));
-        note(`${plural(made.partitions.length, "offset")} set.`);
+        note(`${plural(made.partitions.length, "offset")} reset.`);
         return;
       }
       tried = text;
@@ -57,7 +57,7 @@ export function reset(id, group, view) {
     which.hidden = PLAIN.includes(way.value) || way.value === "offsets";
     topics.hidden = way.value === "offsets";
     each.parentElement.hidden = way.value !== "offsets";
-    hint.textContent = { by_duration: "as in PT1H30M or P2D", shift_by: "-100: a hundred back", at: `in ${zone()}` }[way.value] ?? "";
+    hint.textContent = { by_duration: "ISO 8601: PT1H30M, P2D", shift_by: "-100 moves back 100 offsets", at: `in ${zone()}` }[way.value] ?? "";
   };
   // What was shown is of what was asked: with another question it is looked at anew.
   dialog.addEventListener("input", () => {
@@ -76,17 +76,17 @@ export function reset(id, group, view) {
 function placeField(place, at) {
   const now = place.committed_offset;
   return field(`${place.topic}-${place.partition}`, h("input", { name: `place-${at}`, type: "number", min: 0, value: now ?? "" }),
-    [now === null ? "no offset yet" : `is at ${now}`, place.end_offset === null ? "" : `, the end is ${place.end_offset}`].join(""));
+    [now === null ? "no committed offset" : `committed ${now}`, place.end_offset === null ? "" : `, end ${place.end_offset}`].join(""));
 }
 
 function shown(rows) {
   return [
-    table("What would be set", [
+    table("Preview", [
       { title: "Partition", cell: (row) => `${row.topic}-${row.partition}` },
-      { title: "Now", number: true, cell: (row) => row.before },
-      { title: "Then", number: true, cell: (row) => row.after },
+      { title: "Current", number: true, cell: (row) => row.before },
+      { title: "New", number: true, cell: (row) => row.after },
       { title: "Note", cell: (row) => row.note ?? "" },
-    ], rows.slice(0, SHOWN), "Nothing would be set: the group has no place anywhere; name topics."),
+    ], rows.slice(0, SHOWN), "No change: the group has no committed offsets. Enter topics."),
     rows.length > SHOWN && h("p", { class: "quiet" }, `The first ${SHOWN} of ${plural(rows.length, "partition")}.`),
   ];
 }
@@ -96,12 +96,12 @@ function requestOf(data, places) {
   if (way === "offsets") {
     const changed = places.map(({ topic, partition, committed_offset: now }, at) => ({ topic, partition, now, said: data.get(`place-${at}`) }))
       .filter(({ said, now }) => said !== "" && Number(said) !== now);
-    if (!changed.length) throw new Error("No offset is other than it was.");
+    if (!changed.length) throw new Error("No offset was changed.");
     return { offsets: changed.map(({ topic, partition, said }) => ({ topic, partition, offset: Number(said) })) };
   }
   const at = data.get("at");
   const topics = data.get("topics").split(",").map((name) => name.trim()).filter(Boolean);
-  if (!PLAIN.includes(way) && !at) throw new Error("It is not said which.");
+  if (!PLAIN.includes(way) && !at) throw new Error("Enter a value.");
   const body = PLAIN.includes(way) ? { to: way }
     : { [way]: { at: () => new Date(at).toISOString(), by_duration: () => at, shift_by: () => Number(at), offset: () => Number(at) }[way]() };
   if (topics.length) body.topics = Object.fromEntries(topics.map((topic) => [topic, null]));

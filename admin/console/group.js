@@ -6,6 +6,7 @@ import { star } from "./favourites.js";
 import { count, plural } from "./format.js";
 import { grid } from "./grid.js";
 import { reset } from "./group-reset.js";
+import { lagShown } from "./groups.js";
 import { keptUp } from "./kept-up.js";
 
 export function open({ group: id }, query) {
@@ -15,13 +16,13 @@ export function open({ group: id }, query) {
     title: id,
     actions: [
       star("group", id),
-      button("Set offsets", () => reset(id, known, view), { kind: "", needs: "operate", key: "reset" }),
-      button("Delete", () => drop(), { kind: "danger", needs: "admin", key: "drop" }),
+      button("Reset offsets", () => reset(id, known, view), { kind: "", needs: "operate", key: "reset" }),
+      button("Delete group", () => drop(), { kind: "danger", needs: "admin", key: "drop" }),
     ],
     load: async (signal) => (known = await get(path(), { signal })),
     draw: (group) => {
       known = group;
-      return [summary(group), offsets(group), members(group)];
+      return [summary(group), topics(group), offsets(group), members(group)];
     },
     cares: (event) => event.kind.startsWith("broker_") || event.kind === "reconnected",
     close: () => live.end(),
@@ -29,36 +30,47 @@ export function open({ group: id }, query) {
   const live = keptUp(() => view, "group");
   live.follow(url(["v1", "live", "groups", id]));
 
+  /** The lag by topic, with what can be done to the offsets of a topic. */
+  function topics(group) {
+    const rows = [...Map.groupBy(group.offsets, (each) => each.topic)].map(([topic, all]) => {
+      const lags = all.map((each) => each.lag).filter((lag) => lag !== null);
+      return { topic, partitions: all.length, lag: lags.reduce((sum, lag) => sum + lag, 0), most: Math.max(0, ...lags), unknown: all.filter((each) => each.lag === null && each.committed_offset !== null).length, committed: all.some((each) => each.committed_offset !== null) };
+    });
+    return rows.length > 0 && card("Topics", grid(view, query, "Topics", [
+      { title: "Topic", by: (each) => each.topic, cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}`, each.topic, { key: `topic-${each.topic}` }) },
+      { title: "Partitions", number: true, by: (each) => each.partitions, cell: (each) => count(each.partitions) },
+      { title: "Lag", number: true, by: (each) => each.lag, cell: (each) => lagShown(each.lag, each.unknown) },
+      { title: "Largest lag", number: true, by: (each) => each.most, cell: (each) => count(each.most) },
+      { title: "", cell: (each) => each.committed && button("Delete offsets …", () => forget(each.topic), { needs: "operate", key: `forget-${each.topic}`, label: `Delete the offsets of ${each.topic}` }) },
+    ], rows, "", { key: (each) => each.topic, name: "topics-" }));
+  }
+
   function offsets(group) {
-    const topics = [...new Set(group.offsets.filter((each) => each.committed_offset !== null).map((each) => each.topic))];
-    return card("Offsets", grid(view, query, "Offsets", [
+    return card("Partitions", grid(view, query, "Partitions", [
       { title: "Partition", by: (each) => `${each.topic}-${each.partition}`,
         cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}/partitions/${each.partition}`, `${each.topic}-${each.partition}`, { key: `place-${each.topic}-${each.partition}` }) },
-      { title: "Offset", number: true, by: (each) => each.committed_offset, cell: (each) => (each.committed_offset === null ? "–"
+      { title: "Committed offset", number: true, by: (each) => each.committed_offset, cell: (each) => (each.committed_offset === null ? "–"
         : link(`#/topics/${encodeURIComponent(each.topic)}/messages?partitions=${each.partition}&from=offset&at=${each.committed_offset}`, each.committed_offset, { key: `at-${each.topic}-${each.partition}`, label: `${each.committed_offset}: the records from there` })) },
-      { title: "End", number: true, cell: (each) => each.end_offset, by: (each) => each.end_offset },
-      { title: "Lag", number: true, by: (each) => each.lag, cell: (each) => (each.lag === null ? h("span", { class: "quiet" }, "not known") : each.lag ? badge(count(each.lag), "warn") : "0") },
+      { title: "End offset", number: true, cell: (each) => each.end_offset, by: (each) => each.end_offset },
+      { title: "Lag", number: true, by: (each) => each.lag, cell: (each) => (each.lag === null ? h("span", { class: "quiet" }, "unknown") : each.lag ? badge(count(each.lag), "warn") : "0") },
       { title: "Member", cell: (each) => each.member_id && h("span", { class: "mono" }, each.member_id), by: (each) => each.member_id },
-    ], group.offsets, "Nothing is committed.", { key: (each) => `${each.topic}-${each.partition}`, name: "offsets-" }),
-    topics.length > 0 && h("details", { "data-key": "topics" }, h("summary", {}, plural(topics.length, "topic")),
-      h("ul", { class: "plain" }, topics.map((topic) => h("li", { "data-row": `topic-${topic}` },
-        link(`#/topics/${encodeURIComponent(topic)}`, topic, { key: `topic-${topic}` }), " ",
-        button("Forget its offsets", () => forget(topic), { needs: "operate", key: `forget-${topic}`, label: `Forget the offsets of ${topic}` }))))));
+    ], group.offsets, "No committed offsets.", { key: (each) => `${each.topic}-${each.partition}`, name: "offsets-" }));
   }
 
   function members(group) {
     const classic = group.members.some((member) => member.protocol === "classic");
+    const moving = group.members.some((member) => member.target_assignment !== null);
     return card("Members",
       grid(view, query, "Members", [
         { title: "Member", cell: (member) => h("span", { class: "mono" }, member.member_id), by: (member) => member.member_id },
         { title: "Client", cell: (member) => h("bdi", {}, member.client_id), by: (member) => member.client_id },
         { title: "Host", cell: (member) => h("bdi", {}, member.host), by: (member) => member.host },
         { title: "Instance", cell: (member) => member.instance_id, by: (member) => member.instance_id },
-        { title: "Has", cell: (member) => placed(member.assignment) },
-        { title: "Is to have", cell: (member) => placed(member.target_assignment) },
-        // Members of the consumer protocol are nobody's to send away: the coordinator knows of no such request.
+        { title: "Assignment", cell: (member) => placed(member.assignment) },
+        moving && { title: "Target assignment", cell: (member) => placed(member.target_assignment) },
+        // Kafka has no request that removes members of the consumer protocol.
         classic && { title: "", cell: (member) => member.protocol === "classic" && button("Remove", () => away(member), { needs: "operate", key: `remove-${member.member_id}`, label: `Remove ${member.member_id}` }) },
-      ].filter(Boolean), group.members, "Nobody is in the group.", { key: (member) => member.member_id, name: "members-" }),
+      ].filter(Boolean), group.members, "No members.", { key: (member) => member.member_id, name: "members-" }),
       classic && group.members.length > 1 && h("div", { class: "actions" }, button("Remove all …", () => allAway(group), { kind: "danger", needs: "operate", key: "remove-all" })));
   }
 
@@ -71,14 +83,14 @@ export function open({ group: id }, query) {
     ask({
       title: ["Remove ", h("bdi", {}, name)],
       content: [
-        h("p", {}, "Its partitions go to the other members, and what it read and did not commit is read again. A consumer that is still running joins again by itself."),
+        h("p", {}, "Its partitions move to other members, which read records again that it has not committed. A running consumer rejoins automatically."),
         h("p", { class: "mono" }, member.member_id),
         reason(),
       ],
       action: "Remove", danger: true,
       async submit(data) {
         await remove(url(["v1", "groups", id, "members", member.member_id], { reason: data.get("reason") }));
-        note(`${name} is removed.`);
+        note(`Member ${name} removed.`);
         view.look();
       },
     });
@@ -87,7 +99,7 @@ export function open({ group: id }, query) {
   function allAway(group) {
     ask({
       title: ["Remove all members of ", h("bdi", {}, id)],
-      content: [h("p", {}, `${plural(group.members.length, "member")} leave, and those that are still running join again by themselves.`), reason()],
+      content: [h("p", {}, `${plural(group.members.length, "member")} will be removed. Running consumers rejoin automatically.`), reason()],
       action: "Remove all", danger: true,
       async submit(data) {
         const gone = await remove(url(["v1", "groups", id, "members"], { all: "true", reason: data.get("reason") }));
@@ -101,15 +113,15 @@ export function open({ group: id }, query) {
 
   function forget(topic) {
     ask({
-      title: ["Forget where ", h("bdi", {}, id), " is in ", h("bdi", {}, topic)],
-      content: h("p", {}, "Who reads it in this group again begins where auto.offset.reset says. While a member is subscribed to the topic this is refused."),
-      action: "Forget", danger: true,
+      title: ["Delete the offsets of ", h("bdi", {}, id), " for ", h("bdi", {}, topic)],
+      content: h("p", {}, "Consumers of this group then start at the position of auto.offset.reset. Rejected while a member is subscribed to the topic."),
+      action: "Delete", danger: true,
       async submit() {
         const gone = await remove(path("offsets", topic));
         const failed = gone.filter((each) => each.error);
         view.look();
         if (failed.length) throw new Error(failed.map((each) => `${each.topic}-${each.partition}: ${each.error}`).join("; "));
-        note(`The offsets of ${topic} are forgotten.`);
+        note(`Offsets of ${topic} deleted.`);
       },
     });
   }
@@ -117,11 +129,11 @@ export function open({ group: id }, query) {
   function drop() {
     ask({
       title: ["Delete ", h("bdi", {}, id)],
-      content: h("p", {}, "Its offsets are forgotten. A group with members is refused."),
+      content: h("p", {}, "Deletes the group with its committed offsets. Rejected while the group has members."),
       action: "Delete", danger: true,
       async submit() {
         await remove(path());
-        note(`${id} is deleted.`);
+        note(`Group ${id} deleted.`);
         location.hash = "#/groups";
       },
     });
@@ -134,8 +146,8 @@ function summary(group) {
   const unknown = group.offsets.filter((each) => each.lag === null && each.committed_offset !== null).length;
   const lag = known.reduce((sum, each) => sum + each.lag, 0);
   return figures(
-    figure("State", group.state), figure("Kind", group.type), figure("Members", count(group.members.length)),
-    unknown ? figure("Lag", [count(lag), h("small", {}, ` and what ${plural(unknown, "partition")} ${unknown === 1 ? "does" : "do"} not tell`)], "warn") : figure("Lag", count(lag), lag ? "warn" : ""),
+    figure("State", group.state), figure("Type", group.type), figure("Members", count(group.members.length)),
+    unknown ? figure("Lag", [count(lag), h("small", {}, `, unknown in ${plural(unknown, "partition")}`)], "warn") : figure("Lag", count(lag), lag ? "warn" : ""),
     figure("Coordinator", link(`#/brokers/${group.coordinator}`, `broker ${group.coordinator}`, { key: "coordinator" }), "small"),
     figure("Assignor", group.protocol || "–", "small"));
 }

@@ -6,6 +6,7 @@ import { chips, star } from "./favourites.js";
 import { count } from "./format.js";
 import { turner } from "./grid.js";
 import { keptUp } from "./kept-up.js";
+import { pattern, to as toTopic } from "./topics.js";
 import { setQuery, unhurried } from "./view.js";
 
 export const STATES = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn", NotReady: "warn" };
@@ -13,10 +14,11 @@ const TYPES = [["", "any"], ["classic", "classic"], ["consumer", "consumer"]];
 const PAGE = 100;
 
 export function open(values, query) {
-  const asked = () => ({ prefix: query.get("prefix"), state: query.get("state"), type: query.get("type"), after: query.get("after"), limit: PAGE });
-  // How far groups are behind takes longer to be known than which there are: it comes by the stream, for those on this page.
+  const asked = () => ({ filter: pattern(query.get("filter")), state: query.get("state"), type: query.get("type"), after: query.get("after"), limit: PAGE });
+  // Lag, members and topics take longer than the list itself: they come by the stream, for the groups of this page.
   const followed = () => url(["v1", "live", "groups"], { ...asked(), lag: "true" });
   let lags = new Map();
+  const detail = (group, of) => (lags.has(group.group_id) ? of(lags.get(group.group_id)) ?? "–" : h("span", { class: "quiet" }, "…"));
   const again = () => {
     setQuery(query, "after", "");
     lags = new Map();
@@ -35,22 +37,23 @@ export function open(values, query) {
   const view = {
     title: "Groups",
     tools: h("div", { class: "tools" },
-      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("prefix") ?? "", placeholder: "name prefix", oninput: (event) => {
-        setQuery(query, "prefix", event.target.value);
+      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("filter") ?? "", placeholder: "part of a name, or * and ?", oninput: (event) => {
+        setQuery(query, "filter", event.target.value);
         soon();
       } })),
       field("State", choice("state", [["", "any"], ...Object.keys(STATES).map((state) => [state, state])])),
-      field("Kind", choice("type", TYPES))),
+      field("Type", choice("type", TYPES))),
     load: (signal) => get(url(["v1", "groups"], asked()), { signal }),
     draw: (page) => [
       chips("group"),
-      unheard(page.unreachable, "the groups that are coordinated there are missing here."),
+      unheard(page.unreachable, "groups coordinated there are missing."),
       card(null, table("Groups", [
         { title: "Group", cell: (group) => [star("group", group.group_id, () => view.redraw()), " ", link(to(group.group_id), group.group_id, { key: `group-${group.group_id}` })] },
         { title: "State", cell: (group) => badge(group.state, STATES[group.state]) },
-        { title: "Kind", cell: (group) => group.type },
-        { title: "Protocol", cell: (group) => group.protocol_type || "–" },
-        { title: "Lag", number: true, cell: (group) => (lags.has(group.group_id) ? lagOf(lags.get(group.group_id)) : h("span", { class: "quiet" }, "…")) },
+        { title: "Type", cell: (group) => group.type },
+        { title: "Members", number: true, cell: (group) => detail(group, ({ members }) => count(members)) },
+        { title: "Topics", cell: (group) => detail(group, ({ topics }) => topics && topicLinks(group, topics)) },
+        { title: "Lag", number: true, cell: (group) => detail(group, lagOf) },
         { title: "Coordinator", cell: (group) => link(`#/brokers/${group.coordinator}`, `broker ${group.coordinator}`, { key: `coordinator-${group.group_id}` }) },
       ], page.groups, none(query), { key: (group) => group.group_id }),
       turner({ ...view, look: turned }, query, page.next, page.groups.length, "groups")),
@@ -58,7 +61,7 @@ export function open(values, query) {
     cares: (event) => event.kind.startsWith("broker_") || event.kind === "reconnected",
     close: () => live.end(),
   };
-  /** Another page: the lags are of its groups. */
+  /** Another page has the lags of other groups. */
   function turned() {
     lags = new Map();
     live.follow(followed());
@@ -76,9 +79,16 @@ function lagOf({ lag, lag_unknown: unknown }) {
   return lag === null || lag === undefined ? "–" : lagShown(lag, unknown);
 }
 
-/** How far a group is behind, and in how many partitions that is not known. */
+/** The lag of a group, and the number of partitions in which it is unknown. */
 export function lagShown(lag, unknown) {
-  return [lag ? badge(count(lag), "warn") : "0", unknown > 0 && h("small", {}, ` and ${count(unknown)} not known`)];
+  return [lag ? badge(count(lag), "warn") : "0", unknown > 0 && h("small", {}, `, unknown in ${count(unknown)}`)];
+}
+
+const TOPICS_SHOWN = 3;
+
+function topicLinks(group, topics) {
+  const shown = topics.slice(0, TOPICS_SHOWN).map((name, at) => [at > 0 && ", ", link(toTopic(name), name, { key: `topic-${group.group_id}-${name}` })]);
+  return [topics.length ? shown : "–", topics.length > TOPICS_SHOWN && h("span", { class: "quiet", title: topics.slice(TOPICS_SHOWN).join(", ") }, ` and ${count(topics.length - TOPICS_SHOWN)} more`)];
 }
 
 export function to(id) {
@@ -86,6 +96,6 @@ export function to(id) {
 }
 
 function none(query) {
-  if (query.get("prefix") || query.get("state") || query.get("type")) return "No group is so.";
-  return query.get("after") ? "There are no groups behind that." : "No group has been here: a consumer with a group.id makes one.";
+  if (query.get("filter") || query.get("state") || query.get("type")) return "No group matches.";
+  return query.get("after") ? "No more groups." : "No groups yet. A consumer with a group.id creates one.";
 }

@@ -6,7 +6,7 @@ import { plural } from "./format.js";
 
 export const JOBS = ["v1", "jobs"];
 const CLASS = "connector.class";
-const STATES = [["running", "runs"], ["paused", "is paused"], ["stopped", "is stopped"]];
+const STATES = [["running", "running"], ["paused", "paused"], ["stopped", "stopped"]];
 
 /** Ask for a new connector. */
 export async function deploy(view) {
@@ -17,10 +17,10 @@ export async function deploy(view) {
   ask({
     title: "Deploy a connector",
     content: [
-      field("Config, as JSON", text, "a connector’s keys and values; or {\"name\": …, \"config\": {…}}, as Connect’s documents have it"),
+      field("Config, as JSON", text, "key-value pairs, or {\"name\": …, \"config\": {…}} as in Kafka Connect’s REST API"),
       h("details", {}, h("summary", {}, plural(plugins.length, "class", "classes")), h("ul", {}, plugins.map((each) => h("li", {}, dotted(each.class), ` (${each.type})`)))),
-      field("When it is there it", select("initial_state", STATES, "running")),
-      check("only check it", { name: "dry" }),
+      field("Initial state", select("initial_state", STATES, "running")),
+      check("Validate only", { name: "dry" }),
       wrong,
     ],
     action: "Deploy",
@@ -28,10 +28,10 @@ export async function deploy(view) {
       const { name, config } = read(data.get("config"));
       if (!name) throw about("The config has no name.");
       await held(wrong, { ...config, name });
-      if (data.has("dry")) note("Nothing is wrong with it; it was only checked.");
+      if (data.has("dry")) note("The config is valid. Nothing was changed.");
       else {
         await post(url([...JOBS, "connectors"]), { name, config: { ...config, name }, initial_state: data.get("initial_state") });
-        note(`${name} is deployed.`);
+        note(`Connector ${name} created.`);
         view.look();
       }
     },
@@ -45,15 +45,15 @@ export function reconfigure(name, config, view) {
   const wrong = h("div", { "aria-live": "polite" });
   ask({
     title: ["Config of ", h("bdi", {}, name)],
-    content: [field("Config, as JSON", text, "the whole of it: a key that is not there is gone. Its tasks are started again."), check("only check it", { name: "dry" }), wrong],
+    content: [field("Config, as JSON", text, "the complete config: keys that are missing here are removed. The tasks restart."), check("Validate only", { name: "dry" }), wrong],
     action: "Set",
     async submit(data) {
       const wanted = { ...read(data.get("config")).config, name };
       await held(wrong, wanted);
-      if (data.has("dry")) note("Nothing is wrong with it; it was only checked.");
+      if (data.has("dry")) note("The config is valid. Nothing was changed.");
       else {
         await put(url([...JOBS, "connectors", name, "config"]), wanted);
-        note(`The config of ${name} is set.`);
+        note(`Config of ${name} updated.`);
         view.look();
       }
     },
@@ -66,9 +66,9 @@ function read(text) {
   try {
     said = JSON.parse(text);
   } catch (error) {
-    throw about(`That is no JSON: ${error.message}`);
+    throw about(`Not JSON: ${error.message}`);
   }
-  if (said === null || typeof said !== "object" || Array.isArray(said)) throw about("That is no object of JSON.");
+  if (said === null || typeof said !== "object" || Array.isArray(said)) throw about("Not a JSON object.");
   const inner = said.config;
   const config = inner !== null && typeof inner === "object" ? inner : said;
   return { name: String(said.name ?? config.name ?? "").trim(), config };
@@ -81,11 +81,11 @@ async function held(shown, config) {
   const told = await put(url([...JOBS, "connector-plugins", config[CLASS], "config", "validate"]), config);
   const found = told.configs.map((each) => each.value).filter((value) => value.errors.length);
   if (!found.length) return;
-  shown.replaceChildren(table("What is wrong", [
+  shown.replaceChildren(table("Errors", [
     { title: "Key", cell: (value) => dotted(value.name) },
-    { title: "What is wrong", cell: (value) => value.errors.map((each) => h("div", {}, each)) },
+    { title: "Error", cell: (value) => value.errors.map((each) => h("div", {}, each)) },
   ], found, ""));
-  throw about(`${plural(told.error_count, "thing is", "things are")} wrong with it, key by key above.`);
+  throw about(`${plural(told.error_count, "error")}, listed above.`);
 }
 
 /** An error that marks the text. */
@@ -98,15 +98,15 @@ export function moveOffsets(name, offsets, view) {
   const text = h("textarea", { name: "offsets", required: true, rows: 10, spellcheck: "false" });
   text.value = JSON.stringify(offsets, null, 2);
   ask({
-    title: ["Where ", h("bdi", {}, name), " goes on"],
-    content: field("Offsets, as JSON", text, "each as it is told; an offset of null: from the beginning. What is left out stays."),
+    title: ["Offsets of ", h("bdi", {}, name)],
+    content: field("Offsets, as JSON", text, "in the form of the REST API; an offset of null resets to the beginning; partitions left out stay unchanged"),
     action: "Set",
     async submit(data) {
       let wanted;
       try {
         wanted = JSON.parse(data.get("offsets"));
       } catch (error) {
-        throw Object.assign(new Error(`That is no JSON: ${error.message}`), { field: "offsets" });
+        throw Object.assign(new Error(`Not JSON: ${error.message}`), { field: "offsets" });
       }
       const { message } = await patch(url([...JOBS, "connectors", name, "offsets"]), { offsets: wanted });
       note(message);

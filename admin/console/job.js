@@ -20,8 +20,8 @@ export function open({ connector: name, tab = "tasks" }, query) {
   const root = `#/jobs/${encodeURIComponent(name)}`;
   const links = Object.entries(TABS).map(([each, { title }]) => [each === "tasks" ? root : `${root}/${each}`, title]);
   const does = (text, word, told) => button(text, (event) => act(event.currentTarget, () => ask(() => turn(name, word), told, view)), { needs: "operate", key: word });
-  const pause = does("Pause", "pause", `${name} is to pause.`);
-  const resume = does("Resume", "resume", `${name} is to go on.`);
+  const pause = does("Pause", "pause", `Pausing ${name}.`);
+  const resume = does("Resume", "resume", `Resuming ${name}.`);
   const again = button("Restart …", () => restart(), { needs: "operate", key: "restart" });
   const stop = button("Stop …", () => end(), { needs: "operate", key: "stop" });
   const view = {
@@ -40,7 +40,7 @@ export function open({ connector: name, tab = "tasks" }, query) {
       return [
         figures(
           figure("State", now, ["bad", "warn"].find((each) => STATES[now] === each) ?? ""),
-          figure("Kind", status.type ?? "–"), figure("Tasks", status.tasks.length),
+          figure("Type", status.type ?? "–"), figure("Tasks", status.tasks.length),
           figure("Worker", h("span", { class: "mono" }, status.connector.worker_id || "–"), "small")),
         status.connector.trace && card(null, why(name, { ...status.connector, what: "the connector" })),
         shown.draw({ name, status, found, view, query, path }),
@@ -52,28 +52,28 @@ export function open({ connector: name, tab = "tasks" }, query) {
   function restart() {
     dialog({
       title: ["Restart ", h("bdi", {}, name)],
-      content: [check("its tasks, too", { name: "includeTasks", checked: true }), check("only what has failed", { name: "onlyFailed" })],
+      content: [check("Include tasks", { name: "includeTasks", checked: true }), check("Only failed ones", { name: "onlyFailed" })],
       action: "Restart",
-      submit: (data) => ask(() => post(url([...JOBS, "connectors", name, "restart"], { includeTasks: data.has("includeTasks") && "true", onlyFailed: data.has("onlyFailed") && "true" })), `${name} is started again.`, view),
+      submit: (data) => ask(() => post(url([...JOBS, "connectors", name, "restart"], { includeTasks: data.has("includeTasks") && "true", onlyFailed: data.has("onlyFailed") && "true" })), `Restarting ${name}.`, view),
     });
   }
 
   function end() {
     confirm({
       title: ["Stop ", h("bdi", {}, name)],
-      text: "Its tasks end. It stays, with its config and where it has come to, which may be changed meanwhile; resumed, it goes on there.",
-      action: "Stop it", done: () => ask(() => turn(name, "stop"), `${name} is to stop.`, view),
+      text: "The tasks end. The connector keeps its config and offsets. Offsets can be changed while it is stopped; resuming continues from them.",
+      action: "Stop", done: () => ask(() => turn(name, "stop"), `Stopping ${name}.`, view),
     });
   }
 
   function drop() {
     confirm({
       title: ["Delete ", h("bdi", {}, name)],
-      text: "Its tasks end, and its config is gone. Where it has come to stays: one of the same name goes on there.",
-      action: "Delete it",
+      text: "The tasks end and the config is deleted. The offsets are kept: a new connector with the same name continues from them.",
+      action: "Delete",
       async done() {
         await remove(path());
-        note(`${name} is deleted.`);
+        note(`Connector ${name} deleted.`);
         location.hash = "#/jobs";
       },
     });
@@ -82,13 +82,13 @@ export function open({ connector: name, tab = "tasks" }, query) {
 }
 
 function drawTasks({ name, status, view, path }) {
-  const begin = (task) => (event) => act(event.currentTarget, () => ask(() => post(path("tasks", String(task.id), "restart")), `Task ${task.id} is started again.`, view));
+  const begin = (task) => (event) => act(event.currentTarget, () => ask(() => post(path("tasks", String(task.id), "restart")), `Restarting task ${task.id}.`, view));
   return card("Tasks", table("Tasks", [
     { title: "Task", number: true, cell: (task) => task.id },
     { title: "State", cell: (task) => [badge(task.state, STATES[task.state]), failures({ connector: {}, tasks: [task] }).map((each) => why(name, each))] },
     { title: "Worker", cell: (task) => h("span", { class: "mono" }, task.worker_id || "–") },
     { title: "", cell: (task) => button("Restart", begin(task), { needs: "operate", key: `restart-${task.id}`, label: `Restart task ${task.id}` }) },
-  ], status.tasks, "It has no task now.", { key: (task) => task.id }));
+  ], status.tasks, "No tasks.", { key: (task) => task.id }));
 }
 
 function drawConfig({ name, found, view, query }) {
@@ -98,30 +98,30 @@ function drawConfig({ name, found, view, query }) {
     grid(view, query, "Config", [
       { title: "Key", cell: ({ key }) => dotted(key), by: ({ key }) => key },
       { title: "Value", cell: ({ value }) => h("span", { class: "mono" }, value === "" ? "“”" : value) },
-    ], rows, "Its config is empty.", { key: ({ key }) => key }));
+    ], rows, "The config is empty.", { key: ({ key }) => key }));
 }
 
 function drawOffsets({ name, status, found: { offsets }, view, query, path }) {
   const reset = () => confirm({
     title: ["Reset the offsets of ", h("bdi", {}, name)],
-    text: "It begins anew, as its config says: what it has read it reads once more.",
-    action: "Reset them",
+    text: "The connector starts from the beginning, according to its config. Data it has read is read again.",
+    action: "Reset",
     async done() {
       note((await remove(path("offsets"))).message);
       view.look();
     },
   });
   const stopped = status.connector.state === "STOPPED";
-  return card("Where it has come to",
+  return card("Offsets",
     stopped
       ? h("div", { class: "actions start" },
         button("Set …", () => moveOffsets(name, offsets, view), { needs: "operate", key: "move" }),
         button("Reset …", reset, { kind: "danger", needs: "operate", key: "reset" }))
-      : h("p", { class: "quiet" }, "It can be changed while the connector is stopped."),
+      : h("p", { class: "quiet" }, "Stop the connector to change its offsets."),
     grid(view, query, "Offsets", [
-      { title: "Of", cell: ({ partition }) => place(partition), by: ({ partition }) => JSON.stringify(partition) },
+      { title: "Partition", cell: ({ partition }) => place(partition), by: ({ partition }) => JSON.stringify(partition) },
       { title: "Offset", cell: ({ offset }) => h("span", { class: "mono" }, offset?.kafka_offset ?? JSON.stringify(offset)), by: ({ offset }) => offset?.kafka_offset ?? JSON.stringify(offset) },
-    ], offsets, "It has come nowhere yet.", { key: ({ partition }) => JSON.stringify(partition) }));
+    ], offsets, "No offsets yet.", { key: ({ partition }) => JSON.stringify(partition) }));
 }
 
 /** A partition of a topic, or what else a source calls a place. */
@@ -133,8 +133,8 @@ function place(partition) {
 
 function drawTopics({ name, found, view, path }) {
   const { topics } = found[name] ?? { topics: [] };
-  const forget = (event) => act(event.currentTarget, () => ask(() => put(path("topics", "reset")), "They are forgotten: what it uses from now on is told.", view));
-  return card("Topics it was seen to use",
-    topics.length > 0 && h("div", { class: "actions start" }, button("Forget them", forget, { needs: "operate", key: "forget" })),
+  const forget = (event) => act(event.currentTarget, () => ask(() => put(path("topics", "reset")), "The list of topics was reset.", view));
+  return card("Topics used",
+    topics.length > 0 && h("div", { class: "actions start" }, button("Reset", forget, { needs: "operate", key: "forget" })),
     topicsOf(topics));
 }

@@ -20,7 +20,7 @@ export function open(values, query) {
         view.redraw();
       } })));
   const view = {
-    title: "Jobs",
+    title: "Connectors",
     actions: action,
     tools,
     async load(signal) {
@@ -44,11 +44,11 @@ export function open(values, query) {
 }
 
 function missing() {
-  return card("No jobs here",
-    h("p", {}, "Jobs are connectors: pipelines that read from topics or write to them, kept running by a process of its own behind Kafka Connect’s REST interface. This server knows of none. Start one, and name its address in the configuration of this node:"),
+  return card("No Kafka Connect server",
+    h("p", {}, "Connectors copy data into topics or out of them. They run in Kafka Connect, or in a server with the same REST interface. No such server is configured here. Start one and set its address in the configuration of this node:"),
     h("dl", {},
-      h("dt", {}, h("code", {}, "kvorum pipelines connect --bootstrap HOST:PORT --state DIR")), h("dd", {}, "prints where it listens; a worker of Apache Kafka Connect will do, too"),
-      h("dt", {}, h("code", {}, "kvorum.connect.urls=http://127.0.0.1:8083")), h("dd", {}, "in the node’s configuration; it is read when the node starts")));
+      h("dt", {}, h("code", {}, "kvorum pipelines connect --bootstrap HOST:PORT --state DIR")), h("dd", {}, "prints its address; a worker of Apache Kafka Connect works as well"),
+      h("dt", {}, h("code", {}, "kvorum.connect.urls=http://127.0.0.1:8083")), h("dd", {}, "in the configuration of the node; applied when the node starts")));
 }
 
 function drawn({ server, rows }, query, view) {
@@ -58,17 +58,17 @@ function drawn({ server, rows }, query, view) {
   return [
     figures(
       figure("Connectors", count(rows.length)),
-      figure("Run", count(rows.filter(({ status }) => status.connector.state === "RUNNING").length)),
+      figure("Running", count(rows.filter(({ status }) => status.connector.state === "RUNNING").length)),
       figure("Failed", count(failed.length), failed.length ? "bad" : ""),
-      figure("Connect", server.version, "small"), figure("Of the cluster", h("span", { class: "mono" }, server.kafka_cluster_id), "small")),
+      figure("Version", server.version, "small"), figure("Kafka cluster", h("span", { class: "mono" }, server.kafka_cluster_id), "small")),
     card(null, grid(view, query, "Connectors", [
       { title: "Name", cell: ({ name }) => link(`#/jobs/${encodeURIComponent(name)}`, name, { key: `job-${name}` }), by: ({ name }) => name },
       { title: "State", cell: ({ name, status }) => state(name, status), by: ({ status }) => status.connector.state },
-      { title: "Kind", cell: ({ info }) => [h("div", {}, info.type ?? "–"), of(info.config["connector.class"] ?? "")], by: ({ info }) => info.type },
+      { title: "Type", cell: ({ info }) => [h("div", {}, info.type ?? "–"), of(info.config["connector.class"] ?? "")], by: ({ info }) => info.type },
       { title: "Tasks", cell: ({ status }) => tasks(status), by: ({ status }) => status.tasks.length },
       { title: "Worker", cell: ({ status }) => workers(status), by: ({ status }) => workers(status) },
       { title: "", cell: ({ name, status }) => h("div", { class: "actions" }, deeds(name, status, view)) },
-    ], shown, rows.length ? "No connector has that in its name or its class." : "There is no connector yet: deploy one.", { key: ({ name }) => name })),
+    ], shown, rows.length ? "No connector matches." : "No connectors yet.", { key: ({ name }) => name })),
   ];
 }
 
@@ -89,8 +89,8 @@ function state(name, status) {
 
 /** Why something failed, behind a fold. */
 export function why(name, { what, state: its, trace }) {
-  if (!trace) return its === FAILED ? h("div", {}, `${what} failed, and does not say why`) : null;
-  return h("details", { "data-key": `why-${name}-${what}` }, h("summary", {}, `why ${what} ${its === FAILED ? "failed" : `is ${its}`}`), h("pre", { class: "output", tabindex: 0 }, trace));
+  if (!trace) return its === FAILED ? h("div", {}, `${what} failed without a stack trace`) : null;
+  return h("details", { "data-key": `why-${name}-${what}` }, h("summary", {}, `stack trace of ${what}${its === FAILED ? "" : ` (${its})`}`), h("pre", { class: "output", tabindex: 0 }, trace));
 }
 
 function tasks({ tasks: all }) {
@@ -107,8 +107,8 @@ function deeds(name, status, view) {
   const rests = ["PAUSED", "STOPPED"].includes(status.connector.state);
   const does = (text, work, told) => button(text, (event) => act(event.currentTarget, () => ask(work, told, view)), { needs: "operate", key: `${text}-${name}`, label: `${text} ${name}` });
   return [
-    rests ? does("Resume", () => turn(name, "resume"), `${name} is to go on.`) : does("Pause", () => turn(name, "pause"), `${name} is to pause.`),
-    !rests && does("Restart", () => post(url([...JOBS, "connectors", name, "restart"], { includeTasks: "true" })), `${name} is started again.`),
+    rests ? does("Resume", () => turn(name, "resume"), `Resuming ${name}.`) : does("Pause", () => turn(name, "pause"), `Pausing ${name}.`),
+    !rests && does("Restart", () => post(url([...JOBS, "connectors", name, "restart"], { includeTasks: "true" })), `Restarting ${name}.`),
   ];
 }
 
@@ -123,6 +123,6 @@ export async function ask(work, told, view) {
 }
 
 export function topicsOf(names) {
-  if (!names.length) return nothing("It was not seen to use any.");
+  if (!names.length) return nothing("No topics used so far.");
   return [h("p", { class: "quiet" }, plural(names.length, "topic")), h("ul", {}, names.map((name) => h("li", {}, link(`#/topics/${encodeURIComponent(name)}`, name, { key: `topic-${name}` }))))];
 }

@@ -30,13 +30,13 @@ export function hearKeys(pages) {
 
 export function listKeys(pages) {
   const rows = pages.map(([, name, letter]) => [["g", letter], name]);
-  rows.push([["/"], "to the filter"], [["r"], "look again"], [["?"], "this list"]);
+  rows.push([["/"], "focus the filter"], [["r"], "refresh"], [["?"], "this list"]);
   ask({
-    title: "Keys",
+    title: "Keyboard shortcuts",
     content: [
       h("dl", { class: "keys" }, rows.map(([names, text]) =>
         h("div", {}, h("dt", {}, names.map((name) => [h("kbd", {}, name), " "])), h("dd", {}, text)))),
-      check("these keys are on", { name: "on", checked: !recall("keys.off") }),
+      check("Enable shortcuts", { name: "on", checked: !recall("keys.off") }),
     ],
     action: "Close",
     submit: async (data) => keep("keys.off", data.has("on") ? null : true),

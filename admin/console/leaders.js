@@ -9,12 +9,14 @@ const ROWS_MAX = 10_000;
 const KINDS = ["leader_elected", "leader_lost", "isr_changed", "reassignment_changed", "reconnected", "topic_created", "topic_deleted", "partition_created"];
 
 export function open(values, query) {
+  const all = button("Elect all preferred leaders", () => elect(null), { kind: "", needs: "operate", key: "elect-all" });
   const view = {
     title: "Elections",
-    actions: [button("Elect all preferred leaders", () => elect(null), { kind: "", needs: "operate", key: "elect-all" })],
+    actions: all,
     load: (signal) => get(url(["v1", "leaders"], { limit: ROWS_MAX }), { signal }),
     draw: (found) => [
-      h("p", { class: "quiet" }, `${count(found.unpreferred)} of ${plural(found.partitions, "partition")} ${found.unpreferred === 1 ? "is" : "are"} not led by the preferred replica`,
+      ready(found.unpreferred > 0),
+      h("p", { class: "quiet" }, found.unpreferred || found.leaderless ? `${count(found.unpreferred)} of ${plural(found.partitions, "partition")} not led by the preferred replica` : `${plural(found.partitions, "partition")}`,
         found.leaderless > 0 && [", ", badge(`${count(found.leaderless)} without a leader`, "bad")], ".",
         found.more && ` Only ${count(found.rows.length)} are shown.`),
       card(null, grid(view, query, "Partitions", [
@@ -23,20 +25,26 @@ export function open(values, query) {
         { title: "Preferred", cell: (each) => each.preferred, by: (each) => each.preferred },
         { title: "In sync", cell: (each) => list(each.isr) },
         { title: "", cell: (each) => (each.leader < 0
-          ? button("Elect any replica", () => elect(each), { kind: "danger", needs: "admin", key: `elect-${each.topic}-${each.partition}`, label: `Elect a leader for ${each.topic}-${each.partition}` })
-          : button("Move back", () => elect(each), { needs: "operate", key: `elect-${each.topic}-${each.partition}`, label: `Elect a leader for ${each.topic}-${each.partition}` })) },
+          ? button("Unclean election …", () => elect(each), { kind: "danger", needs: "admin", key: `elect-${each.topic}-${each.partition}`, label: `Elect a leader for ${each.topic}-${each.partition}` })
+          : button("Elect preferred", () => elect(each), { needs: "operate", key: `elect-${each.topic}-${each.partition}`, label: `Elect a leader for ${each.topic}-${each.partition}` })) },
       ], found.rows, "Every partition is led by its preferred replica.", { key: (each) => `${each.topic}-${each.partition}` })),
     ],
     cares: (event) => KINDS.includes(event.kind),
   };
+
+  /** The button works where there is something to elect. */
+  function ready(is) {
+    all.disabled = !is;
+    return null;
+  }
 
   function elect(each) {
     const unclean = each !== null && each.leader < 0;
     ask({
       title: each === null ? "Elect all preferred leaders" : `Elect a leader for ${each.topic}-${each.partition}`,
       content: h("p", {}, unclean
-        ? "Any living replica becomes the leader. Records that only others have are lost."
-        : "Leadership goes to the first replica of the assignment where it is in sync."),
+        ? "Any live replica becomes the leader. Records that only other replicas have are lost."
+        : "The first replica of the assignment becomes the leader, if it is in sync."),
       action: "Elect",
       danger: unclean,
       async submit() {

@@ -32,7 +32,7 @@ export function longLook({ path, changed, said, text, needs = null }) {
         else if (kind === "end") end();
         changed();
       } });
-      if (look.result === null) failure ??= "It ended before it was done.";
+      if (look.result === null) failure ??= "It ended before it was complete.";
     } catch (error) {
       if (mine.signal.aborted) return;
       failure = error.message;
@@ -58,8 +58,8 @@ export function longLook({ path, changed, said, text, needs = null }) {
           changed();
         }, { key: "stop-look" })
         : button(look.result || failure ? `${text} again` : text, begin, { kind: "", key: "begin-look", needs }),
-      look.running && h("progress", { max: 1, value: far?.share ?? 0, "aria-label": "How far it is" }),
-      h("span", { role: "status", class: "quiet" }, look.running ? far?.text ?? "beginning …" : look.result || failure || !progress ? "" : "stopped"),
+      look.running && h("progress", { max: 1, value: far?.share ?? 0, "aria-label": "Progress" }),
+      h("span", { role: "status", class: "quiet" }, look.running ? far?.text ?? "starting …" : look.result || failure || !progress ? "" : "stopped"),
       failure && h("p", { class: "wrong", role: "alert" }, failure));
   }
 

@@ -11,10 +11,10 @@ export function exportRecords(topic, query) {
   const progress = h("p", { class: "quiet", role: "status" });
   const ends = new AbortController();
   const dialog = ask({
-    title: ["Export of ", h("bdi", {}, topic)],
+    title: ["Export records of ", h("bdi", {}, topic)],
     content: [
-      h("p", {}, "What the search above is narrowed to, ", isTail(query) ? "from the oldest record on" : "from where it begins", ", up to where the logs end now. The last line of the file says what ended it."),
-      field("As", select("format", [["ndjson", "lines of JSON (NDJSON)"], ["csv", "CSV"]], "ndjson")),
+      h("p", {}, "Exports the records that match the filter, from ", isTail(query) ? "the oldest record" : "the start of the search", " to the current end of the log. The last line of the file has the reason for its end."),
+      field("Format", select("format", [["ndjson", "NDJSON (one JSON object per line)"], ["csv", "CSV"]], "ndjson")),
       field("Limit", h("input", { name: "limit", type: "number", min: 1, max: 10_000_000, value: LIMIT, required: true }), "records"),
       progress,
     ],

@@ -1,14 +1,15 @@
-// What to look for in a topic: the form, the address it makes, what the API is asked for it; and searches kept by name.
+// The search in a topic: the form, its address, the request to the API; and saved views.
 
 import { url } from "./api.js";
 import { ask, badge, button, check, field, h, note, select } from "./dom.js";
 import { moment, zone } from "./format.js";
-import { FORMS, formOf } from "./records.js";
+import { displayTools, FORMS, formOf } from "./records.js";
 import { keep, recall } from "./storage.js";
 import { setQuery } from "./view.js";
 
-const FROM = [["tail", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["timestamp", "a moment"]];
+const FROM = [["tail", "newest"], ["earliest", "oldest"], ["offset", "offset"], ["timestamp", "timestamp"]];
 const NAMES = ["from", "at", "partitions", "limit", "filter", "key", "value", "isolation"];
+const DISPLAY = ["view", "columns", "fields"];
 const LIMIT = "50";
 const KEPT_MAX = 50;
 
@@ -17,12 +18,12 @@ function fromOf(query) {
   return FROM.some(([way]) => way === said) ? said : "tail";
 }
 
-/** Whether the newest are asked for, and those before them. */
+/** Whether the newest records come first. */
 export function isTail(query) {
   return fromOf(query) === "tail";
 }
 
-/** Return the API's address for what the page's own asks. */
+/** Return the address of the API for that of the page. */
 export function asked(topic, query) {
   const limit = query.get("limit") ?? LIMIT;
   const { partitions, ...rest } = chosen(query);
@@ -32,7 +33,7 @@ export function asked(topic, query) {
   return url(path, { ...(offsets ? { offsets } : { ...begin(query), partitions }), limit, ...rest });
 }
 
-/** Where to begin, for those that go on from there. */
+/** The start of a search in ascending order. */
 export function begin(query) {
   const at = query.get("at");
   return {
@@ -43,7 +44,7 @@ export function begin(query) {
   }[fromOf(query)]();
 }
 
-/** What is narrowed and how it is shown, wherever it begins. */
+/** The filter and the formats, wherever the search starts. */
 export function chosen(query) {
   return {
     partitions: query.get("partitions"), filter: query.get("filter"), isolation: query.get("isolation"),
@@ -51,14 +52,15 @@ export function chosen(query) {
   };
 }
 
-/** A moment in an address: with its zone, so that it is the same for whoever it is sent to. */
+/** A timestamp in an address has its zone, so that it means the same everywhere. */
 function momentOf(text) {
   const ms = new Date(text || Date.now()).getTime();
   return Number.isNaN(ms) ? 0 : Math.max(0, ms);
 }
 
-export function searchForm(topic, query, search) {
-  const at = h("input", { name: "at", "aria-label": "Offset or moment" });
+/** Return {shown, mark(error)}: the form, and how to show an error of the filter beside it; false if it is about something else. */
+export function searchForm(topic, query, { search, redraw }) {
+  const at = h("input", { name: "at", "aria-label": "Offset or timestamp" });
   const from = select("from", FROM, fromOf(query));
   const hint = h("small", {}, `in ${zone()}`);
   const fit = () => {
@@ -74,15 +76,20 @@ export function searchForm(topic, query, search) {
   });
   fit();
   at.value = from.value === "timestamp" ? (moment(momentOf(query.get("at"))) ?? "").replace(" ", "T") : query.get("at") ?? "";
+  const wrong = h("small", { class: "wrong", role: "alert", id: "filter-error", hidden: true });
+  const filter = h("input", { name: "filter", "data-filter": true, class: "mono wide", "aria-describedby": wrong.id, value: query.get("filter") ?? "", placeholder: 'value.amount > 100 && key ~ "^a"' });
   const form = h("form", { class: "tools", role: "search" },
     field("From", h("span", { class: "tools tight" }, from, at), hint),
     field("Partitions", h("input", { name: "partitions", value: query.get("partitions") ?? "", placeholder: "all", size: 6, pattern: "[0-9, ]*" })),
     field("Limit", select("limit", ["20", "50", "100", "500"].map((each) => [each, each]), query.get("limit") ?? LIMIT)),
-    field("Filter", h("input", { name: "filter", "data-filter": true, class: "mono wide", value: query.get("filter") ?? "", placeholder: 'value.amount > 100 && key ~ "^a"' })),
-    field("Keys", select("key", FORMS, formOf(query.get("key")))),
-    field("Values", select("value", FORMS, formOf(query.get("value")))),
-    check("committed only", { name: "isolation", value: "read_committed", checked: query.get("isolation") === "read_committed" }),
-    h("button", { type: "submit" }, "Search"));
+    h("div", { class: "field" }, field("Filter", filter), wrong),
+    h("button", { type: "submit" }, "Search"),
+    h("details", { class: "options" }, h("summary", {}, "Options"),
+      h("div", { class: "tools" },
+        field("Key format", select("key", FORMS, formOf(query.get("key")))),
+        field("Value format", select("value", FORMS, formOf(query.get("value")))),
+        check("Committed records only", { name: "isolation", value: "read_committed", checked: query.get("isolation") === "read_committed" })),
+      displayTools(query, redraw)));
   const read = () => {
     const data = new FormData(form);
     for (const name of NAMES) setQuery(query, name, spelled(name, (data.get(name) ?? "").trim(), from.value));
@@ -94,25 +101,33 @@ export function searchForm(topic, query, search) {
     read();
     search();
   });
-  return [form, kept(topic, query, read)];
+  const mark = (error) => {
+    const mine = error?.field === "filter";
+    wrong.textContent = mine ? error.message : "";
+    wrong.hidden = !mine;
+    filter.toggleAttribute("aria-invalid", mine);
+    if (mine) filter.setAttribute("aria-invalid", "true");
+    return mine;
+  };
+  return { shown: [form, kept(topic, query, read)], mark };
 }
 
 const USUAL = { from: "tail", limit: LIMIT, key: "text", value: "text" };
 
-/** A field as the address has it: what is usual is left out. */
+/** A field as the address has it; defaults are left out. */
 function spelled(name, text, from) {
   if (name === "at") return text && from === "timestamp" ? new Date(momentOf(text)).toISOString() : text;
   return name === "partitions" ? text.replaceAll(" ", "") : text === USUAL[name] ? "" : text;
 }
 
-/** Searches of this topic that were given a name: in this browser. */
+/** Saved views of this topic, in this browser. */
 function kept(topic, query, read) {
   const known = () => recall("searches", {})[topic] ?? {};
   const change = (found) => {
     const all = recall("searches", {});
     if (Object.keys(found).length) all[topic] = found;
     else delete all[topic];
-    if (!keep("searches", Object.keys(all).length ? all : null)) throw new Error("This browser keeps nothing.");
+    if (!keep("searches", Object.keys(all).length ? all : null)) throw new Error("This browser does not allow local storage.");
     show();
   };
   const shown = h("div", { class: "kept" });
@@ -120,14 +135,14 @@ function kept(topic, query, read) {
     read();
     ask({
       title: "Save this view",
-      content: field("Name", h("input", { name: "name", required: true, maxlength: 60, autocomplete: "off" }), `of ${topic}, in this browser; a name that is there is taken for the new one`),
+      content: field("Name", h("input", { name: "name", required: true, maxlength: 60, autocomplete: "off" }), `for ${topic}, in this browser; replaces a saved view with the same name`),
       action: "Save",
       async submit(data) {
         const name = data.get("name").trim();
-        if (!(name in known()) && Object.keys(known()).length >= KEPT_MAX) throw new Error(`There are ${KEPT_MAX} already: take one away.`);
-        const wanted = NAMES.filter((each) => query.has(each)).map((each) => [each, query.get(each)]);
+        if (!(name in known()) && Object.keys(known()).length >= KEPT_MAX) throw new Error(`The limit of ${KEPT_MAX} saved views is reached. Remove one.`);
+        const wanted = [...NAMES, ...DISPLAY].filter((each) => query.has(each)).map((each) => [each, query.get(each)]);
         change({ ...known(), [name]: new URLSearchParams(wanted).toString() });
-        note("It is saved.");
+        note("View saved.");
       },
     });
   };
@@ -140,8 +155,8 @@ function kept(topic, query, read) {
     shown.replaceChildren(
       ...found.map(([name, text]) => h("span", { class: "chip" },
         h("a", { href: `#/topics/${encodeURIComponent(topic)}/messages${text ? `?${text}` : ""}` }, name),
-        button("×", () => drop(name), { kind: "bare", label: `Forget ${name}` }))),
-      button(found.length ? "Save this one, too …" : "Save this view …", save, { kind: "bare", key: "save-view" }));
+        button("×", () => drop(name), { kind: "bare", label: `Remove view ${name}` }))),
+      button("Save this view …", save, { kind: "bare", key: "save-view" }));
     if (found.length) shown.prepend(badge("saved"));
   }
   show();

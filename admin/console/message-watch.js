@@ -1,35 +1,38 @@
-// Records as they come. While nobody looks at the tab it has no connection, and goes on behind what it showed last.
+// New records as they are written. A hidden tab has no connection; it continues after the last record shown.
 
 import { get, url } from "./api.js";
 import { card, h, note } from "./dom.js";
 import { chosen } from "./message-search.js";
-import { record } from "./records.js";
+import { recordHolder } from "./records.js";
 import { follow } from "./sse.js";
 import { token } from "./storage.js";
 
 const SHOWN_MAX = 500;
 const FRAME_MS = 100;
-/** A server takes no longer addresses: with very many partitions it begins anew after a break, and may miss some. */
+/** Servers limit the length of an address: with very many partitions a reconnect starts at the end and may miss records. */
 const PLACE_CHARS_MAX = 6000;
 
 /** Return {button, shown, stop, clear}: a button that begins and ends it, and where it shows what comes. */
 export function watching(topic, query) {
   const path = (...more) => ["v1", "topics", topic, "messages", ...more];
-  const list = h("ol", { class: "records", "aria-live": "off" });
+  const list = h("div", { "aria-live": "off" });
   const state = h("span", { role: "status" });
   const title = h("h2", {}, "New records ", h("small", {}, state));
   const shown = h("div", { hidden: true }, card(null, title, list));
-  const button = h("button", { type: "button", class: "plain", "data-key": "watch", onclick: () => (ends ? stop() : watch()) }, "Watch new ones");
+  const button = h("button", { type: "button", class: "plain", "data-key": "watch", onclick: () => (ends ? stop() : watch()) }, "Follow new records");
   let ends = null;
   let places = null; // {partition: the next offset}
   let waiting = [];
   let timer = null;
+  let holder = null;
 
   async function watch() {
     ends = new AbortController();
-    button.textContent = "Stop watching";
+    holder ??= recordHolder(topic, query);
+    list.replaceChildren(holder.shown);
+    button.textContent = "Stop following";
     shown.hidden = false;
-    state.textContent = "beginning …";
+    state.textContent = "starting …";
     const { signal } = ends;
     try {
       // Where it begins is known before the stream is: what is written between the two is not missed.
@@ -38,7 +41,7 @@ export function watching(topic, query) {
     } catch (error) {
       if (!signal.aborted) {
         note(error.message, "bad");
-        stop("not begun");
+        stop("not started");
       }
       return;
     }
@@ -64,13 +67,13 @@ export function watching(topic, query) {
 
   function rest() {
     turn?.abort();
-    state.textContent = document.hidden ? "resting" : "";
+    state.textContent = document.hidden ? "paused while the tab is hidden" : "";
   }
 
   function heard({ state: new_state, why, kind, data }) {
-    if (new_state === "on") state.textContent = "as they come";
+    if (new_state === "on") state.textContent = "live";
     else if (new_state === "off") stop(why);
-    else if (new_state === "again") state.textContent = `${why} It goes on in a moment, behind what is shown.`;
+    else if (new_state === "again") state.textContent = `${why} Reconnecting.`;
     else if (kind === "message") {
       places.set(data.partition, data.offset + 1);
       waiting.push(data);
@@ -81,17 +84,17 @@ export function watching(topic, query) {
 
   function show() {
     timer = null;
-    list.prepend(...waiting.splice(0).slice(-SHOWN_MAX).reverse().map((each) => record(topic, each)));
-    while (list.children.length > SHOWN_MAX) list.lastChild.remove();
+    holder.body.prepend(...waiting.splice(0).slice(-SHOWN_MAX).reverse().map((each) => holder.row(each)));
+    while (holder.body.children.length > SHOWN_MAX) holder.body.lastChild.remove();
   }
 
-  function stop(why = "ended") {
+  function stop(why = "stopped") {
     if (ends === null) return;
     ends.abort();
     turn?.abort();
     ends = turn = null;
-    button.textContent = "Watch new ones";
-    state.textContent = typeof why === "string" ? why : "ended";
+    button.textContent = "Follow new records";
+    state.textContent = typeof why === "string" ? why : "stopped";
   }
 
   /** Another search begins: what was watched for was something else. */
@@ -100,6 +103,7 @@ export function watching(topic, query) {
     clearTimeout(timer);
     timer = null;
     waiting = [];
+    holder = null;
     list.replaceChildren();
     shown.hidden = true;
   }

@@ -12,19 +12,19 @@ export function write(topic, done, like = null) {
   const headers = h("textarea", { name: "headers", placeholder: "name=value" });
   headers.value = (like?.headers ?? []).filter((each) => each.format === "string" && each.value !== null).map((each) => `${each.key}=${each.value}`).join("\n");
   ask({
-    title: ["Write to ", h("bdi", {}, topic)],
+    title: ["Produce to ", h("bdi", {}, topic)],
     content: [
       h("div", { class: "tools" },
-        field("Key", h("input", { name: "key", autocomplete: "off", class: "mono wide", value: like?.key ?? "" }), "empty: none"),
-        field("Key is", select("key_format", FORMATS, like?.key_format ?? "string"))),
+        field("Key", h("input", { name: "key", autocomplete: "off", class: "mono wide", value: like?.key ?? "" }), "empty: no key"),
+        field("Key format", select("key_format", FORMATS, like?.key_format ?? "string"))),
       field("Value", value),
       h("div", { class: "tools" },
-        field("Value is", select("value_format", FORMATS, like?.value_format ?? "string")),
-        check("no value (a tombstone)", { name: "tombstone", checked: like?.value_bytes === null })),
-      field("Headers", headers, "one a line"),
-      field("Partition", h("input", { name: "partition", type: "number", min: 0, placeholder: "by the key" })),
+        field("Value format", select("value_format", FORMATS, like?.value_format ?? "string")),
+        check("No value (tombstone)", { name: "tombstone", checked: like?.value_bytes === null })),
+      field("Headers", headers, "one per line, name=value"),
+      field("Partition", h("input", { name: "partition", type: "number", min: 0, placeholder: "by key" })),
     ],
-    action: "Write",
+    action: "Produce",
     fields: { "records.0.key": "key", "records.0.value": "value", "records.0.partition": "partition" },
     async submit(data) {
       const record = {
@@ -35,7 +35,7 @@ export function write(topic, done, like = null) {
       };
       const { records: [made] } = await post(url(["v1", "topics", topic, "messages"]), { records: [record] });
       if (made.error) throw new Error(made.message || made.error);
-      note(["Written: ", h("a", { href: `#/topics/${encodeURIComponent(topic)}/records/${made.partition}/${made.offset}` }, `${topic}-${made.partition}, offset ${made.offset}`), "."]);
+      note(["Produced: ", h("a", { href: `#/topics/${encodeURIComponent(topic)}/records/${made.partition}/${made.offset}` }, `${topic}-${made.partition}, offset ${made.offset}`), "."]);
       done();
     },
   });

@@ -1,30 +1,27 @@
-// Records of a topic: from an offset, a moment or the end; narrowed by an expression; told live; written by hand.
+// Records of a topic: from an offset, a timestamp or the end; filtered by an expression; followed live; produced by hand.
 
 import { get } from "./api.js";
 import { button, card, h, nothing } from "./dom.js";
-import { count, plural } from "./format.js";
+import { plural } from "./format.js";
 import { searchForm, asked, chosen, isTail } from "./message-search.js";
 import { exportRecords } from "./message-export.js";
 import { watching } from "./message-watch.js";
 import { write } from "./message-write.js";
-import { record } from "./records.js";
+import { recordHolder } from "./records.js";
 import { step } from "./view.js";
 
-const STOPPED = {
-  limit: "There may be more.",
-  scanned: "Stopped after as many records as one search may look at; narrow it, or begin elsewhere.",
-  bytes: "Stopped after as many bytes as one search may read; narrow it, or begin elsewhere.",
-  time: "Stopped after as long as one search may take; narrow it, or begin elsewhere.",
-  end: "These are all.",
-};
-/** A server takes no longer addresses: with very many partitions a place in all of them is too long. */
+const LIMITS = { scanned: "records that one search may read", bytes: "bytes that one search may read", time: "time of one search" };
+/** Servers limit the length of an address, which has an offset of each partition. */
 const PLACE_CHARS_MAX = 6000;
 
 export function open({ topic: name }, query) {
-  const form = searchForm(name, query, () => {
+  const form = searchForm(name, query, { search: () => {
     watch.clear();
     view.look();
-  });
+  }, redraw: () => {
+    watch.clear();
+    view.redraw();
+  } });
   const watch = watching(name, query);
   const view = {
     title: `${name} · messages`,
@@ -32,12 +29,20 @@ export function open({ topic: name }, query) {
       h("a", { class: "button plain", href: `#/topics/${encodeURIComponent(name)}` }, "Topic"),
       watch.button,
       button("Export …", () => exportRecords(name, query), { key: "export" }),
-      button("Write a record", () => write(name, () => view.look()), { kind: "", needs: "operate", key: "write" }),
+      button("Produce a record", () => write(name, () => view.look()), { kind: "", needs: "operate", key: "write" }),
     ],
-    tools: [form, watch.shown],
-    load: (signal) => get(asked(name, query), { signal }),
-    draw: (page) => drawn(name, query, page, view),
-    // Records come and go without an event: what was asked for stays on the screen until it is asked for anew.
+    tools: [form.shown, watch.shown],
+    async load(signal) {
+      form.mark(null);
+      try {
+        return await get(asked(name, query), { signal });
+      } catch (error) {
+        if (!form.mark(error)) throw error;
+        return null;
+      }
+    },
+    draw: (page) => (page === null ? card(null, nothing("The filter is not valid.")) : drawn(name, query, page, view)),
+    // Records have no events: the result stays until it is requested again.
     cares: () => false,
     close: watch.stop,
   };
@@ -48,26 +53,25 @@ function drawn(name, query, page, view) {
   const tail = isTail(query);
   const rows = tail ? [...page.messages].reverse() : page.messages;
   const few = rows.length === 1;
+  const holder = recordHolder(name, query);
+  holder.body.append(...rows.map((each) => holder.row(each, () => few)));
   return card(null,
-    rows.length ? h("ol", { class: "records" }, rows.map((each) => record(name, each, () => few))) : nothing(empty(query, page)),
-    h("p", { class: "quiet" }, `${plural(rows.length, "record")}, ${tail ? "the newest first" : "the oldest first"}; ${count(page.scanned)} looked at. `,
-      said(page, tail, query)),
+    rows.length ? holder.shown : nothing(empty(page)),
+    h("p", { class: "quiet" }, `${plural(rows.length, "record")}${rows.length > 1 ? `, ${tail ? "newest" : "oldest"} first` : ""}; ${plural(page.scanned, "record")} searched. `, ended(page, tail, query)),
     pages(query, page, tail, view));
 }
 
-function empty(query, page) {
-  const narrowed = Object.values(chosen(query)).some((value) => value && value !== "text");
-  if (page.stopped_by !== "end") return "No record matched, as far as was looked.";
-  return narrowed ? "No record matches." : "No record matches: there is none there.";
+function empty(page) {
+  return page.stopped_by === "end" ? "No record matches." : "No match so far.";
 }
 
-function said(page, tail, query) {
-  if (tail && page.stopped_by === "limit") return "There are older ones.";
-  if (page.stopped_by === "end" && (query.get("offsets") || query.get("before"))) return "There are no more.";
-  return STOPPED[page.stopped_by] ?? page.stopped_by;
+function ended(page, tail, query) {
+  if (page.stopped_by in LIMITS) return `Stopped at the limit of ${LIMITS[page.stopped_by]}: continue with the next page, narrow the search, or start elsewhere.`;
+  if (page.stopped_by === "limit") return tail ? "Older records are available." : "More records may follow.";
+  return query.get("offsets") || query.get("before") ? "No more records." : "The search is complete.";
 }
 
-/** Further on, or further back; by an address, so that the way back is the browser's. */
+/** Buttons for the next records in either direction; the position is in the address, so that the browser can go back. */
 function pages(query, page, tail, view) {
   const [name, place] = tail ? ["before", page.before] : ["offsets", page.next];
   const began = query.get(name);
@@ -79,7 +83,7 @@ function pages(query, page, tail, view) {
   };
   const long = more && place.length > PLACE_CHARS_MAX;
   return h("nav", { class: "pager", "aria-label": "Pages of records", "data-key": "pager" },
-    began && button(tail ? "The newest" : "First page", () => turn(null), { key: "first" }),
+    began && button(tail ? "Newest" : "First page", () => turn(null), { key: "first" }),
     more && !long && button(tail ? "Older" : "Next page", () => turn(place), { key: "next" }),
-    long && h("span", { class: "quiet" }, "There are too many partitions to go on from here: choose some of them."));
+    long && h("span", { class: "quiet" }, "The topic has too many partitions to page through: select some of them."));
 }

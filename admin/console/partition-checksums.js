@@ -10,7 +10,7 @@ import { to } from "./topics.js";
 
 /** The server tells so many one by one. */
 const TOLD_MAX = 1000;
-const WRONG = { damaged: "its bytes do not have its checksum", missing: "it is not there", different: "it is another one", surplus: "it is there, and is not in the one compared with" };
+const WRONG = { damaged: "the checksum does not match the bytes", missing: "the batch is missing", different: "the batch differs", surplus: "the batch does not exist in the reference replica" };
 const KINDS = Object.keys(WRONG);
 
 export function open({ topic, partition }, query) {
@@ -19,7 +19,7 @@ export function open({ topic, partition }, query) {
     path: () => url([...path, "verify"]),
     changed: () => view.redraw(),
     said: (progress) => ({ share: progress.end_offset ? progress.offset / progress.end_offset : 1, text: `up to offset ${progress.offset} of ${progress.end_offset}, ${bytes(progress.bytes)}` }),
-    text: "Compare the replicas",
+    text: "Compare replicas",
   });
   const view = {
     title: `${topic}-${partition} · checksums`,
@@ -27,9 +27,9 @@ export function open({ topic, partition }, query) {
     tools: parts(topic, partition, "checksums"),
     load: (signal) => get(url(path), { signal }),
     draw: (found) => [
-      card(null, h("p", {}, `Every batch is read from each of the replicas (brokers ${list(found.replicas)}), its checksum computed, and compared with the leader’s: that takes time, and bandwidth of the brokers.`), look.drawn()),
+      card(null, h("p", {}, `Reads every batch of all replicas (brokers ${list(found.replicas)}) and compares checksums with the leader. This takes time and network bandwidth of the brokers.`), look.drawn()),
       look.result && verdict(look.result),
-      look.faults.length > 0 && card("What is wrong", wrong(look.faults)),
+      look.faults.length > 0 && card("Differences", wrong(look.faults)),
     ],
     cares: () => false,
     close: () => look.end(),
@@ -37,13 +37,13 @@ export function open({ topic, partition }, query) {
 
   function wrong(faults) {
     return [
-      grid(view, query, "What is wrong", [
+      grid(view, query, "Differences", [
         { title: "Broker", cell: (each) => `broker ${each.broker}`, by: (each) => each.broker },
-        { title: "What", cell: (each) => badge(each.kind, "bad"), by: (each) => each.kind },
+        { title: "Difference", cell: (each) => badge(each.kind, "bad"), by: (each) => each.kind },
         { title: "Offsets", cell: (each) => link(`${to(topic)}/batches/${encodeURIComponent(partition)}?offset=${each.base_offset}`, each.base_offset === each.last_offset ? each.base_offset : `${each.base_offset} to ${each.last_offset}`, { key: `fault-${each.broker}-${each.base_offset}-${each.kind}` }), by: (each) => each.base_offset },
-        { title: "More", cell: (each) => each.message || WRONG[each.kind] },
+        { title: "Details", cell: (each) => each.message || WRONG[each.kind] },
       ], faults, "", { name: "wrong-" }),
-      faults.length >= TOLD_MAX && h("p", { class: "quiet" }, `The first ${count(TOLD_MAX)}; the rest is only counted.`),
+      faults.length >= TOLD_MAX && h("p", { class: "quiet" }, `The first ${count(TOLD_MAX)}; the others are only counted.`),
     ];
   }
   return view;
@@ -54,11 +54,11 @@ function verdict(found) {
   const unread = found.replicas.filter((each) => each.error);
   return [
     figures(
-      figure("The replicas", found.sound ? "are the same" : faults ? "are not the same" : "are not all read", found.sound ? "" : faults ? "bad" : "warn"),
-      figure("Wrong", plural(faults, "batch", "batches"), faults ? "bad" : ""), figure("Compared with", `broker ${found.reference}`), figure("Up to offset", found.end_offset)),
-    found.stopped_by === "time" && h("p", { class: "banner", "data-key": "time" }, "It took too long, and ended before all was read."),
-    !found.compared && h("p", { class: "quiet" }, "The topic is compacted, by each broker in its own time: checksums were computed, replicas not compared with each other."),
-    unread.length > 0 && h("p", { class: "banner", "data-key": "unread" }, unread.map((each) => `Broker ${each.broker} was not read to its end: ${each.error}.`).join(" ")),
+      figure("Replicas", found.sound ? "identical" : faults ? "different" : "not all read", found.sound ? "" : faults ? "bad" : "warn"),
+      figure("Differences", plural(faults, "batch", "batches"), faults ? "bad" : ""), figure("Compared with", `broker ${found.reference}`), figure("Up to offset", found.end_offset)),
+    found.stopped_by === "time" && h("p", { class: "banner", "data-key": "time" }, "The time limit was reached before all batches were read."),
+    !found.compared && h("p", { class: "quiet" }, "The topic is compacted, and each broker compacts at its own time: checksums were verified, but replicas were not compared."),
+    unread.length > 0 && h("p", { class: "banner", "data-key": "unread" }, unread.map((each) => `Broker ${each.broker} was not read completely: ${each.error}.`).join(" ")),
     card("Replicas", table("Replicas", [
       { title: "Broker", cell: (each) => [link(`#/brokers/${each.broker}`, `broker ${each.broker}`, { key: `replica-${each.broker}` }), each.leader && [" ", badge("leader", "good")]] },
       { title: "State", cell: (each) => stateOf(each) },
@@ -72,6 +72,6 @@ function verdict(found) {
 
 function stateOf(each) {
   if (each.error) return badge("not read", "warn");
-  if (KINDS.some((kind) => each[kind])) return badge("something is wrong", "bad");
-  return each.in_sync ? badge("sound", "good") : [badge("sound", "good"), " ", badge("not in sync", "warn")];
+  if (KINDS.some((kind) => each[kind])) return badge("differences", "bad");
+  return each.in_sync ? badge("ok", "good") : [badge("ok", "good"), " ", badge("not in sync", "warn")];
 }

@@ -40,31 +40,31 @@ export function open({ topic, partition }, query) {
       view.look();
     }, { key: `${name}-${label}` });
     return (older !== null || query.has(name)) && h("nav", { class: "pager", "aria-label": `Pages of ${text}`, "data-key": `pager-${name}` },
-      query.has(name) && go("The newest", null), older !== null && go("Older ones", String(older)));
+      query.has(name) && go("Newest", null), older !== null && go("Older", String(older)));
   }
 
   function happened(history) {
     const rows = [...history.events].reverse();
     return [
       table("History", [
-        { title: "When", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
-        { title: "What", cell: said },
+        { title: "Time", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
+        { title: "Change", cell: said },
         { title: "Record", number: true, cell: (each) => link(`#/metadata/records?offset=${each.offset}`, each.offset, { key: `record-${each.offset}-${each.type}`, label: `Record ${each.offset} of the metadata log` }) },
-      ], rows, "The metadata log has nothing of it any more."),
-      h("p", { class: "quiet" }, `The metadata log goes back to its record ${history.first}; what was before stands in a snapshot.`),
+      ], rows, "The metadata log has no records of this partition any more."),
+      h("p", { class: "quiet" }, `The metadata log starts at offset ${history.first}; earlier changes are only in a snapshot.`),
       turn("before", history.more ? history.events[0].offset : null, "what happened"),
     ];
   }
 
   function leaders(found) {
     return [
-      figures(figure("Leader", found.leader < 0 ? "none" : link(`#/brokers/${found.leader}`, `broker ${found.leader}`, { key: "leader" })), figure("Epoch", found.leader_epoch), figure("Log begins at", found.log_start_offset)),
+      figures(figure("Leader", found.leader < 0 ? "none" : link(`#/brokers/${found.leader}`, `broker ${found.leader}`, { key: "leader" })), figure("Epoch", found.leader_epoch), figure("Log start offset", found.log_start_offset)),
       table("Leader epochs", [
         { title: "Epoch", number: true, cell: (each) => each.epoch },
         { title: "From offset", number: true, cell: (each) => link(`${to(topic)}/messages?from=offset&at=${each.start_offset}&partitions=${encodeURIComponent(partition)}`, each.start_offset, { key: `epoch-${each.epoch}`, label: `${each.start_offset}: the records from there` }) },
         { title: "To offset", number: true, cell: (each) => (each.end_offset > each.start_offset ? each.end_offset - 1 : "–") },
         { title: "Offsets", number: true, cell: (each) => count(each.end_offset - each.start_offset) },
-      ], found.epochs, "Its log has no epoch with records.", { key: (each) => each.epoch }),
+      ], found.epochs, "No leader epoch with records.", { key: (each) => each.epoch }),
       turn("epoch", found.next, "leader epochs"),
     ];
   }
@@ -72,10 +72,10 @@ export function open({ topic, partition }, query) {
 }
 
 function said(each) {
-  if (each.type === "partition_created") return `it is made, with replicas on ${list(each.after.replicas)}`;
+  if (each.type === "partition_created") return `created with replicas ${list(each.after.replicas)}`;
   return told({ kind: each.type, data: each }) ?? each.type;
 }
 
 function failed(error) {
-  return nothing(`This is not to be had now: ${error.message}`);
+  return nothing(`Not available: ${error.message}`);
 }

@@ -24,7 +24,7 @@ export function open({ topic, partition }, query) {
         throw error;
       }
     },
-    draw: (page) => (page.elsewhere ? card("Segments", nothing(`Kafka’s protocol tells nothing of files. ${upper(page.elsewhere)}.`)) : drawn(page)),
+    draw: (page) => (page.elsewhere ? card("Segments", nothing(`Only the admin server of a broker with a replica can list segment files. ${upper(page.elsewhere)}.`)) : drawn(page)),
     cares: () => false, // files are rolled and deleted without an event
   };
 
@@ -33,17 +33,17 @@ export function open({ topic, partition }, query) {
       figures(
         figure("Segments", count(page.segment_count)), figure("Size, without indexes", bytes(page.size_bytes)),
         figure("Replica of", link(`#/brokers/${page.broker}`, `broker ${page.broker}`, { key: "broker" })),
-        figure("Lies in", h("span", { class: "mono" }, page.log_dir), "small"),
-        page.future_log_dir && figure("Moves to", h("span", { class: "mono" }, page.future_log_dir), "small warn")),
+        figure("Directory", h("span", { class: "mono" }, page.log_dir), "small"),
+        page.future_log_dir && figure("Moving to", h("span", { class: "mono" }, page.future_log_dir), "small warn")),
       card(null, table("Segments", [
         { title: "Offsets", cell: (each) => link(`${to(topic)}/batches/${encodeURIComponent(partition)}?offset=${each.base_offset}`,
-          each.next_offset === null ? `${each.base_offset} and on` : `${each.base_offset} to ${each.next_offset - 1}`, { key: `segment-${each.base_offset}` }) },
-        { title: "State", cell: (each) => (each.next_offset === null ? "written to" : "full") },
+          each.next_offset === null ? `from ${each.base_offset}` : `${each.base_offset} to ${each.next_offset - 1}`, { key: `segment-${each.base_offset}` }) },
+        { title: "State", cell: (each) => (each.next_offset === null ? "active" : "closed") },
         { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) },
-        { title: "Newest record", cell: (each) => h("time", {}, moment(each.max_timestamp_ms) ?? "not noted yet") },
-        { title: "File changed", cell: (each) => h("time", {}, moment(each.modified_ms)) },
+        { title: "Newest record", cell: (each) => h("time", {}, moment(each.max_timestamp_ms) ?? "not indexed yet") },
+        { title: "File modified", cell: (each) => h("time", {}, moment(each.modified_ms)) },
         { title: "Indexes", number: true, cell: (each) => bytes([each.index_bytes, each.time_index_bytes, each.txn_index_bytes].reduce((sum, size) => sum + (size ?? 0), 0)) },
-      ], page.segments, "There are no segments behind that.", { key: (each) => each.base_offset }),
+      ], page.segments, "No more segments.", { key: (each) => each.base_offset }),
       turner(view, query, page.next, page.segments.length, "segments")),
     ];
   }

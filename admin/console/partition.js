@@ -50,29 +50,29 @@ function drawn(found) {
   return [
     figures(
       figure("Leader", found.leader < 0 ? "none" : link(`#/brokers/${found.leader}`, `broker ${found.leader}`, { key: "leader" }), found.leader < 0 ? "bad" : ""),
-      figure("Epoch", found.leader_epoch), figure("First offset", found.earliest_offset), figure("End offset", found.latest_offset),
+      figure("Epoch", found.leader_epoch), figure("Start offset", found.earliest_offset), figure("End offset", found.latest_offset),
       figure("Last stable offset", found.last_stable_offset, behind ? "warn" : "")),
-    behind && h("p", { class: "quiet" }, "A transaction is open: who reads committed records waits at the last stable offset. ",
-      h("a", { href: `${to(found.topic)}/partitions/${found.partition}/producers` }, "Who has it open")),
-    elr > 0 && h("p", {}, found.elr?.length ? `May lead without loss of data: ${list(found.elr)}.` : `Nobody is in sync any more; ${list(found.last_known_elr)} led it last.`),
+    behind && h("p", { class: "quiet" }, "A transaction is open: consumers with read_committed wait at the last stable offset. ",
+      h("a", { href: `${to(found.topic)}/partitions/${found.partition}/producers` }, "Show producers")),
+    elr > 0 && h("p", {}, found.elr?.length ? `Eligible leader replicas (no data loss): ${list(found.elr)}.` : `No replica is in sync; last known leader: ${list(found.last_known_elr)}.`),
     card("Replicas", table("Replicas", [
       { title: "Broker", cell: (each) => [link(`#/brokers/${each.broker}`, `broker ${each.broker}`, { key: `broker-${each.broker}` }), each.leader && [" ", badge("leader", "good")]] },
       { title: "State", cell: (each) => (each.offline ? badge("offline", "bad") : each.in_sync ? badge("in sync", "good") : badge("not in sync", "warn")) },
-      { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) ?? h("span", { class: "quiet" }, "not told") },
-      { title: "Behind", number: true, cell: (each) => (each.offset_lag ? badge(count(each.offset_lag), "warn") : count(each.offset_lag)) },
-      { title: "Lies in", cell: (each) => each.log_dir && h("span", { class: "mono" }, each.log_dir) },
-    ], found.details, "It has no replica.", { key: (each) => each.broker })),
+      { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) ?? h("span", { class: "quiet" }, "unknown") },
+      { title: "Lag", number: true, cell: (each) => (each.offset_lag ? badge(count(each.offset_lag), "warn") : count(each.offset_lag)) },
+      { title: "Directory", cell: (each) => each.log_dir && h("span", { class: "mono" }, each.log_dir) },
+    ], found.details, "No replicas.", { key: (each) => each.broker })),
   ];
 }
 
 function producers(view, query, rows) {
-  return card("Producers", h("p", { class: "quiet" }, "Those that the leader knows: idempotent ones, and those with transactions."), grid(view, query, "Producers", [
+  return card("Producers", h("p", { class: "quiet" }, "Idempotent and transactional producers known to the leader."), grid(view, query, "Producers", [
     { title: "Producer", number: true, cell: (each) => each.producer_id, by: (each) => each.producer_id },
     { title: "Epoch", number: true, cell: (each) => each.producer_epoch, by: (each) => each.producer_epoch },
     { title: "Last sequence", number: true, cell: (each) => (each.last_sequence < 0 ? "–" : each.last_sequence) },
     { title: "Last record", cell: (each) => (each.last_timestamp_ms < 0 ? "–" : h("span", { title: moment(each.last_timestamp_ms) }, ago(each.last_timestamp_ms))), by: (each) => each.last_timestamp_ms },
     { title: "Transaction", by: (each) => each.transaction_start_offset,
       cell: (each) => (each.transaction_start_offset === null ? "–" : badge(`open from ${each.transaction_start_offset}`, "warn")) },
-    { title: "Coordinator’s epoch", number: true, cell: (each) => (each.coordinator_epoch < 0 ? "–" : each.coordinator_epoch) },
-  ], rows, "No producer is known: who writes without idempotence leaves no trace, and others are forgotten after a while.", { key: (each) => each.producer_id }));
+    { title: "Coordinator epoch", number: true, cell: (each) => (each.coordinator_epoch < 0 ? "–" : each.coordinator_epoch) },
+  ], rows, "No producers. Only idempotent producers are tracked, and expired ones are removed.", { key: (each) => each.producer_id }));
 }

@@ -1,12 +1,12 @@
 // The latest lines of a process's log, the newest first, as far as it still has them in memory.
 
 import { get, url } from "./api.js";
-import { badge, button, card, field, h, nothing, select } from "./dom.js";
+import { badge, card, field, h, nothing, select } from "./dom.js";
 import { clock, moment, plural } from "./format.js";
 import { silentCard, told } from "./process.js";
 import { setQuery } from "./view.js";
 
-const LEVELS = [["debug", "all, debug too"], ["info", "info and above"], ["warning", "warnings and errors"], ["error", "errors alone"]];
+const LEVELS = [["debug", "debug and above"], ["info", "info and above"], ["warning", "warnings and errors"], ["error", "errors only"]];
 const LINES = [["200", "200"], ["1000", "1,000"]];
 const KINDS = { WARN: "warn", WARNING: "warn", ERROR: "bad", CRITICAL: "bad", FATAL: "bad" };
 
@@ -21,8 +21,7 @@ export function logTools(query, view) {
     return made;
   };
   return h("div", { class: "tools" },
-    field("Level", chosen("level", LEVELS, "info")), field("Lines at most", chosen("lines", LINES, "200")),
-    button("Refresh", () => view().look(), { key: "refresh-log" }));
+    field("Level", chosen("level", LEVELS, "info")), field("Lines", chosen("lines", LINES, "200")));
 }
 
 /** `path`: of the broker or controller. */
@@ -34,8 +33,8 @@ export function logCard(found) {
   if (found instanceof Error) return silentCard("Log", found);
   const lines = [...found.lines].reverse();
   return card("Log",
-    h("p", { class: "quiet" }, "The newest first, as it was when it was asked for.", found.dropped > 0 && ` ${plural(found.dropped, "older line")} went: the process keeps the latest alone.`),
-    lines.length ? h("ol", { class: "log", reversed: true }, lines.map(line)) : nothing("No line is of that level."));
+    h("p", { class: "quiet" }, "Newest first. Refresh to load newer lines.", found.dropped > 0 && ` ${plural(found.dropped, "older line")} dropped: the process keeps the most recent lines only.`),
+    lines.length ? h("ol", { class: "log", reversed: true }, lines.map(line)) : nothing("No lines at this level."));
 }
 
 function line({ time, level, room, message, facts }) {

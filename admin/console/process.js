@@ -6,14 +6,14 @@ import { bytes, lasting } from "./format.js";
 
 /** Why a process cannot be asked, as the API calls it, and what helps where the message does not say it. */
 const SILENT = {
-  NO_METRICS_LISTENER: "Set it in the configuration of its node, and start the node again.",
+  NO_METRICS_LISTENER: "Set it in the configuration of the node and restart the node.",
   NOT_KVORUM: "",
   NODE_UNREACHABLE: "",
-  NODE_REFUSED: "Its node has other tokens than this console’s admin process.",
+  NODE_REFUSED: "The node uses other tokens than the admin server of this console.",
   NODE_FAILED: "",
-  ANOTHER_NODE: "Its configuration and where it listens do not belong together.",
-  NO_NODE_PAGES: "It is of an older release.",
-  NO_CONTROLLER_ADDRESS: "It only follows, and no broker beside it tells.",
+  ANOTHER_NODE: "The address belongs to another node: check the configuration.",
+  NO_NODE_PAGES: "The node runs an older release.",
+  NO_CONTROLLER_ADDRESS: "The address of this controller is unknown: it is an observer without a broker on its node.",
   NO_SUCH_ROLE: "",
 };
 
@@ -34,7 +34,7 @@ export function silentCard(title, error) {
 
 /** A dash for what nobody tells of a broker; why stands behind it for whoever points there. */
 function untold(broker) {
-  return h("span", { class: "quiet", title: broker.process_message ?? broker.process_error ?? "It is not told." }, "–");
+  return h("span", { class: "quiet", title: broker.process_message ?? broker.process_error ?? "not available" }, "–");
 }
 
 export function versionOf(broker) {
@@ -51,15 +51,15 @@ export function registrationCard(broker) {
   const dirs = broker.log_dirs ?? [];
   const row = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return card("Registration and process",
-    broker.process_error && h("p", {}, badge(broker.process_error, "warn"), ` Its process does not tell its version and uptime: ${broker.process_message ?? ""}. ${SILENT[broker.process_error] ?? ""}`),
-    why && h("p", {}, badge(why, "warn"), " Nobody tells what it registered with."),
+    broker.process_error && h("p", {}, badge(broker.process_error, "warn"), ` Version and uptime are not available: ${broker.process_message ?? ""}. ${SILENT[broker.process_error] ?? ""}`),
+    why && h("p", {}, badge(why, "warn"), " The registration is not available."),
     h("dl", { class: "pairs" },
       row("Version", versionOf(broker)),
       row("Uptime", uptimeOf(broker)),
       row("Epoch", broker.epoch ?? "–"),
       row("Incarnation", h("span", { class: "mono" }, broker.incarnation_id ?? "–")),
       row("Directories", dirs.length ? h("ul", { class: "plain" }, dirs.map((dir) => h("li", { "data-key": `dir-${dir.id}` },
-        h("span", { class: "mono" }, dir.id), " ", dir.online ? badge("online", "good") : badge("offline", "bad"), dir.cordoned && [" ", badge("gets no new replicas", "warn")]))) : "–")));
+        h("span", { class: "mono" }, dir.id), " ", dir.online ? badge("online", "good") : badge("offline", "bad"), dir.cordoned && [" ", badge("cordoned: no new replicas", "warn")]))) : "–")));
 }
 
 /** Ask whether a broker's process is to end, and have it end. */
@@ -67,13 +67,13 @@ export function shutDown(id, view) {
   confirm({
     title: `Controlled shutdown of broker ${id}`,
     text: [
-      "Its leaders move to other brokers that are in sync; then its process ends, and with it all else of its node: a controller, and this console where that node serves it.",
-      "The broker stays down until its node is started again. Nothing here can start it.",
+      "Leadership moves to other in-sync replicas. Then all processes of the node end, including its controller and this console, if the node serves it.",
+      "The broker stays down until its node is started again. The console cannot start it.",
     ],
     action: "Shut down",
     async done() {
       await post(url(["v1", "brokers", id, "controlled-shutdown"]));
-      note(`Broker ${id} shuts down: its leaders move away first. It is down until its node is started again.`);
+      note(`Broker ${id} is shutting down. It stays down until its node is started again.`);
       view.look();
     },
   });
@@ -84,6 +84,6 @@ export async function writeSnapshot(controller = null) {
   const made = await post(url(["v1", "metadata", "snapshot"], { controller }));
   const what = `up to offset ${made.end_offset} (epoch ${made.epoch}), ${bytes(made.bytes)}`;
   note(made.written ? `Controller ${made.controller} wrote a snapshot ${what}, in ${Math.round(made.took_ms)} ms.`
-    : `Nothing has come since controller ${made.controller}’s last snapshot: it is ${what}.`);
+    : `Controller ${made.controller} has no records since its last snapshot: ${what}.`);
   return made;
 }

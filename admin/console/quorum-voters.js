@@ -15,10 +15,10 @@ export function addVoter(observers, view) {
   ask({
     title: "Add a voter",
     content: [
-      h("p", {}, "A controller that follows the metadata log without lag votes from then on. Brokers follow it, too, and cannot vote."),
+      h("p", {}, "Makes a caught-up controller a voter. Brokers are observers as well, but cannot vote."),
       known,
-      field("Node", id, "its node.id"),
-      field("Directory id", directory, "as in its meta.properties"),
+      field("Node", id, "node.id"),
+      field("Directory id", directory, "from meta.properties"),
       h("div", { class: "tools" },
         field("Listener", h("input", { name: "name", value: "CONTROLLER", required: true })),
         field("Host", h("input", { name: "host", value: "127.0.0.1", required: true })),
@@ -29,7 +29,7 @@ export function addVoter(observers, view) {
     async submit(data) {
       const listener = { name: data.get("name"), host: data.get("host"), port: Number(data.get("port")) };
       await post("/v1/quorum/voters", { id: Number(data.get("id")), directory_id: data.get("directory_id"), listeners: [listener] });
-      note(`Node ${data.get("id")} votes.`);
+      note(`Node ${data.get("id")} is now a voter.`);
       view.look();
     },
   });
@@ -37,15 +37,15 @@ export function addVoter(observers, view) {
 
 export function removeVoter(id, directory, isLeader, view) {
   ask({
-    title: `Have node ${id} vote no more`,
+    title: `Remove voter ${id}`,
     content: [
-      h("p", {}, "It follows the metadata log from then on, and may be stopped. The others need a majority of themselves.", isLeader && " It is the active controller: it hands over first."),
+      h("p", {}, "The node becomes an observer and can be stopped. The majority is then counted among the remaining voters.", isLeader && " It is the active controller: another voter takes over first."),
       h("p", { class: "mono" }, directory),
     ],
     action: "Remove", danger: true,
     async submit() {
       await remove(url(["v1", "quorum", "voters", String(id), directory]));
-      note(`Node ${id} does not vote any more.`);
+      note(`Node ${id} is no longer a voter.`);
       view.look();
     },
   });

@@ -1,4 +1,4 @@
-// The metadata quorum: who leads, how far the others are, and how both have gone since the page was opened.
+// The metadata quorum: the active controller, the lag of the others, and both over time.
 
 import { get } from "./api.js";
 import { act, badge, button, card, figure, figures, h, link, nothing, table } from "./dom.js";
@@ -30,7 +30,7 @@ export function open() {
     title: "Quorum",
     actions: [
       h("a", { class: "button plain", href: "#/metadata" }, "Metadata"),
-      button("Write snapshot now", (event) => act(event.currentTarget, () => writeSnapshot()), { needs: "operate", key: "snapshot", title: "The active controller writes one of the metadata" }),
+      button("Write snapshot now", (event) => act(event.currentTarget, () => writeSnapshot()), { needs: "operate", key: "snapshot", title: "The active controller writes a snapshot of the metadata" }),
       button("Add a voter …", () => addVoter(known?.quorum?.observers ?? [], view), { needs: "admin", key: "add-voter" }),
     ],
     async load(signal) {
@@ -44,7 +44,7 @@ export function open() {
       return (known = { quorum, epochs });
     },
     draw: ({ quorum, epochs }) => [
-      live(last.sample, quorum, view), card("Epochs", history(epochs)), card("Brokers since this page was opened", changes()),
+      live(last.sample, quorum, view), card("Epochs", history(epochs)), card("Recent broker events", changes()),
     ],
     cares: (event) => aboutBrokers(event) || event.kind === "feature_changed",
     close: () => ends.abort(),
@@ -78,20 +78,22 @@ function isBehind(sample, answer) {
   return sample.leader_epoch < answer.leader_epoch || (sample.leader_epoch === answer.leader_epoch && sample.high_watermark < answer.high_watermark);
 }
 
-/** `quorum`: what was loaded, which tells directories, too. */
+/** `quorum`: the loaded state, which has the directory ids as well. */
 function live(last, quorum, view) {
   if (last === null || last.leader_id < 0)
-    return [figures(figure("Active controller", "none", "bad"), figure("Why", last?.error ?? "nobody answers", "small")), card("Since this page was opened", timeline())];
+    return [figures(figure("Active controller", "none", "bad"), figure("Reason", last?.error ?? "no response", "small")), card("Active controller over time", timeline())];
+  // A node that is a voter follows as a broker as well: it is listed once.
+  const observers = last.observers.filter((each) => !last.voters.some((voter) => voter.id === each.id));
   const directories = new Map([...(quorum?.voters ?? []), ...(quorum?.observers ?? [])].map((each) => [each.id, each.directory_id]));
   return [
     figures(
       figure("Active controller", last.leader_id), figure("Epoch", last.leader_epoch),
-      figure("High watermark", last.high_watermark), figure("Voters", count(last.voters.length)), figure("Observers", count(last.observers.length))),
-    card("Since this page was opened", timeline()),
-    card("Voters", members(last.voters, last.leader_id, "No voter.", (member) => h("div", { class: "actions" },
+      figure("High watermark", last.high_watermark), figure("Voters", count(last.voters.length)), figure("Observers", count(observers.length))),
+    card("Active controller over time", timeline()),
+    card("Voters", members(last.voters, last.leader_id, "No voters.", (member) => h("div", { class: "actions whole" },
       link(`#/quorum/controllers/${member.id}`, "Log", { key: `log-${member.id}`, label: `Log of controller ${member.id}` }),
-      last.voters.length > 1 && directories.get(member.id) && button("Remove …", () => removeVoter(member.id, directories.get(member.id), member.id === last.leader_id, view), { needs: "admin", key: `remove-${member.id}`, label: `Have node ${member.id} vote no more` })))),
-    card("Observers", members(last.observers, last.leader_id, "No broker follows the metadata log.")),
+      last.voters.length > 1 && directories.get(member.id) && button("Remove …", () => removeVoter(member.id, directories.get(member.id), member.id === last.leader_id, view), { needs: "admin", key: `remove-${member.id}`, label: `Remove voter ${member.id}` })))),
+    card("Observers", members(observers, last.leader_id, "No observers.")),
   ];
 }
 
@@ -99,9 +101,9 @@ function members(rows, leader, empty, may = null) {
   return table("Members", [
     { title: "Node", cell: (member) => h("span", { class: "whole" }, member.id, member.id === leader && [" ", badge("active", "good")]) },
     { title: "End offset", number: true, cell: (member) => member.log_end_offset },
-    { title: "Behind", number: true, cell: (member) => (member.lag ? badge(count(member.lag), "warn") : "0") },
-    { title: "How far behind, over time", cell: (member) => lagLine(member.id) },
-    { title: "Caught up", cell: (member) => (member.last_caught_up_ms > 0 ? ago(member.last_caught_up_ms) : "–") },
+    { title: "Lag", number: true, cell: (member) => (member.lag ? badge(count(member.lag), "warn") : "0") },
+    { title: "Lag over time", cell: (member) => lagLine(member.id) },
+    { title: "Last caught up", cell: (member) => (member.last_caught_up_ms > 0 ? ago(member.last_caught_up_ms) : "–") },
     may && { title: "", cell: (member) => may(member) || "" },
   ].filter(Boolean), rows, empty, { key: (member) => member.id });
 }
@@ -112,9 +114,9 @@ function place() {
   return (ms) => ((ms - from) / span) * WIDTH;
 }
 
-/** Who led when: a bar, a piece an epoch; nothing where there was nobody. */
+/** The active controller over time: one piece of the bar per epoch. */
 function timeline() {
-  if (samples.length < 2) return nothing("The quorum is looked at every second from now on.");
+  if (samples.length < 2) return nothing("Sampling once per second …");
   const at = place();
   const spans = [];
   for (const sample of samples) {
@@ -125,14 +127,14 @@ function timeline() {
       spans.push({ leader: sample.leader_id, epoch: sample.leader_epoch, from: sample.timestamp_ms, to: sample.timestamp_ms });
     }
   }
-  const words = spans.map((span) => (span.leader < 0 ? `nobody from ${second(span.from)}` : `node ${span.leader} in epoch ${span.epoch} from ${second(span.from)}`));
+  const words = spans.map((span) => (span.leader < 0 ? `none from ${second(span.from)}` : `node ${span.leader} in epoch ${span.epoch} from ${second(span.from)}`));
   return [
     s("svg", { viewBox: `0 0 ${WIDTH} 36`, class: "timeline", role: "img", preserveAspectRatio: "none", "aria-label": `Active controllers: ${words.join("; ")}` },
       spans.map((span) => s("rect", { x: at(span.from), y: 0, width: Math.max(2, at(span.to) - at(span.from)), height: 36, class: span.leader < 0 ? "nobody" : `leader-${span.leader % COLOURS}` }))),
     h("div", { class: "ends quiet" }, h("span", {}, second(samples[0].timestamp_ms)), h("span", {}, second(samples.at(-1).timestamp_ms))),
     h("ol", { class: "steps legend" }, spans.slice(-8).map((span) => h("li", {},
       h("span", { class: `swatch ${span.leader < 0 ? "nobody" : `leader-${span.leader % COLOURS}`}` }), " ",
-      span.leader < 0 ? "nobody" : `node ${span.leader}, epoch ${span.epoch}`, h("span", { class: "quiet" }, ` ${second(span.from)}`)))),
+      span.leader < 0 ? "none" : `node ${span.leader}, epoch ${span.epoch}`, h("span", { class: "quiet" }, ` ${second(span.from)}`)))),
   ];
 }
 
@@ -145,7 +147,7 @@ function lagLine(id) {
   const at = place();
   const most = Math.max(...points.map(([, lag]) => lag));
   const line = points.map(([ms, lag]) => `${at(ms).toFixed(1)},${(27 - (most ? (lag / most) * 24 : 0)).toFixed(1)}`).join(" ");
-  return s("svg", { viewBox: `0 0 ${WIDTH} 30`, class: "line", role: "img", preserveAspectRatio: "none", "aria-label": `at most ${plural(most, "record")} behind` },
+  return s("svg", { viewBox: `0 0 ${WIDTH} 30`, class: "line", role: "img", preserveAspectRatio: "none", "aria-label": `maximum lag ${plural(most, "record")}` },
     s("polyline", { points: line, fill: "none", "vector-effect": "non-scaling-stroke" }));
 }
 
@@ -154,12 +156,12 @@ function history(epochs) {
   return [
     table("Epochs", [
       { title: "Epoch", number: true, cell: (each) => each.epoch },
-      { title: "First record", number: true, cell: (each) => h("a", { href: `#/metadata/records?offset=${each.start_offset}`, "data-key": `epoch-${each.epoch}` }, each.start_offset) },
-      { title: "Written", cell: (each) => moment(each.began_ms) },
-      { title: "Active controller", cell: (each) => (leaders.has(each.epoch) ? `node ${leaders.get(each.epoch)}` : "not told") },
-    ], shown, "The metadata log cannot be read now.", { key: (each) => each.epoch }),
-    h("p", { class: "quiet" }, "The log tells when an epoch began, not whose it was: that is known of those that this page was open for.",
-      epochs.length > shown.length && ` The last ${count(shown.length)} of ${count(epochs.length)}.`),
+      { title: "Start offset", number: true, cell: (each) => h("a", { href: `#/metadata/records?offset=${each.start_offset}`, "data-key": `epoch-${each.epoch}` }, each.start_offset) },
+      { title: "Time", cell: (each) => moment(each.began_ms) },
+      { title: "Active controller", cell: (each) => (leaders.has(each.epoch) ? `node ${leaders.get(each.epoch)}` : "unknown") },
+    ], shown, "The metadata log is not available.", { key: (each) => each.epoch }),
+    h("p", { class: "quiet" }, "The log does not contain the controller of an epoch. It is shown for epochs that began while this page was open.",
+      epochs.length > shown.length && ` Showing the last ${count(shown.length)} of ${count(epochs.length)}.`),
   ];
 }
 
@@ -171,5 +173,5 @@ function changes() {
   const found = recent.filter((event) => aboutBrokers(event) && told(event)).slice(0, CHANGES_SHOWN);
   return found.length
     ? h("ol", { class: "log" }, found.map((event) => h("li", {}, h("time", {}, clock(event.data.timestamp_ms ?? event.at)), h("span", {}, told(event)))))
-    : nothing("No broker has come or gone.");
+    : nothing("No broker events.");
 }

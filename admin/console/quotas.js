@@ -10,12 +10,12 @@ const PATH = ["v1", "quotas"];
 const TYPES = { user: "user", client_id: "client", ip: "address" };
 const WHOSE = [["user", "a user"], ["client_id", "a client id"], ["user,client_id", "a client id of a user"], ["ip", "an address"]];
 const OF_CLIENTS = [
-  ["producer_byte_rate", "Written, bytes a second", (value) => `${bytes(value)}/s written`],
-  ["consumer_byte_rate", "Read, bytes a second", (value) => `${bytes(value)}/s read`],
-  ["request_percentage", "Time of the broker, %", (value) => `${value} % of the broker’s time`],
-  ["controller_mutation_rate", "Partitions made or deleted, a second", (value) => `${value} partitions/s made or deleted`],
+  ["producer_byte_rate", "Produce, bytes per second", (value) => `${bytes(value)}/s produce`],
+  ["consumer_byte_rate", "Consume, bytes per second", (value) => `${bytes(value)}/s consume`],
+  ["request_percentage", "Request time, % of a thread", (value) => `${value} % request time`],
+  ["controller_mutation_rate", "Partitions created or deleted per second", (value) => `${value} partition changes/s`],
 ];
-const OF_ADDRESSES = [["connection_creation_rate", "New connections, a second", (value) => `${count(value)} connections/s`]];
+const OF_ADDRESSES = [["connection_creation_rate", "New connections per second", (value) => `${count(value)} connections/s`]];
 const KNOWN = new Map([...OF_CLIENTS, ...OF_ADDRESSES].map(([key, , text]) => [key, text]));
 
 export function open(values, query) {
@@ -35,12 +35,12 @@ export function open(values, query) {
       const part = (query.get("name") ?? "").toLowerCase();
       const found = rows.filter((row) => row.entity.some((each) => (each.name ?? "default").toLowerCase().includes(part)));
       return card(null, grid(view, query, "Quotas", [
-        { title: "Whose", cell: (row) => row.entity.map((each) => h("div", {}, who(each))), by: (row) => said(row.entity) },
-        { title: "Allowed", cell: (row) => Object.entries(row.quotas).map(([key, value]) => h("div", { title: `${key}=${value}` }, KNOWN.get(key)?.(value) ?? `${key} ${value}`)) },
+        { title: "Entity", cell: (row) => row.entity.map((each) => h("div", {}, who(each))), by: (row) => said(row.entity) },
+        { title: "Quotas", cell: (row) => Object.entries(row.quotas).map(([key, value]) => h("div", { title: `${key}=${value}` }, KNOWN.get(key)?.(value) ?? `${key} ${value}`)) },
         { title: "", cell: (row) => h("div", { class: "actions" },
           button("Change", (event) => act(event.currentTarget, () => change(row.entity)), { needs: "admin", key: `change-${said(row.entity)}`, label: `Change the quotas of ${said(row.entity)}` }),
           button("Remove", () => drop(row.entity), { needs: "admin", key: `drop-${said(row.entity)}`, label: `Remove the quotas of ${said(row.entity)}` })) },
-      ], found, rows.length ? "No quota for that name." : query.get("type") ? "No quota of that kind." : "No quotas: clients are not throttled.", { key: (row) => said(row.entity) }));
+      ], found, rows.length ? "No quota matches." : query.get("type") ? "No quotas of this type." : "No quotas: clients are not throttled.", { key: (row) => said(row.entity) }));
     },
     cares: (event) => event.kind === "quota_changed" || event.kind === "reconnected",
   };
@@ -53,7 +53,7 @@ export function open(values, query) {
   function choose() {
     const whose = select("whose", WHOSE, "user");
     const names = Object.entries(TYPES).map(([type, text]) => {
-      const shown = field(`Name of the ${text}`, h("input", { name: type, autocomplete: "off", maxlength: 1000 }), "empty: the default, for all that have none of their own");
+      const shown = field(`Name of the ${text}`, h("input", { name: type, autocomplete: "off", maxlength: 1000 }), "empty: the default, for entities without a quota of their own");
       shown.dataset.type = type;
       return shown;
     });
@@ -61,8 +61,8 @@ export function open(values, query) {
     whose.addEventListener("change", fit);
     fit();
     const dialog = ask({
-      title: "Whose quota?",
-      content: [field("Of", whose), ...names],
+      title: "Set a quota",
+      content: [field("Entity", whose), ...names],
       action: "Next",
       async submit(data) {
         const entity = data.get("whose").split(",").map((type) => ({ type, name: data.get(type).trim() || null }));
@@ -93,9 +93,9 @@ export function open(values, query) {
           if (text === "" && key in now) gone.push(key);
           else if (text !== "" && Number(text) !== now[key]) set[key] = Number(text);
         }
-        if (!gone.length && !Object.keys(set).length) throw new Error("Nothing is other than it was.");
+        if (!gone.length && !Object.keys(set).length) throw new Error("No quota was changed.");
         await guarded((match) => patch(path, { set, delete: gone }, match));
-        note(`The quotas of ${said(entity)} are set.`);
+        note(`Quotas of ${said(entity)} set.`);
         view.look();
       },
     });
@@ -104,11 +104,11 @@ export function open(values, query) {
   function drop(entity) {
     ask({
       title: `Remove the quotas of ${said(entity)}`,
-      content: h("p", {}, "What was allowed to others by a default counts for it then, if there is one."),
+      content: h("p", {}, "The default quota applies afterwards, if there is one."),
       action: "Remove", danger: true,
       async submit() {
         await remove(url(PATH, whose(entity)));
-        note(`The quotas of ${said(entity)} are removed.`);
+        note(`Quotas of ${said(entity)} removed.`);
         view.look();
       },
     });

@@ -8,7 +8,7 @@ import { keep, recall } from "./storage.js";
 import { setQuery } from "./view.js";
 
 const PATH = "/v1/reassignments";
-const WAYS = [["keep", "move as little as possible"], ["spread", "place all anew"]];
+const WAYS = [["keep", "move as few replicas as possible"], ["spread", "reassign all replicas"]];
 let unkept = null; // where this browser keeps nothing: until the page is left
 
 /**
@@ -26,25 +26,27 @@ export function remember(plan) {
 /** Return {shown, offer(brokers)}: the form, and where it shows what is proposed. `begins()`: a plan was begun. */
 export function planner(query, begins) {
   const proposed = h("div", { "aria-live": "polite" });
-  const brokers = h("fieldset", { class: "plain" }, h("legend", {}, "On brokers"), h("span", { class: "quiet" }, "Loading …"));
-  const form = h("form", { class: "tools" },
-    field("Topics", h("input", { name: "topics", required: true, autocomplete: "off", class: "wide", value: query.get("topics") ?? "", placeholder: "names, with commas between" })),
+  const brokers = h("fieldset", { class: "plain" }, h("legend", {}, "Target brokers"), h("span", { class: "quiet" }, "Loading …"));
+  const names = h("datalist", { id: "topic-names" });
+  const form = h("form", { class: "tools" }, names,
+    field("Topics", h("input", { name: "topics", required: true, autocomplete: "off", class: "wide", list: names.id, value: query.get("topics") ?? "", placeholder: "comma-separated names" })),
     brokers,
-    field("How", select("way", WAYS, query.get("way") ?? "keep")),
-    check("spread over racks", { name: "racks", checked: query.get("racks") !== "no" }),
+    field("Strategy", select("way", WAYS, query.get("way") ?? "keep")),
+    check("Spread over racks", { name: "racks", checked: query.get("racks") !== "no" }),
     button("Propose", () => form.requestSubmit(), { kind: "", needs: "operate", key: "propose" }),
-    field("Or a plan from a file", h("input", { type: "file", accept: ".json,application/json", onchange: (event) => read(event.target) })));
+    field("Or load a plan (JSON)", h("input", { type: "file", accept: ".json,application/json", onchange: (event) => read(event.target) })));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     propose(new FormData(form));
   });
   let turn = 0; // of proposals: a later one is shown, whatever comes of the one before
 
-  /** Offer the brokers that are alive, once: what was ticked stays. */
-  function offer(alive) {
+  /** Offer the topics, and the brokers that are alive: once, so that selected ones stay. */
+  function offer(alive, topics) {
+    names.replaceChildren(...topics.map((name) => h("option", { value: name })));
     if (brokers.querySelector("input")) return;
     const wanted = query.get("brokers")?.split(",") ?? null;
-    brokers.replaceChildren(h("legend", {}, "On brokers"), ...alive.map((broker) =>
+    brokers.replaceChildren(h("legend", {}, "Target brokers"), ...alive.map((broker) =>
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "broker", value: broker.id, checked: wanted === null || wanted.includes(String(broker.id)) }),
         `${broker.id}`, broker.rack && h("span", { class: "quiet" }, broker.rack))));
   }
@@ -52,7 +54,7 @@ export function planner(query, begins) {
   async function show(making) {
     const mine = (turn += 1);
     form.classList.add("busy");
-    proposed.replaceChildren(h("p", { class: "loading" }, "Looking …"));
+    proposed.replaceChildren(h("p", { class: "loading" }, "Loading …"));
     let found;
     try {
       found = proposal(await making());
@@ -72,7 +74,7 @@ export function planner(query, begins) {
     setQuery(query, "way", data.get("way"));
     setQuery(query, "racks", data.has("racks") ? "" : "no");
     return show(async () => {
-      if (!chosen.length) throw new Error("No broker is chosen.");
+      if (!chosen.length) throw new Error("Select at least one broker.");
       return post(`${PATH}/propose`, { topics, brokers: chosen.map(Number), keep: data.get("way") === "keep", rack_aware: data.has("racks") });
     });
   }
@@ -86,7 +88,7 @@ export function planner(query, begins) {
       const found = await Promise.all(topics.map((topic) => get(url(["v1", "topics", topic, "partitions"]))));
       const rows = partitions.map(({ topic, partition, replicas }) => {
         const current = found[topics.indexOf(topic)].find((each) => each.partition === partition)?.replicas;
-        if (!current) throw new Error(`There is no partition ${topic}-${partition}.`);
+        if (!current) throw new Error(`No such partition: ${topic}-${partition}.`);
         return { topic, partition, current, replicas, adding: replicas.filter((broker) => !current.includes(broker)), size_bytes: null };
       });
       const changed = rows.filter((row) => String(row.current) !== String(row.replicas));
@@ -97,38 +99,38 @@ export function planner(query, begins) {
 
   function proposal(plan) {
     const rows = plan.partitions;
-    if (!rows.length) return nothing(`All ${plural(plan.unchanged, "partition")} are where they are wanted: nothing would move.`);
+    if (!rows.length) return nothing(`No changes: all ${plural(plan.unchanged, "partition")} already match the plan.`);
     const partitions = rows.map(({ topic, partition, replicas }) => ({ topic, partition, replicas }));
     const body = h("div", {});
     const of = { redraw: () => body.replaceChildren(...[drawn()].flat().filter(Boolean)) };
     const drawn = () => grid(of, query, "The plan", [
       { title: "Partition", cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}/partitions/${each.partition}`, `${each.topic}-${each.partition}`), by: (each) => `${each.topic}-${each.partition}` },
-      { title: "Now on", cell: (each) => list(each.current) },
-      { title: "Then on", cell: (each) => list(each.replicas) },
-      { title: "Copied to", cell: (each) => (each.adding.length ? list(each.adding) : h("span", { class: "quiet" }, "nobody: another order")) },
+      { title: "Current", cell: (each) => list(each.current) },
+      { title: "New", cell: (each) => list(each.replicas) },
+      { title: "Copied to", cell: (each) => (each.adding.length ? list(each.adding) : h("span", { class: "quiet" }, "none (order only)")) },
       { title: "Size", number: true, cell: (each) => bytes(each.size_bytes), by: (each) => each.size_bytes },
     ], rows, "", { name: "proposed-" });
     of.redraw();
     return h("div", {},
-      h("h3", {}, `${plural(rows.length, "partition")} would change, ${plural(plan.moved_replicas, "replica")} be copied${plan.moved_bytes === null ? "" : `: ${bytes(plan.moved_bytes)}`}`),
+      h("h3", {}, `${plural(rows.length, "partition")} would change, ${plural(plan.moved_replicas, "replica")} would be copied${plan.moved_bytes === null ? "" : `: ${bytes(plan.moved_bytes)}`}`),
       body,
       h("div", { class: "actions" },
-        button("Begin to move …", () => begin(partitions, rows), { kind: "", needs: "admin" }),
-        button("Save as a file", () => save(partitions)),
-        button("Throw away", () => proposed.replaceChildren())));
+        button("Start …", () => begin(partitions, rows), { kind: "", needs: "admin" }),
+        button("Save as file", () => save(partitions)),
+        button("Discard", () => proposed.replaceChildren())));
   }
 
   function begin(partitions, rows) {
     ask({
       title: `Move ${plural(partitions.length, "partition")}`,
       content: [
-        h("p", {}, "Records are copied while clients write and read. What there was can be gone back to: save the file of it first, or cancel while it is under way."),
-        button("Save what there is now", () => save(rows.map(({ topic, partition, current }) => ({ topic, partition, replicas: current })), "before.json")),
-        field("At the most, MiB a second and broker", h("input", { name: "rate", type: "number", min: 0.001, step: "any", placeholder: "as fast as it goes" }),
-          "The throttle is taken off when all is there and this page is open, in this browser; until then the page says that it is on."),
-        check("also if others are under way", { name: "additional" }),
+        h("p", {}, "Records are copied while clients produce and consume. To be able to go back, save the current assignment first, or cancel while the reassignment is in progress."),
+        button("Save current assignment", () => save(rows.map(({ topic, partition, current }) => ({ topic, partition, replicas: current })), "before.json")),
+        field("Throttle, MiB/s per broker", h("input", { name: "rate", type: "number", min: 0.001, step: "any", placeholder: "unlimited" }),
+          "Removed when all partitions have moved and this page is open in this browser."),
+        check("Allow while other reassignments are in progress", { name: "additional" }),
       ],
-      action: "Begin",
+      action: "Start",
       fields: { throttle_bytes_per_second: "rate" },
       async submit(data) {
         const rate = data.get("rate") === "" ? null : Math.max(1, Math.round(Number(data.get("rate")) * 2 ** 20));
@@ -141,7 +143,7 @@ export function planner(query, begins) {
         begins();
         if (failed.length) throw new Error(failed.map((each) => `${each.topic}-${each.partition}: ${each.message || each.error}`).join("; "));
         proposed.replaceChildren();
-        note(`${plural(moving.length, "partition")} began to move.`);
+        note(`${plural(moving.length, "partition")} started to move.`);
       },
     });
   }
@@ -156,13 +158,13 @@ function planOf(text) {
   try {
     file = JSON.parse(text);
   } catch {
-    throw new Error("The file is no JSON.");
+    throw new Error("The file is not JSON.");
   }
   if (!Array.isArray(file?.partitions) || !file.partitions.length) throw new Error("The file has no “partitions”.");
   if (!file.partitions.every((each) => typeof each?.topic === "string" && Number.isInteger(each.partition) && Array.isArray(each.replicas)))
     throw new Error("Each of the file’s partitions needs a topic, a partition and its replicas.");
   if (file.partitions.some((each) => (each.log_dirs ?? []).some((dir) => dir !== "any")))
-    throw new Error("Replicas are not moved between log directories: the file’s log_dirs have to be “any”.");
+    throw new Error("Moves between log directories are not supported: log_dirs must be “any”.");
   return file.partitions;
 }
 

@@ -10,6 +10,7 @@ import { lacking } from "./session.js";
 
 const PATH = "/v1/reassignments";
 const STATES = { completed: "good", "in progress": "warn", "not as wanted": "bad" };
+const TOPICS_MAX = 1000;
 const QUIET = ["quota_changed", "feature_changed"];
 
 export function open(values, query) {
@@ -19,11 +20,11 @@ export function open(values, query) {
     title: "Reassignment",
     tools: planning.shown,
     async load(signal) {
-      const [rows, alive, throttles] = await Promise.all([get(PATH, { signal }), get("/v1/brokers", { signal }), get(`${PATH}/throttle`, { signal })]);
-      planning.offer(alive.filter((broker) => !broker.fenced));
+      const [rows, alive, throttles, topics] = await Promise.all([get(PATH, { signal }), get("/v1/brokers", { signal }), get(`${PATH}/throttle`, { signal }), get(`/v1/topics?limit=${TOPICS_MAX}`, { signal })]);
+      planning.offer(alive.filter((broker) => !broker.fenced), topics.topics.map((topic) => topic.name));
       return (known = { rows, throttles, watched: await lookAfter(rows, signal) });
     },
-    draw: ({ rows, watched, throttles }) => [watched && watch(watched), throttled(rows, throttles), underWay(rows)],
+    draw: ({ rows, watched, throttles }) => [watched && watch(watched), throttled(rows, throttles), inProgress(rows)],
     cares: (event) => !QUIET.includes(event.kind),
     close: () => live.end(),
   };
@@ -37,51 +38,51 @@ export function open(values, query) {
   function cancel(partitions, text) {
     ask({
       title: `Cancel: ${text}`,
-      content: h("p", {}, "They go back to the replicas they had. What was copied already is deleted."),
-      action: "Cancel the move", danger: true,
+      content: h("p", {}, "The partitions return to their previous replicas. Data copied so far is deleted."),
+      action: "Cancel the reassignment", danger: true,
       async submit() {
         const found = await post(`${PATH}/cancel`, partitions === null ? { all: true } : { partitions });
         view.look();
         const failed = found.filter((each) => each.error);
         if (failed.length) throw new Error(failed.map((each) => `${each.topic}-${each.partition}: ${each.message || each.error}`).join("; "));
-        note(`${plural(found.length, "move")} cancelled.`);
+        note(`${plural(found.length, "reassignment")} cancelled.`);
       },
     });
   }
 
-  function underWay(rows) {
+  function inProgress(rows) {
     const all = rows.length > 1 && h("div", { class: "actions" }, button("Cancel all …", () => cancel(null, `all ${count(rows.length)}`), { kind: "danger", needs: "admin", key: "cancel-all" }));
-    return card("Under way", grid(view, query, "Under way", [
+    return card("In progress", grid(view, query, "In progress", [
       { title: "Partition", by: (each) => `${each.topic}-${each.partition}`,
         cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}/partitions/${each.partition}`, `${each.topic}-${each.partition}`, { key: `moving-${each.topic}-${each.partition}` }) },
       { title: "From", cell: (each) => list(each.replicas.filter((broker) => !each.adding.includes(broker))) },
       { title: "To", cell: (each) => list(each.target) },
-      { title: "Copied", cell: (each) => (each.progress.length ? each.progress.map((one) => copied(each, one)) : h("span", { class: "quiet" }, "nothing to copy")) },
+      { title: "Copied", cell: (each) => (each.progress.length ? each.progress.map((one) => copied(each, one)) : h("span", { class: "quiet" }, "no copy needed")) },
       { title: "", cell: (each) => button("Cancel …", () => cancel({ [each.topic]: [each.partition] }, `${each.topic}-${each.partition}`), { needs: "admin", key: `cancel-${each.topic}-${each.partition}`, label: `Cancel the move of ${each.topic}-${each.partition}` }) },
-    ], rows, "Nothing is being moved.", { key: (each) => `${each.topic}-${each.partition}`, name: "moving-" }), all);
+    ], rows, "No reassignments in progress.", { key: (each) => `${each.topic}-${each.partition}`, name: "moving-" }), all);
   }
 
   function throttled(rows, { brokers, unreachable }) {
     if (!brokers.length) return null;
-    const held = (broker) => [["leader_rate", "sends"], ["follower_rate", "copies"], ["log_dirs_rate", "moves between its directories"]]
-      .filter(([key]) => broker[key] !== null).map(([key, does]) => `${does} at most ${bytes(broker[key])}/s`).join(", ");
+    const held = (broker) => [["leader_rate", "leader replication"], ["follower_rate", "follower replication"], ["log_dirs_rate", "moves between log directories"]]
+      .filter(([key]) => broker[key] !== null).map(([key, does]) => `${does} ≤ ${bytes(broker[key])}/s`).join(", ");
     return h("section", { class: "banner", "data-key": "throttled" },
       h("div", {},
-        h("p", {}, h("strong", {}, "Replication is throttled. "), rows.length ? "It goes off by itself when all is moved, if whoever began it looks after it." : "Nothing is being moved any more: it only slows down who has fallen behind."),
+        h("p", {}, h("strong", {}, "Replication is throttled. "), rows.length ? "The throttle is removed when all partitions have moved, if the reassignment was started in a browser that has this page open." : "No reassignment is in progress: the throttle only slows down replicas that catch up."),
         h("ul", { class: "plain" }, brokers.map((broker) => h("li", {}, `broker ${broker.broker} `, h("span", { class: "quiet" }, held(broker))))),
-        unreachable.length > 0 && h("p", { class: "quiet" }, `Not told by: ${list(unreachable)}.`)),
-      button("Take it off …", () => unthrottle(rows), { needs: "admin", key: "unthrottle" }));
+        unreachable.length > 0 && h("p", { class: "quiet" }, `Unknown for brokers: ${list(unreachable)}.`)),
+      button("Remove throttle …", () => unthrottle(rows), { needs: "admin", key: "unthrottle" }));
   }
 
   function unthrottle(rows) {
     ask({
-      title: "Take the throttles off",
-      content: h("p", {}, rows.length ? "What is under way goes on as fast as it can, beside the clients." : "Nothing is under way."),
-      action: "Take them off",
+      title: "Remove the throttles",
+      content: h("p", {}, rows.length ? "Reassignments in progress continue at full speed." : "No reassignment is in progress."),
+      action: "Remove",
       async submit() {
         const off = await remove(`${PATH}/throttle`);
         if (begun()?.throttled) remember({ ...begun(), throttled: false });
-        note(`The throttles of ${plural(off.brokers.length, "broker")} are off.`);
+        note(`Throttles of ${plural(off.brokers.length, "broker")} removed.`);
         view.look();
       },
     });
@@ -89,16 +90,16 @@ export function open(values, query) {
 
   function watch(watched) {
     const done = watched.partitions.filter((each) => each.state === "completed").length;
-    return h("section", { class: "card", "data-key": "watched" }, h("h2", {}, "The plan begun here"),
+    return h("section", { class: "card", "data-key": "watched" }, h("h2", {}, "Plan started in this browser"),
       h("p", {}, watched.completed ? badge("completed", "good") : badge(`${count(done)} of ${count(watched.partitions.length)}`, "warn"), " ",
-        watched.completed ? `All ${plural(done, "partition")} are where the plan wants them${watched.freed ? "; the throttle is off" : ""}.` : "partitions are where the plan wants them."),
-      grid(view, query, "The plan begun here", [
+        watched.completed ? `All ${plural(done, "partition")} have moved${watched.freed ? "; the throttle was removed" : ""}.` : "partitions have moved."),
+      grid(view, query, "Plan started in this browser", [
         { title: "Partition", cell: (each) => `${each.topic}-${each.partition}`, by: (each) => `${each.topic}-${each.partition}` },
         { title: "State", cell: (each) => badge(each.state, STATES[each.state]), by: (each) => each.state },
-        { title: "Wanted", cell: (each) => list(each.target) },
-        { title: "Now on", cell: (each) => list(each.replicas) },
+        { title: "Target", cell: (each) => list(each.target) },
+        { title: "Current", cell: (each) => list(each.replicas) },
       ], watched.partitions, "", { key: (each) => `${each.topic}-${each.partition}`, name: "plan-" }),
-      h("div", { class: "actions" }, button("Done: show it no more", () => {
+      h("div", { class: "actions" }, button("Hide this plan", () => {
         remember(null);
         view.look();
       }, { key: "done" })));
@@ -119,7 +120,7 @@ async function lookAfter(rows, signal) {
 /** How far one new replica is: a bar of bytes, and the records it is behind. */
 function copied(each, one) {
   const known = one.size_bytes !== null && each.size_bytes;
-  const behind = one.lag === null ? "has not begun" : one.lag === 0 ? "caught up" : `${count(one.lag)} records behind`;
+  const behind = one.lag === null ? "not started" : one.lag === 0 ? "caught up" : `${count(one.lag)} records behind`;
   const name = `Copied to broker ${one.broker}`;
   return h("div", { class: "copied" }, h("span", {}, `broker ${one.broker}`),
     h("progress", { "aria-label": name, max: 1, value: known ? Math.min(1, one.size_bytes / each.size_bytes) : one.lag === 0 ? 1 : 0 }),

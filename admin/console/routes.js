@@ -64,7 +64,7 @@ export const ROUTES = [
   { path: "groups/:group", page: group },
   { path: "transactions", page: transactions, name: "Transactions", key: "x", group: "Data" },
   { path: "transactions/:id", page: transaction },
-  { path: "jobs", page: jobs, name: "Jobs", key: "j", group: "Data" },
+  { path: "jobs", page: jobs, name: "Connectors", key: "j", group: "Data" },
   { path: "jobs/:connector", page: job },
   { path: "jobs/:connector/:tab", page: job },
   { path: "leaders", page: leaders, name: "Elections", key: "e", group: "Operations" },

@@ -19,7 +19,7 @@ export function currentRole() {
 /** Say why somebody may not, as this role; "" where he may. */
 export function lacking(needs) {
   if (role === null || ROLES.indexOf(role) >= ROLES.indexOf(needs)) return "";
-  return `This takes the role ${needs}; the role of your token is ${role}.`;
+  return `This requires the role ${needs}; the role of your token is ${role}.`;
 }
 
 /** Ask the server who this is; buttons that were drawn before follow. */
@@ -41,7 +41,7 @@ export async function learn(said = token(), quiet = true) {
 /** Take a token if the server knows it. Raises Refused with why not. */
 export async function take(text) {
   const said = text.trim();
-  if (!sendable(said)) throw new Refused(0, { message: "That is no token: a token has letters, digits and signs of ASCII alone." });
+  if (!sendable(said)) throw new Refused(0, { message: "Not a valid token: tokens consist of printable ASCII characters without spaces." });
   await learn(said);
   keepToken(said);
 }

@@ -23,7 +23,7 @@ export async function listen(path, { token, signal, heard, marked = () => {}, op
   let timer = null;
   const alive = () => {
     clearTimeout(timer);
-    if (silence_ms) timer = setTimeout(() => silent.abort(new NotOpened(0, "The server has gone quiet.")), silence_ms);
+    if (silence_ms) timer = setTimeout(() => silent.abort(new NotOpened(0, "The server stopped sending data.")), silence_ms);
   };
   const ends = AbortSignal.any([signal, silent.signal]);
   alive();
@@ -40,7 +40,7 @@ export async function listen(path, { token, signal, heard, marked = () => {}, op
   } catch (error) {
     // A break has many words, one for each browser; what ended it on purpose says so itself.
     if (ends.aborted) throw ends.reason;
-    throw error instanceof TypeError ? new NotOpened(0, "The connection broke.") : error;
+    throw error instanceof TypeError ? new NotOpened(0, "The connection was lost.") : error;
   } finally {
     clearTimeout(timer);
   }
@@ -54,7 +54,7 @@ async function asked(path, token, after, signal) {
     return await fetch(path, { headers, signal });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new NotOpened(0, "The admin server does not answer.");
+    throw new NotOpened(0, "The admin server does not respond.");
   }
 }
 

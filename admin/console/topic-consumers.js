@@ -16,17 +16,17 @@ export function open({ topic: name }, query) {
     tools: parts(name, "consumers"),
     load: (signal) => get(url(["v1", "topics", name, "groups"], { after: query.get("after"), limit: PAGE }), { signal }),
     draw: (page) => [
-      unheard(page.unreachable, "the groups that are coordinated there are missing here."),
+      unheard(page.unreachable, "groups coordinated there are missing."),
       card("Consumers",
-        h("p", { class: "quiet" }, "Groups that have committed offsets of this topic, or members with partitions of it. Every group of the cluster is asked for that."),
+        h("p", { class: "quiet" }, "Groups with committed offsets or assigned partitions of this topic. All groups of the cluster are queried."),
         table("Consumers", [
           { title: "Group", cell: (group) => link(toGroup(group.group_id), group.group_id, { key: `group-${group.group_id}` }) },
           { title: "State", cell: (group) => badge(group.state, STATES[group.state]) },
-          { title: "Kind", cell: (group) => group.type },
-          { title: "Members here", number: true, cell: (group) => count(group.members) },
+          { title: "Type", cell: (group) => group.type },
+          { title: "Assigned members", number: true, cell: (group) => count(group.members) },
           { title: "Partitions", number: true, cell: (group) => count(group.partitions) },
           { title: "Lag", number: true, cell: (group) => lagShown(group.lag, group.partitions_unknown) },
-        ], page.groups, query.get("after") ? "There are no groups behind that." : "No group reads this topic.", { key: (group) => group.group_id }),
+        ], page.groups, query.get("after") ? "No more groups." : "No group reads this topic.", { key: (group) => group.group_id }),
         turner(view, query, page.next, page.groups.length, "groups")),
     ],
     // Places of groups have no event of the cluster: they are as of when they were looked at.

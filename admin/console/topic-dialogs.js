@@ -11,11 +11,11 @@ const FIELDS_MAX = 24;
 export function grow(name, view) {
   ask({
     title: ["Add partitions to ", h("bdi", {}, name)],
-    content: field("Partitions in all", h("input", { name: "count", type: "number", min: 1, required: true }), "Keys go to other partitions from then on."),
+    content: field("Total partitions", h("input", { name: "count", type: "number", min: 1, required: true }), "Keys may map to other partitions afterwards."),
     action: "Add",
     async submit(data) {
       await post(url(["v1", "topics", name, "partitions"]), { count: Number(data.get("count")) });
-      note("The partitions are added.");
+      note("Partitions added.");
       view.look();
     },
   });
@@ -26,11 +26,11 @@ export function clone(name, topic) {
   ask({
     title: ["Clone ", h("bdi", {}, name)],
     content: [
-      h("p", {}, "A new topic with as many partitions and replicas and the same configs. Records are not copied."),
+      h("p", {}, "Creates a topic with the same number of partitions and replicas and the same configs. Records are not copied."),
       field("Name", h("input", { name: "name", required: true, maxlength: 249, pattern: "[a-zA-Z0-9._\\-]+", autocomplete: "off", value: `${name}-copy`.slice(0, 249) }), "letters, digits, dot, _ and -"),
       field("Partitions", h("input", { name: "partitions", type: "number", min: 1, placeholder: topic.partitions })),
       field("Replicas", h("input", { name: "replication_factor", type: "number", min: 1, placeholder: topic.replication_factor })),
-      field("Other configs", h("textarea", { name: "configs", placeholder: "retention.ms=86400000" }), "besides, or instead of, those of the topic; one a line, name=value, or name= for the default"),
+      field("Other configs", h("textarea", { name: "configs", placeholder: "retention.ms=86400000" }), "added to or replacing those of the topic; one per line, name=value, or name= for the default"),
       check("Validate only", { name: "dry" }),
     ],
     action: "Clone",
@@ -41,7 +41,7 @@ export function clone(name, topic) {
       const made = await post(url(["v1", "topics", name, "clone"], { validate_only: dry && "true" }), {
         name: data.get("name"), partitions: number("partitions"), replication_factor: number("replication_factor"), configs,
       });
-      note(dry ? `${made.name} could be made: ${plural(made.partitions, "partition")}.` : `${made.name} is made after ${name}.`);
+      note(dry ? `${made.name} is valid: ${plural(made.partitions, "partition")}.` : `Topic ${made.name} created from ${name}.`);
       if (!dry) location.hash = to(made.name);
     },
   });
@@ -54,17 +54,17 @@ export function lead(name, each, view) {
   ask({
     title: `Move the leader of ${name}-${each.partition}`,
     content: [
-      h("p", {}, each.leader < 0 ? "Nobody leads it." : `Broker ${each.leader} leads it. Who is chosen is the preferred leader from then on; no record is copied.`),
+      h("p", {}, each.leader < 0 ? "The partition has no leader." : `Broker ${each.leader} is the leader. The selected replica also becomes the preferred leader. No data is copied.`),
       h("fieldset", { class: "plain" }, h("legend", {}, "To"), able.map((broker, at) =>
         h("label", { class: "check" }, h("input", { type: "radio", name: "broker", value: broker, required: true, checked: at === 0 }), `broker ${broker}`))),
       !able.length && h("p", { class: "wrong" }, "No other replica is in sync."),
-      behind.length > 0 && h("p", { class: "quiet" }, `Not in sync, and so not to be chosen: ${list(behind)}.`),
+      behind.length > 0 && h("p", { class: "quiet" }, `Not in sync, cannot be selected: ${list(behind)}.`),
     ],
     action: "Move",
     async submit(data) {
-      if (data.get("broker") === null) throw new Error("No replica is chosen.");
+      if (data.get("broker") === null) throw new Error("Select a replica.");
       const led = await post(url(["v1", "topics", name, "partitions", String(each.partition), "leader"]), { broker: Number(data.get("broker")) });
-      note(`${name}-${each.partition} is led by broker ${led.leader}.`);
+      note(`Broker ${led.leader} is the leader of ${name}-${each.partition}.`);
       view.look();
     },
   });
@@ -73,13 +73,13 @@ export function lead(name, each, view) {
 export function drop(name) {
   ask({
     title: ["Delete ", h("bdi", {}, name)],
-    content: field("The topic’s name, to be sure", h("input", { name: "name", required: true, autocomplete: "off" }), "All its records are lost."),
-    action: "Delete for good",
+    content: field("Topic name, to confirm", h("input", { name: "name", required: true, autocomplete: "off" }), "All records are lost."),
+    action: "Delete permanently",
     danger: true,
     async submit(data) {
-      if (data.get("name") !== name) throw new Error("That is not its name.");
+      if (data.get("name") !== name) throw new Error("The name does not match.");
       await remove(url(["v1", "topics", name]));
-      note(`${name} is deleted.`);
+      note(`Topic ${name} deleted.`);
       location.hash = "#/topics";
     },
   });
@@ -91,29 +91,29 @@ export function deleteRecords(name, topic, view) {
   const few = rows.length <= FIELDS_MAX;
   const fields = few ? rows.map(offsetField) : [
     field("Partition", h("input", { name: "one", type: "number", min: 0, max: rows.length - 1, required: true })),
-    field("Delete all before the offset", h("input", { name: "offset", type: "number", min: 0, required: true }))];
-  const all = button("All that there is, in each", () => {
+    field("Delete records before offset", h("input", { name: "offset", type: "number", min: 0, required: true }))];
+  const all = button("Select all records", () => {
     for (const input of dialog.querySelectorAll("input[data-end]")) input.value = input.dataset.end;
   });
   const dialog = ask({
     title: ["Delete records of ", h("bdi", {}, name)],
     content: [
-      h("p", {}, "Records before an offset are gone for good, on all replicas. The record at the offset stays."),
+      h("p", {}, "Deletes all records before the given offset, on all replicas. The record at the offset stays."),
       few ? h("div", { class: "grid" }, fields) : fields, few && rows.length > 0 && h("div", { class: "actions start" }, all),
-      field("The topic’s name, to be sure", h("input", { name: "name", required: true, autocomplete: "off" })),
+      field("Topic name, to confirm", h("input", { name: "name", required: true, autocomplete: "off" })),
     ],
-    action: "Delete for good",
+    action: "Delete permanently",
     danger: true,
     fields: { partitions: "name" },
     async submit(data) {
-      if (data.get("name") !== name) throw new Error("That is not its name.");
+      if (data.get("name") !== name) throw new Error("The name does not match.");
       const partitions = few ? changed(rows, data) : { [data.get("one")]: Number(data.get("offset")) };
-      if (!Object.keys(partitions).length) throw new Error("No offset is other than where the log begins: nothing would be deleted.");
+      if (!Object.keys(partitions).length) throw new Error("Every offset equals the start of its log: nothing would be deleted.");
       const done = await post(url(["v1", "topics", name, "records", "delete"]), { partitions });
       const failed = done.filter((each) => each.error);
       view.look();
       if (failed.length) throw new Error(failed.map((each) => `${name}-${each.partition}: ${each.error}`).join("; "));
-      note(`Records are deleted in ${plural(done.length, "partition")}.`);
+      note(`Records deleted in ${plural(done.length, "partition")}.`);
     },
   });
 }
@@ -121,7 +121,7 @@ export function deleteRecords(name, topic, view) {
 function offsetField({ partition, earliest_offset: first, latest_offset: end }) {
   const told = first !== null && end !== null;
   return field(`Partition ${partition}`, h("input", { name: `offset-${partition}`, type: "number", min: first ?? 0, max: end ?? undefined, value: first ?? "", "data-end": end ?? "", disabled: !told }),
-    told ? `${first} to ${end}` : "its leader does not tell");
+    told ? `${first} to ${end}` : "offsets not available");
 }
 
 function changed(rows, data) {

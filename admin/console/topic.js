@@ -1,8 +1,8 @@
-// One topic: its partitions, its configs, what may be done to it.
+// One topic: its partitions, its configs, and the actions on it.
 
 import { get, getTagged, url } from "./api.js";
-import { alter, configTable, configTools } from "./configs.js";
-import { badge, button, card, field, figure, figures, h, link, select } from "./dom.js";
+import { configTable, configTools } from "./configs.js";
+import { badge, button, card, field, figure, figures, h, link, menu, select } from "./dom.js";
 import { star } from "./favourites.js";
 import { count, list } from "./format.js";
 import { grid } from "./grid.js";
@@ -11,7 +11,7 @@ import { parts, ways } from "./topic-parts.js";
 import { to } from "./topics.js";
 import { setQuery } from "./view.js";
 
-const WHICH = [["", "all"], ["unsynced", "not all in sync"], ["leaderless", "without a leader"], ["unpreferred", "not led by the preferred replica"]];
+const WHICH = [["", "all"], ["unsynced", "under-replicated"], ["leaderless", "without a leader"], ["unpreferred", "not led by the preferred replica"]];
 const FITS = {
   unsynced: (each) => each.isr.length < each.replicas.length,
   leaderless: (each) => each.leader < 0,
@@ -30,13 +30,14 @@ export function open({ topic: name, tab = "partitions" }, query) {
       star("topic", name),
       ways(name),
       button("Add partitions", () => grow(name, view), { needs: "admin", key: "grow" }),
-      h("a", { class: "button plain", href: `#/reassignment?topics=${encodeURIComponent(name)}` }, "Move"),
-      button("Clone", () => known && clone(name, known), { needs: "admin", key: "clone" }),
-      button("Delete records …", () => known && deleteRecords(name, known, view), { needs: "admin", key: "delete-records" }),
-      button("Delete", () => drop(name), { kind: "danger", needs: "admin", key: "drop" }),
+      menu("More", [
+        h("a", { class: "button plain", href: `#/reassignment?topics=${encodeURIComponent(name)}` }, "Reassign replicas"),
+        button("Clone", () => known && clone(name, known), { needs: "admin", key: "clone" }),
+        button("Delete records …", () => known && deleteRecords(name, known, view), { needs: "admin", key: "delete-records" }),
+        button("Delete topic", () => drop(name), { kind: "danger", needs: "admin", key: "drop" }),
+      ]),
     ],
-    tools: [parts(name, configs ? "configs" : "partitions"),
-      configs ? configTools(query, () => view) : partitionTools(query, () => view)],
+    tools: parts(name, configs ? "configs" : "partitions"),
     async load(signal) {
       const [topic, found] = await Promise.all([
         get(path(), { signal }), configs ? getTagged(url(["v1", "topics", name, "configs"], { all: query.has("all") && "true" }), { signal }) : null,
@@ -45,8 +46,8 @@ export function open({ topic: name, tab = "partitions" }, query) {
       return { topic: (known = topic), found };
     },
     draw: ({ topic, found }) => (configs
-      ? card("Configs", configTable(view, query, found.data, (entry) => alter(entry, page)))
-      : [summary(topic), card("Partitions", partitions(view, query, topic))]),
+      ? card("Configs", configTools(query, view), configTable(view, query, found.data, page))
+      : [summary(topic), card("Partitions", partitionTools(query, view), partitions(view, query, topic))]),
     cares: (event) => (!event.data.topic || event.data.topic === name) && !["quota_changed", "feature_changed"].includes(event.kind)
       && (configs || event.kind !== "config_changed"),
   };
@@ -60,20 +61,18 @@ function summary(topic) {
   const leaderless = topic.details.filter((each) => each.leader < 0).length;
   return figures(
     figure("Partitions", count(topic.partitions)), figure("Replicas", count(topic.replication_factor)),
-    figure(all ? "Offsets in the logs" : "Offsets, of those whose leader tells", all ? count(records) : `${count(records)} and more`, all ? "" : "warn"),
+    figure("Records, by offsets", all ? count(records) : `at least ${count(records)}`, all ? "" : "warn"),
     figure("Under-replicated", count(topic.under_replicated), topic.under_replicated ? "warn" : ""),
     leaderless > 0 && figure("Without a leader", count(leaderless), "bad"),
     figure("Topic id", h("span", { class: "mono" }, topic.topic_id), "small"));
 }
 
 function partitionTools(query, view) {
-  const chosen = select("which", WHICH, query.get("which") ?? "");
-  chosen.addEventListener("change", () => {
-    setQuery(query, "which", chosen.value);
+  return h("div", { class: "tools" }, field("Show", select("which", WHICH, query.get("which") ?? "", (value) => {
+    setQuery(query, "which", value);
     setQuery(query, "page", "");
-    view().redraw();
-  });
-  return h("div", { class: "tools" }, field("Show", chosen));
+    view.redraw();
+  })));
 }
 
 function partitions(view, query, topic) {
@@ -82,22 +81,22 @@ function partitions(view, query, topic) {
     return each.isr.length < each.replicas.length ? badge(`${each.isr.length} of ${each.replicas.length} in sync`, "warn") : badge("in sync", "good");
   };
   const fits = FITS[query.get("which")] ?? (() => true);
-  const told = (rows) => rows !== null && rows.length > 0;
-  const eligible = topic.details.some((each) => told(each.elr) || told(each.last_known_elr));
+  const some = (rows) => rows !== null && rows.length > 0;
+  const eligible = topic.details.some((each) => some(each.elr) || some(each.last_known_elr));
   const offline = topic.details.some((each) => each.offline_replicas.length);
   return grid(view, query, "Partitions", [
     { title: "Partition", number: true, by: (each) => each.partition,
       cell: (each) => link(`${to(topic.name)}/partitions/${each.partition}`, each.partition, { key: `partition-${each.partition}`, label: `Partition ${each.partition}` }) },
     { title: "State", cell: state, by: (each) => (each.leader < 0 ? -1 : each.isr.length / each.replicas.length) },
     { title: "Leader", by: (each) => each.leader,
-      cell: (each) => (each.leader < 0 ? "–" : [link(`#/brokers/${each.leader}`, each.leader, { key: `leader-${each.partition}` }), each.leader !== each.replicas[0] && [" ", badge("not the preferred one")]]) },
+      cell: (each) => (each.leader < 0 ? "–" : [link(`#/brokers/${each.leader}`, each.leader, { key: `leader-${each.partition}` }), each.leader !== each.replicas[0] && [" ", badge("not preferred")]]) },
     { title: "Replicas", cell: (each) => list(each.replicas) },
-    { title: "In sync", cell: (each) => list(each.isr) },
+    { title: "ISR", cell: (each) => list(each.isr) },
     offline && { title: "Offline", cell: (each) => (each.offline_replicas.length ? badge(list(each.offline_replicas), "bad") : "–") },
-    eligible && { title: "May lead safely", cell: (each) => (told(each.elr) ? list(each.elr) : told(each.last_known_elr) ? badge(`last led by ${list(each.last_known_elr)}`, "warn") : "–") },
+    eligible && { title: "ELR", cell: (each) => (some(each.elr) ? list(each.elr) : some(each.last_known_elr) ? badge(`last leader ${list(each.last_known_elr)}`, "warn") : "–") },
     { title: "Epoch", number: true, cell: (each) => each.leader_epoch, by: (each) => each.leader_epoch },
-    { title: "First offset", number: true, cell: (each) => each.earliest_offset, by: (each) => each.earliest_offset },
+    { title: "Start offset", number: true, cell: (each) => each.earliest_offset, by: (each) => each.earliest_offset },
     { title: "End offset", number: true, cell: (each) => each.latest_offset, by: (each) => each.latest_offset },
     { title: "", cell: (each) => each.replicas.length > 1 && button("Move leader", () => lead(topic.name, each, view), { needs: "operate", key: `lead-${each.partition}`, label: `Move the leader of partition ${each.partition}` }) },
-  ].filter(Boolean), topic.details.filter(fits), query.get("which") ? "No partition is so." : "No partitions.", { key: (each) => each.partition });
+  ].filter(Boolean), topic.details.filter(fits), query.get("which") ? "No partition matches." : "No partitions.", { key: (each) => each.partition });
 }

@@ -3,7 +3,7 @@
 import { get, post, url } from "./api.js";
 import { ask, badge, button, card, check, field, h, link, note, table } from "./dom.js";
 import { chips, star } from "./favourites.js";
-import { count } from "./format.js";
+import { bytes, count, human } from "./format.js";
 import { turner } from "./grid.js";
 import { setQuery, unhurried } from "./view.js";
 
@@ -16,7 +16,7 @@ export function open(values, query) {
     title: "Topics",
     actions: button("Create a topic", () => create(), { kind: "", needs: "admin", key: "create" }),
     tools: h("div", { class: "tools" },
-      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("filter") ?? "", placeholder: "part of a name, or with * and ?",
+      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("filter") ?? "", placeholder: "part of a name, or * and ?",
         oninput: (event) => {
           setQuery(query, "filter", event.target.value);
           setQuery(query, "after", "");
@@ -32,14 +32,14 @@ export function open(values, query) {
         setQuery(query, "after", "");
         view.look();
       } }),
-      check("only under-replicated", { checked: query.has("under_replicated"), onchange: (event) => {
+      check("Only under-replicated", { checked: query.has("under_replicated"), onchange: (event) => {
         setQuery(query, "under_replicated", event.target.checked ? "true" : "");
         setQuery(query, "after", "");
         view.look();
       } })),
     load: (signal) => get(url(["v1", "topics"], {
       filter: pattern(query.get("filter")), after: query.get("after"), internal: query.has("internal") && "true",
-      under_replicated: query.has("under_replicated") && "true", order: query.get("order"), limit: PAGE,
+      under_replicated: query.has("under_replicated") && "true", order: query.get("order"), limit: PAGE, sizes: "true", configs: "true",
     }), { signal }),
     draw: (page) => [
       chips("topic"),
@@ -47,6 +47,9 @@ export function open(values, query) {
         { title: "Topic", cell: (topic) => [star("topic", topic.name, () => view.redraw()), " ", link(`${to(topic.name)}${query.has("under_replicated") ? "?which=unsynced" : ""}`, topic.name, { key: `topic-${topic.name}` }), topic.internal && [" ", badge("internal")]] },
         { title: "Partitions", number: true, cell: (topic) => count(topic.partitions) },
         { title: "Replicas", number: true, cell: (topic) => count(topic.replication_factor) },
+        { title: "Size", number: true, cell: (topic) => bytes(topic.size_bytes) ?? h("span", { class: "quiet" }, "–") },
+        { title: "Cleanup", cell: (topic) => topic.configs?.["cleanup.policy"] || "–" },
+        { title: "Retention", cell: retention },
         { title: "State", cell: (topic) => (topic.under_replicated ? badge(`${count(topic.under_replicated)} under-replicated`, "warn") : badge("in sync", "good")) },
         { title: "", cell: (topic) => link(`${to(topic.name)}/messages`, "messages", { key: `messages-${topic.name}`, label: `Messages of ${topic.name}` }) },
       ], page.topics, none(query), { key: (topic) => topic.name }),
@@ -55,6 +58,13 @@ export function open(values, query) {
     cares: (event) => !event.kind.startsWith("broker_") && !["quota_changed", "feature_changed", "config_changed"].includes(event.kind),
   };
   return view;
+}
+
+/** How long records are kept, and how many bytes of a partition, if that is limited. */
+function retention({ configs }) {
+  const [ms, size] = [configs?.["retention.ms"], configs?.["retention.bytes"]];
+  if (ms === undefined || !configs["cleanup.policy"]?.includes("delete")) return "–";
+  return [human("retention.ms", ms) ?? ms, size && size !== "-1" && `, ${human("retention.bytes", size)}`];
 }
 
 export function to(name) {
@@ -67,8 +77,8 @@ function none(query) {
   return query.get("after") ? "No more topics." : "No topics yet. Create the first one above.";
 }
 
-/** What is typed is a part of a name, unless it has a wildcard. */
-function pattern(text) {
+/** The filter is a part of a name, unless it has a wildcard. */
+export function pattern(text) {
   return text && !/[*?]/.test(text) ? `*${text}*` : text;
 }
 
@@ -89,7 +99,7 @@ function create() {
       const made = await post(url(["v1", "topics"], { validate_only: dry && "true" }), {
         name: data.get("name"), partitions: number("partitions"), replication_factor: number("replication_factor"), configs: configsOf(data.get("configs")),
       });
-      note(dry ? `${made.name} could be created.` : `${made.name} is created.`);
+      note(dry ? `${made.name} is valid. Nothing was created.` : `Topic ${made.name} created.`);
       if (!dry) location.hash = to(made.name);
     },
   });

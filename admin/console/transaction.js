@@ -22,14 +22,14 @@ export function open({ id }, query) {
         figure("State", transaction.state, STATES[transaction.state] === "bad" ? "bad" : OPEN.includes(transaction.state) ? "warn" : ""),
         figure("Producer", transaction.producer_id), figure("Epoch", transaction.producer_epoch),
         figure("Coordinator", link(`#/brokers/${transaction.coordinator}`, `broker ${transaction.coordinator}`, { key: "coordinator" }), "small"),
-        figure("Began", transaction.start_time_ms === null ? "–" : h("span", { title: moment(transaction.start_time_ms) }, ago(transaction.start_time_ms)), "small"),
-        figure("May take", span(transaction.timeout_ms), "small")),
+        figure("Started", transaction.start_time_ms === null ? "–" : h("span", { title: moment(transaction.start_time_ms) }, ago(transaction.start_time_ms)), "small"),
+        figure("Timeout", span(transaction.timeout_ms), "small")),
       card("Partitions", grid(view, query, "Partitions", [
         { title: "Partition", cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}/partitions/${each.partition}`, `${each.topic}-${each.partition}`, { key: `to-${each.topic}-${each.partition}` }), by: (each) => `${each.topic}-${each.partition}` },
-        { title: "Begins at", number: true, cell: (each) => (each.error ? badge(each.error, "bad") : each.start_offset), by: (each) => each.start_offset },
-        { title: "Producer’s epoch", number: true, cell: (each) => each.producer_epoch },
+        { title: "Start offset", number: true, cell: (each) => (each.error ? badge(each.error, "bad") : each.start_offset), by: (each) => each.start_offset },
+        { title: "Producer epoch", number: true, cell: (each) => each.producer_epoch },
         { title: "Last record", cell: (each) => each.last_timestamp_ms !== null && h("span", { title: moment(each.last_timestamp_ms) }, ago(each.last_timestamp_ms)), by: (each) => each.last_timestamp_ms },
-      ], partitions, "No partition is part of it now.", { key: (each) => `${each.topic}-${each.partition}` })),
+      ], partitions, "No partitions.", { key: (each) => `${each.topic}-${each.partition}` })),
     ],
     cares: (event) => event.kind === "reconnected" || event.kind.startsWith("broker_"),
   };
@@ -37,11 +37,11 @@ export function open({ id }, query) {
   function terminate() {
     ask({
       title: ["Abort and fence ", h("bdi", {}, id)],
-      content: h("p", {}, "What it has open is aborted, and whoever writes under this id now is refused from then on, even if it is at work. A producer that begins anew may."),
+      content: h("p", {}, "Aborts the open transaction and fences its producer: further writes of that producer are rejected. A new producer with this transactional id can continue."),
       action: "Abort and fence", danger: true,
       async submit() {
         await post(path("abort"));
-        note(`${id} is aborted.`);
+        note(`Transaction ${id} aborted.`);
         view.look();
       },
     });

@@ -24,7 +24,7 @@ export function shown(root, page, values, query) {
   body.setAttribute("aria-busy", "true");
   const state = { running: null, dirty: false, failures: 0, timer: null, data: null, at: null };
   const age = h("time", { class: "quiet age", title: `Times are in ${zone()}` });
-  const again = h("button", { type: "button", class: "plain again", "aria-label": "Look again", title: "Look again (r)", onclick: () => look() }, "↻");
+  const again = h("button", { type: "button", class: "plain again", "aria-label": "Refresh", title: "Refresh (r)", onclick: () => look() }, "↻");
   const actions = h("div", { class: "actions" }, view.actions);
   root.append(
     h("div", { class: "head" }, h("h1", {}, view.title), actions, h("div", { class: "looked" }, age, again)),
@@ -130,10 +130,10 @@ function trouble(error, look, since) {
   const retry = h("button", { type: "button", class: "plain", "data-key": "try-again", onclick: () => look() }, "Try again");
   if (since !== null)
     return h("section", { class: "banner", role: "alert", "data-key": "trouble" },
-      h("p", {}, h("strong", {}, `This is as it was at ${clock(since).slice(0, 8)}.`), " ", why, " It is tried again by itself."), retry);
+      h("p", {}, h("strong", {}, `Showing data from ${clock(since).slice(0, 8)}.`), " ", why, " Retrying automatically."), retry);
   return h("section", { class: "card trouble", role: "alert", "data-key": "trouble" },
-    h("h2", {}, error.status === 404 ? "Not found" : "This could not be shown"),
-    h("p", {}, why, error.passing && " It is tried again by itself."), retry);
+    h("h2", {}, error.status === 404 ? "Not found" : "Could not load this page"),
+    h("p", {}, why, error.passing && " Retrying automatically."), retry);
 }
 
 function address(query) {

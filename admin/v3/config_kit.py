@@ -1,4 +1,4 @@
-"""What configs of topics, of a broker and of all brokers have in common: how they are told, checked and changed."""
+"""Common parts of topic configs, broker configs and configs of all brokers: format, checks, changes."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -32,9 +32,9 @@ CONSUMER_PATH = f"{CONSUMERS}/{{consumer_id}}"
 ASSIGNMENTS = f"{CONSUMER_PATH}/assignments"
 LAGS = f"{GROUP}/lags"
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Of a partition in which a group has a place, and that is no more."""
+"""Error of a committed partition that was deleted."""
 AT_ONCE = 16
-"""Groups that are asked for at a time."""
+"""Groups that are described at a time."""
 
 
 def group_data(links: Links, group: Described) -> ConsumerGroupData:
@@ -200,7 +200,7 @@ class Lag(NamedTuple):
 
 
 async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place], bool] | None = None) -> list[Lag]:
-    """Return a group's lags, sorted; without partitions that are not there any more, or whose leader tells no end.
+    """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
     Raises Refused; KafkaError where the leader of one that is needed tells none, or of all.
     """
@@ -212,7 +212,7 @@ async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place]
     silent = {place: error for place, error in there.items() if error is not ErrorCode.NONE}
     for place, error in silent.items():
         if len(silent) == len(there) or (needed is not None and needed(place)):
-            raise KafkaError(error, f"{place} does not tell its end")
+            raise KafkaError(error, f"the log end offset of {place} is not available")
     owners = {place: member for member in group.members for place in member.assignment}
     return [
         Lag(place, each.offset, ends[place].offset, owners.get(place))

@@ -50,7 +50,7 @@ CODES: Mapping[str, Code] = {
     BATCH: Code(422, 42208),
     PARTITION: Code(404, 40402),
 }
-"""By the name that our own API would tell; of Kafka's errors, those that are not BAD_REQUEST."""
+"""By our own API's error name; Kafka's errors that are not BAD_REQUEST."""
 
 
 def code_of(error: str, status: int) -> Code:

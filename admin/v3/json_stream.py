@@ -17,7 +17,7 @@ QUOTE, BACKSLASH, OPEN = b'"', b"\\", b"{"
 
 
 class Broken(Exception):
-    """What follows is no JSON object, or too long a one; nothing after it can be read."""
+    """The rest is not a JSON object, or too long; the body cannot be read further."""
 
 
 class Splitter:

@@ -49,7 +49,7 @@ class Links:
         return ResourceMetadata(self=self.url(*parts), resource_name=f"crn:///{crn}")
 
     def collection(self, *parts: str | int) -> CollectionMetadata:
-        """Return what says of a list where it is; there are no pages."""
+        """Return the links of a list; there are no pages."""
         return CollectionMetadata(self=self.url(*parts))
 
 

@@ -1,4 +1,4 @@
-"""What resources of Confluent's REST API look like; each name and kind is that API's."""
+"""Models of Confluent's REST API; names and kinds are defined by that API."""
 
 from typing import Literal
 
@@ -6,27 +6,27 @@ from pydantic import BaseModel, Field
 
 
 class ErrorResponse(BaseModel):
-    """Why a request was refused."""
+    """An error (format of /v3)."""
 
     error_code: int = Field(examples=[40403])
     message: str
 
 
 class Relationship(BaseModel):
-    """Where something is that belongs to a resource."""
+    """Link to a related resource."""
 
     related: str
 
 
 class ResourceMetadata(BaseModel):
-    """Where a resource is, and what it is called everywhere."""
+    """Link and name of a resource."""
 
     self: str
     resource_name: str | None = Field(examples=["crn:///kafka=CLUSTER/topic=orders"])
 
 
 class CollectionMetadata(BaseModel):
-    """Where a list is. There is never a next page."""
+    """Links of a list. There is never a next page."""
 
     self: str
     next: None = None
@@ -48,7 +48,7 @@ class ClusterData(BaseModel):
 
 
 class ClusterDataList(BaseModel):
-    """The one cluster that is behind this server."""
+    """The cluster of this server."""
 
     kind: Literal["KafkaClusterList"] = "KafkaClusterList"
     metadata: CollectionMetadata
@@ -78,7 +78,7 @@ class BrokerDataList(BaseModel):
 
 
 class ConfigSynonymData(BaseModel):
-    """One of the places a config's value may come from, the one that counts first."""
+    """A source of a config's value, in order of precedence."""
 
     name: str
     value: str | None
@@ -86,7 +86,7 @@ class ConfigSynonymData(BaseModel):
 
 
 class ConfigData(BaseModel):
-    """What all configs have."""
+    """Common fields of all configs."""
 
     metadata: ResourceMetadata
     cluster_id: str
@@ -130,14 +130,14 @@ class BrokerConfigDataList(BaseModel):
 
 
 class ClusterConfigData(ConfigData):
-    """A config of all brokers that was set while they ran."""
+    """A dynamic config of all brokers."""
 
     kind: Literal["KafkaClusterConfig"] = "KafkaClusterConfig"
     config_type: Literal["BROKER"] = "BROKER"
 
 
 class ClusterConfigDataList(BaseModel):
-    """What was set for all brokers while they ran."""
+    """Dynamic configs of all brokers."""
 
     kind: Literal["KafkaClusterConfigList"] = "KafkaClusterConfigList"
     metadata: CollectionMetadata
@@ -157,7 +157,7 @@ class TopicData(BaseModel):
     partitions: Relationship
     configs: Relationship
     partition_reassignments: Relationship
-    authorized_operations: list[str] = Field(description="What the caller may do with it, where that was asked for")
+    authorized_operations: list[str] = Field(description="Operations permitted to the caller, if requested")
 
 
 class TopicDataList(BaseModel):
@@ -169,7 +169,7 @@ class TopicDataList(BaseModel):
 
 
 class PartitionData(BaseModel):
-    """A partition; `leader` is null while it has none."""
+    """A partition; `leader` is null if it has none."""
 
     kind: Literal["KafkaPartition"] = "KafkaPartition"
     metadata: ResourceMetadata
@@ -190,7 +190,7 @@ class PartitionDataList(BaseModel):
 
 
 class PartitionWithOffsetsData(BaseModel):
-    """Where a partition's log begins and ends."""
+    """Log start and log end offset of a partition."""
 
     kind: Literal["KafkaPartitionWithOffsets"] = "KafkaPartitionWithOffsets"
     metadata: ResourceMetadata
@@ -237,7 +237,7 @@ class ReassignmentData(BaseModel):
 
 
 class ReassignmentDataList(BaseModel):
-    """What is being reassigned now."""
+    """Current reassignments."""
 
     kind: Literal["KafkaReassignmentList"] = "KafkaReassignmentList"
     metadata: CollectionMetadata
@@ -251,11 +251,11 @@ class ConsumerGroupData(BaseModel):
     metadata: ResourceMetadata
     cluster_id: str
     consumer_group_id: str
-    is_simple: bool = Field(description="It has offsets, and nobody ever joined it")
+    is_simple: bool = Field(description="It has committed offsets and never had members")
     partition_assignor: str
     state: str = Field(examples=["STABLE"])
     type: str = Field(examples=["CLASSIC", "CONSUMER"])
-    is_mixed_consumer_group: bool = Field(description="Some members still speak the classic protocol")
+    is_mixed_consumer_group: bool = Field(description="Some members use the classic protocol")
     coordinator: Relationship
     consumers: Relationship
     lag_summary: Relationship
@@ -291,7 +291,7 @@ class ConsumerDataList(BaseModel):
 
 
 class ConsumerAssignmentData(BaseModel):
-    """A partition that a member has."""
+    """A partition assigned to a member."""
 
     kind: Literal["KafkaConsumerAssignment"] = "KafkaConsumerAssignment"
     metadata: ResourceMetadata
@@ -305,7 +305,7 @@ class ConsumerAssignmentData(BaseModel):
 
 
 class ConsumerAssignmentDataList(BaseModel):
-    """A member's partitions."""
+    """The partitions assigned to a member."""
 
     kind: Literal["KafkaConsumerAssignmentList"] = "KafkaConsumerAssignmentList"
     metadata: CollectionMetadata
@@ -313,7 +313,7 @@ class ConsumerAssignmentDataList(BaseModel):
 
 
 class ConsumerLagData(BaseModel):
-    """How far a group is behind in a partition; the consumer is empty where nobody has the partition now."""
+    """Lag of a group in a partition; the consumer is empty if the partition is not assigned."""
 
     kind: Literal["KafkaConsumerLag"] = "KafkaConsumerLag"
     metadata: ResourceMetadata
@@ -338,7 +338,7 @@ class ConsumerLagDataList(BaseModel):
 
 
 class ConsumerGroupLagSummaryData(BaseModel):
-    """How far a group is behind in all, and where it is furthest."""
+    """Total lag of a group and its largest lag."""
 
     kind: Literal["KafkaConsumerGroupLagSummary"] = "KafkaConsumerGroupLagSummary"
     metadata: ResourceMetadata

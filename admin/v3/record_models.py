@@ -1,4 +1,4 @@
-"""What records look like in Confluent's REST API."""
+"""Models of records in Confluent's REST API."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,19 +23,19 @@ class ProduceRequestHeader(Strict):
 
 
 class ProduceRequestData(Strict):
-    """A record's key or value. Those with a schema are refused: there is no schema registry."""
+    """Key or value of a record. Schemas are rejected: there is no schema registry."""
 
-    type: Type | None = Field(None, description="Left out: the subject's latest schema says it")
+    type: Type | None = Field(None, description="Default: that of the subject's latest schema")
     subject: str | None = None
     subject_name_strategy: Literal["TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"] | None = None
     schema_id: int | None = None
     schema_version: int | None = None
     raw_schema: str | None = Field(None, alias="schema")
-    data: Any = Field(None, description="BINARY: base64. STRING: a text. JSON: anything. null: none, of any type")
+    data: Any = Field(None, description="BINARY: base64. STRING: a string. JSON: any value. null: null")
 
 
 class ProduceRequest(Strict):
-    """A record to write. Several may stand one behind the other in one body, with or without white space between."""
+    """A record to write. A body can have several, with or without white space in between."""
 
     partition_id: Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX)] | None = None
     headers: list[ProduceRequestHeader] | None = Field(default=None, max_length=HEADERS_MAX)
@@ -45,26 +45,26 @@ class ProduceRequest(Strict):
 
 
 class ProduceBatchRequestEntry(ProduceRequest):
-    """A record of a batch; its id tells its result from the others'."""
+    """A record of a batch; its id identifies the result."""
 
     id: str = Field(min_length=1, max_length=ENTRY_ID_CHARS_MAX)
 
 
 class ProduceBatchRequest(Strict):
-    """Records to write, each by itself."""
+    """Records to write independently."""
 
     entries: list[ProduceBatchRequestEntry]
 
 
 class ProduceResponseData(BaseModel):
-    """What was written as a record's key or value."""
+    """The key or value that was written."""
 
     type: str
     size: int
 
 
 class ProduceResponse(BaseModel):
-    """What became of a record: 200 and its place, or why it was refused. There is one for each record of the body."""
+    """Result of a record: 200 with its offset, or an error. One per record of the body."""
 
     error_code: int = Field(examples=[200])
     message: str | None = None
@@ -91,7 +91,7 @@ class ProduceBatchResponseSuccessEntry(BaseModel):
 
 
 class ProduceBatchResponseFailureEntry(BaseModel):
-    """A record of a batch that was refused."""
+    """A record of a batch that was rejected."""
 
     id: str
     error_code: int
@@ -99,7 +99,7 @@ class ProduceBatchResponseFailureEntry(BaseModel):
 
 
 class ProduceBatchResponse(BaseModel):
-    """What became of a batch's records."""
+    """Results of a batch's records."""
 
     successes: list[ProduceBatchResponseSuccessEntry]
     failures: list[ProduceBatchResponseFailureEntry]

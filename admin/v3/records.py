@@ -1,4 +1,4 @@
-"""Records: one in a body, many one behind the other, or a body that goes on for as long as somebody writes.
+"""Record writes: one record, several concatenated ones, or a body of unlimited length.
 
 Every record is answered by itself, in the order they came, and refused by itself: the status of the whole is 200, and
 each answer has its own. What has arrived together is written together, a batch for each partition.
@@ -55,7 +55,7 @@ NO_REGISTRY: Final = "Payload error. Schema Registry must be configured when usi
 
 
 class Unwritable(Exception):
-    """A record that is refused before anybody is asked: the code in its answer, and why."""
+    """A record that is rejected before it is sent, with error code and reason."""
 
     def __init__(self, error_code: int, message: str) -> None:
         """Hold both."""
@@ -243,7 +243,7 @@ def header_bytes(value: str | None) -> bytes | None:
 
 
 def response_data(said: ProduceRequestData | None, written: bytes | None) -> ProduceResponseData | None:
-    """Return what is told of a key or value."""
+    """Return the response part for a key or value."""
     if said is None or said.type is None:
         return None
     return ProduceResponseData(type=said.type, size=0 if written is None else len(written))
@@ -261,7 +261,7 @@ def line(answer: ProduceResponse) -> bytes:
 
 
 async def pieces(content: Content) -> AsyncIterator[bytes]:
-    """Return a body as it comes. Raises Unwritable where it takes too long, or is no body any more."""
+    """Return the parts of a body as they arrive. Raises Unwritable if it is too slow or malformed."""
     while True:
         try:
             async with asyncio.timeout(IDLE_SECONDS):

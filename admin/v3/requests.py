@@ -1,4 +1,4 @@
-"""What bodies of Confluent's REST API hold, but for records (record_models.py)."""
+"""Request bodies of Confluent's REST API, except records (record_models.py)."""
 
 from typing import Annotated, Literal
 
@@ -9,19 +9,19 @@ from kvorum.admin.models import INT32_MAX, REPLICAS_MAX, BrokerId, PartitionId, 
 CHANGES_MAX = 1_000
 """Of configs in one body; Kafka has some hundred."""
 TOPICS_MAX = 1_000
-"""Whose configs one body may change: a request goes to the cluster for each."""
+"""Limit of resources in one body: each costs a request to the cluster."""
 Name = Annotated[str, Field(min_length=1)]
 
 
 class ConfigEntryData(Strict):
-    """A config of a topic to be."""
+    """A config of a topic to create."""
 
     name: Name
     value: str | None = None
 
 
 class CreateTopicRequestData(Strict):
-    """A topic to create. Assignments stand instead of the two numbers; what is left out is the cluster's default."""
+    """A topic to create. Assignments replace the two counts; omitted counts are the cluster's defaults."""
 
     topic_name: str
     partitions_count: int | None = Field(None, ge=-INT32_MAX - 1, le=INT32_MAX)
@@ -32,7 +32,7 @@ class CreateTopicRequestData(Strict):
 
 
 class UpdatePartitionCountRequestData(Strict):
-    """How many partitions a topic is to have in all."""
+    """New total number of partitions."""
 
     partitions_count: int = Field(ge=-INT32_MAX - 1, le=INT32_MAX)
 
@@ -44,29 +44,29 @@ class UpdateConfigRequestData(Strict):
 
 
 class AlterEntry(Strict):
-    """One change of one config."""
+    """One config change."""
 
     name: Name
     value: str | None = None
-    operation: Literal["SET", "DELETE"] | None = Field(None, description="Left out: SET")
+    operation: Literal["SET", "DELETE"] | None = Field(None, description="Default: SET")
 
 
 class AlterConfigBatchRequestData(Strict):
-    """Changes that are made together, or not at all; `validate_only` checks them."""
+    """Config changes that are applied atomically; `validate_only` validates them only."""
 
     data: list[AlterEntry] = Field(max_length=CHANGES_MAX)
     validate_only: bool | None = None
 
 
 class TopicAlterEntry(Strict):
-    """Changes of one topic."""
+    """Config changes of one topic."""
 
     topic_name: Name
     configs: list[AlterEntry] = Field(max_length=CHANGES_MAX)
 
 
 class AlterMultipleTopicsConfigsBatchRequestData(Strict):
-    """Changes of several topics: those of one together, each topic by itself."""
+    """Config changes of several topics. Changes of one topic are atomic; topics are independent."""
 
     data: list[TopicAlterEntry] = Field(max_length=TOPICS_MAX)
     validate_only: bool | None = None
@@ -81,13 +81,13 @@ class FailureEntry(BaseModel):
 
 
 class AlterMultipleTopicsConfigsBatchResponse(BaseModel):
-    """What failed; the other topics were changed."""
+    """The topics whose configs were not changed."""
 
     failures: list[FailureEntry]
 
 
 class CreateAclRequestData(Strict):
-    """A permission, or a prohibition."""
+    """An ACL to create."""
 
     resource_type: str
     resource_name: str
@@ -99,6 +99,6 @@ class CreateAclRequestData(Strict):
 
 
 class CreateAclRequestDataList(Strict):
-    """Several of them."""
+    """ACLs to create."""
 
     data: list[CreateAclRequestData] = Field(max_length=CHANGES_MAX)

@@ -40,7 +40,7 @@ from kvorum.protocol.messages.describe_configs import (
 )
 
 TOPICS_MAX = 1_000
-"""Whose configs one answer holds: some 25 kB each."""
+"""Limit of topics in one response: some 25 kB each."""
 TOPICS_AT_ONCE = 50
 """In one request to the cluster."""
 
@@ -67,7 +67,9 @@ async def list_kafka_all_topic_configs(call: Call[NoBody]) -> TopicConfigDataLis
     links = await links_of(call)
     names = sorted(topic.name or "" for topic in (await call.cluster.metadata()).topics)
     if len(names) > TOPICS_MAX:
-        raise Refused(413, "TOO_MANY_TOPICS", f"there are {len(names)} topics, and {TOPICS_MAX} fit; ask for each")
+        raise Refused(
+            413, "TOO_MANY_TOPICS", f"there are {len(names)} topics; the limit is {TOPICS_MAX}; request each topic"
+        )
     rows = []
     for start in range(0, len(names), TOPICS_AT_ONCE):
         for topic, configs in await described(call.cluster, names[start : start + TOPICS_AT_ONCE]):

@@ -48,7 +48,7 @@ def topic_data(
 
 
 def found_data(links: Links, topic: MetadataResponseTopic, authorized: bool = False) -> TopicData:
-    """Return a topic as the metadata tell it; its replication factor is its first partition's."""
+    """Return a topic from its metadata; the replication factor is that of its first partition."""
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     factor = len(rows[0].replica_nodes) if rows else 0
     may = topic.topic_authorized_operations if authorized else None
@@ -56,7 +56,7 @@ def found_data(links: Links, topic: MetadataResponseTopic, authorized: bool = Fa
 
 
 async def topics_of(cluster: ClusterClient, names: list[str] | None, authorized: bool) -> list[MetadataResponseTopic]:
-    """Return topics (all, when None), with what the caller may do with them if that is asked for."""
+    """Return topics (all, when None), with the caller's permitted operations if requested."""
     wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(
         topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=authorized

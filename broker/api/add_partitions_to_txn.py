@@ -86,7 +86,7 @@ async def of_broker(request: AddPartitionsToTxnRequest, broker: Broker) -> AddPa
 async def decide(
     sent: AddPartitionsToTxnTransaction, unauthorized: frozenset[str], version: int, broker: Broker
 ) -> Codes:
-    """Have the coordinator decide on one transaction's partitions; `unauthorized` topics keep it from being asked."""
+    """Let the coordinator decide on one transaction's partitions, unless topics are `unauthorized`."""
     keys = keys_of(sent)
     codes = {key: ErrorCode.TOPIC_AUTHORIZATION_FAILED for key in keys if key.topic in unauthorized}
     for key in keys:
@@ -109,7 +109,7 @@ async def decide(
 
 
 def keys_of(sent: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
-    """Return the partitions that are asked about, each once."""
+    """Return the requested partitions without duplicates."""
     return list(dict.fromkeys(TopicPartition(topic.name, index) for topic in sent.topics for index in topic.partitions))
 
 

@@ -1,4 +1,4 @@
-"""What a broker checks of (Incremental)AlterConfigs before the controller sees them (Kafka's ConfigAdminManager).
+"""Checks of (Incremental)AlterConfigs on the broker, before the controller (Kafka's ConfigAdminManager).
 
 A broker's own configs are checked by that very broker, which knows its static ones; tools send them there. The
 controller checks again what it stores. Every refusal here is INVALID_REQUEST, as in Kafka, but that of secrets, which
@@ -18,7 +18,7 @@ KNOWN_TYPES = tuple(each.value for each in ResourceType if each is not ResourceT
 
 
 def check_type(resource_type: int) -> None:
-    """Raise KafkaError INVALID_REQUEST for a type of resource nobody knows."""
+    """Raise KafkaError INVALID_REQUEST for an unknown resource type."""
     if resource_type not in KNOWN_TYPES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 

@@ -37,7 +37,7 @@ def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest, broker: B
 
 
 def with_allowed_topics(ctx: RequestContext, row: DescribedGroup, broker: Broker) -> DescribedGroup:
-    """Return what is told of a group, an error if its members have a topic that the client may not describe."""
+    """Return the row of a group, or an error if its members have a topic that the client may not describe."""
     names = {
         topic.topic_name
         for member in row.members
@@ -51,7 +51,7 @@ def with_allowed_topics(ctx: RequestContext, row: DescribedGroup, broker: Broker
 
 
 def refused(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
-    """Return the row of a group that is not told of."""
+    """Return the row of a group that is not described."""
     return DescribedGroup(group_id=group_id, error_code=code, error_message=message)
 
 

@@ -24,7 +24,7 @@ Rows = dict[TopicPartition, DeleteRecordsPartitionResult]
 
 
 def handle(ctx: RequestContext, request: DeleteRecordsRequest, broker: Broker) -> Result:
-    """Delete what lies below the offsets given."""
+    """Delete the records below the given offsets."""
     refused: Rows = {}
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): v1-v5: what lies in each log directory, and how large it is.
+"""DescribeLogDirs (35): v1-v5: replicas of each log directory, with their sizes.
 
 v3: top-level error. v4: space on the volume (KIP-827). v5: cordoned directories.
 A copy that is to take a replica's place (AlterReplicaLogDirs) is an entry of its own, a future one; its lag is what it
@@ -30,7 +30,7 @@ INVALID_OFFSET_LAG: Final = -1
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker) -> DescribeLogDirsResponse:
-    """Describe all directories, with the partitions asked for (null: all)."""
+    """Describe all directories, with the requested partitions (null: all)."""
     response = DescribeLogDirsResponse(throttle_time=broker.throttle(ctx))
     if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         if ctx.api_version >= 3:

@@ -42,7 +42,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest, broker: Broke
 
 
 def producers(broker: Broker, key: TopicPartition) -> list[ProducerState]:
-    """Return the producers of a partition, whoever leads it. Raises KafkaError if no replica is here."""
+    """Return the producers of a local replica, leader or not. Raises KafkaError if there is none."""
     partition = broker.replica_manager.partition_or_raise(key)
     log = partition.log_or_raise(NO_EPOCH, require_leader=False)
     return [

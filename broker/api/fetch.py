@@ -146,7 +146,7 @@ def params_of(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Fet
 
 
 def asker_of(ctx: RequestContext, params: FetchParams, broker: Broker) -> Hashable:
-    """Return what else than the partitions decides what a fetch is told; when it changes, all of them are looked at."""
+    """Return the client attributes on which responses depend; after a change all partitions are read."""
     replica_id = params.replica_id
     return (
         ctx.principal,
@@ -250,7 +250,7 @@ def parts_of(row: PartitionData) -> tuple[Part, ...]:
 
 
 def add_hints(ctx: RequestContext, broker: Broker, rows: FetchRows) -> Hints | None:
-    """Say who leads where the client asked the wrong broker."""
+    """Add the current leader where the client sent the request to the wrong broker."""
     hints: Hints | None = None
     for target, row in rows:
         if row.error_code in WRONG_LEADER:

@@ -17,7 +17,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 
 
 async def fetch(params: FetchParams, broker: Broker, targets: Sequence[FetchTarget], *, urgent: bool) -> FetchRows:
-    """Return a row for each target; `urgent` where there is something to tell already."""
+    """Return a row for each target; `urgent` if the response must be sent at once."""
     own = [target for target in targets if target.topic == METADATA_TOPIC]
     others = [target for target in targets if target.topic != METADATA_TOPIC]
     loop = asyncio.get_running_loop()

@@ -84,7 +84,7 @@ def topic_of(ctx: RequestContext, key_type: int, key: str, broker: Broker) -> st
             if not authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Not authorized to find share coordinators")
             if not is_share_key(key):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "A key of a share coordinator is GROUP:TOPIC_ID:PARTITION")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "A share coordinator key must be GROUP:TOPIC_ID:PARTITION")
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This cluster has no share coordinators")
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"The coordinator type {key_type} is not known")
 

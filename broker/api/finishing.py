@@ -1,4 +1,4 @@
-"""What handlers add to an answer that may be there at once: without a task of its own, which most requests can spare.
+"""Postprocessing of responses, without an extra task if the response is available at once, as in most requests.
 
 A handler that decides within its call, and has no more to do than to finish what comes, returns the answer or a future
 of it. The next request of the connection is handled behind it either way.

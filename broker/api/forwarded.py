@@ -1,4 +1,4 @@
-"""What handlers of the controller's requests share: taking them there, and saying so when that failed.
+"""Common parts of handlers whose requests are forwarded to the controller, and of their errors.
 
 A request of the controller's goes to the active one in an Envelope, with the client's principal and address, and its
 answer comes back as it is, once this broker has published the change (quorum/forwarder); the controller authorises it.

@@ -1,4 +1,4 @@
-"""What handlers of group requests share: who asks, as the group coordinator notes it."""
+"""Common parts of group request handlers: the client's identity for the group coordinator."""
 
 from kvorum.broker.coordinator.group.classic.words import Client
 from kvorum.network.context import RequestContext

@@ -1,4 +1,4 @@
-"""Whom to ask instead: the leader's id, epoch and endpoint beside an error, so clients need no Metadata (KIP-951)."""
+"""Hints on the current leader: id, epoch and endpoint next to an error, so that clients need no Metadata (KIP-951)."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar

@@ -44,9 +44,9 @@ def check(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id requires an epoch")
     if transactional_id == "":
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id must not be empty")
     timeout_ms_max = broker.settings.int("transaction.max.timeout.ms")
     if transactional_id is not None and not 0 < request.transaction_timeout <= timeout_ms_max:
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)

@@ -66,7 +66,7 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest, broker: Broker) -> 
                 if not allowed:
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if times[topic.name, asked.partition_index] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate partition")
                 found = look_up(ctx, request, broker, topic.name, asked)
                 row = ListOffsetsPartitionResponse(
                     partition_index=asked.partition_index,
@@ -90,7 +90,7 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest, broker: Broker) -> 
 def look_up(
     ctx: RequestContext, request: ListOffsetsRequest, broker: Broker, topic: str, asked: ListOffsetsPartition
 ) -> TimestampOffset:
-    """Return the offset asked for. Raises KafkaError."""
+    """Return the requested offset. Raises KafkaError."""
     timestamp = asked.timestamp
     if timestamp < 0 and ctx.api_version < TIMESTAMP_VERSIONS.get(timestamp, ctx.api_version + 1):
         problem = f"timestamp {timestamp} is not known in ListOffsets v{ctx.api_version}"
@@ -109,7 +109,7 @@ def look_up(
 
 
 def in_metadata_log(broker: Broker, asked: ListOffsetsPartition) -> TimestampOffset:
-    """Return the offset asked for in this broker's copy of the metadata log. Raises KafkaError."""
+    """Return the requested offset of this broker's copy of the metadata log. Raises KafkaError."""
     if asked.partition_index != PARTITION:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     copy = broker.metadata_log.log(asked.current_leader_epoch)

@@ -1,4 +1,4 @@
-"""What coordinators of this broker ask of this broker: the same as they ask of others, without a connection between."""
+"""Requests of this broker's coordinators to itself: the same as to other brokers, without a connection."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from kvorum.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, W
 
 
 class LocalRequests:
-    """A peers.LocalBroker. Nothing is authorised: nobody but this broker asks."""
+    """A peers.LocalBroker. No authorization, because only this broker calls it."""
 
     __slots__ = ("_broker",)
 

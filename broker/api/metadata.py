@@ -91,7 +91,7 @@ def all_topics(ctx: RequestContext, broker: Broker) -> list[MetadataResponseTopi
 
 
 def asked_topics(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> list[MetadataResponseTopic]:
-    """Return the topics that were asked for, each once, by name or (v12+) by id.
+    """Return the requested topics without duplicates, by name or (v12+) by id.
 
     Raises KafkaError INVALID_REQUEST for a null name or an id below v12; UNKNOWN_SERVER_ERROR, as Kafka, for neither.
     """
@@ -107,7 +107,7 @@ def asked_topics(ctx: RequestContext, request: MetadataRequest, broker: Broker) 
         return [by_id(ctx, broker, topic_id) for topic_id in ids]
     names = list(dict.fromkeys(asked.name for asked in request.topics if asked.name is not None))
     if any(asked.name is None for asked in request.topics):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic with neither name nor id")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic must have a name or an id")
     answers: dict[str, MetadataResponseTopic] = {}
     missing: list[str] = []
     for name in names:
@@ -208,7 +208,7 @@ def metadata_topic(broker: Broker) -> MetadataResponseTopic:
 
 
 def cluster_operations(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> int:
-    """Return the bit set of what the client may do to the cluster, v8 to v10 and only if asked for."""
+    """Return the client's permitted cluster operations as bits, v8 to v10 and only if requested."""
     if not (8 <= ctx.api_version <= 10 and request.include_cluster_authorized_operations):
         return NO_OPERATIONS
     if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):

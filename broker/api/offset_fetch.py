@@ -100,7 +100,7 @@ def may_see(ctx: RequestContext, topic: OffsetFetchResponseTopics, broker: Broke
 
 
 def failed(ctx: RequestContext, group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
-    """Answer for a group that nothing is told of; before v2 each partition says so (OffsetFetchResponse.groupError).
+    """Return a group's error response; before v2 the error is in each partition (OffsetFetchResponse.groupError).
 
     Up to v7 each partition says it, too, where the coordinator is about to be somewhere else or not loaded: aiokafka
     (0.14) asks with v3 and reads the partitions alone. It takes Kafka's answer, which has none then, for a group that

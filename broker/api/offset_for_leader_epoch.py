@@ -50,7 +50,7 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest, broker: Br
 
 
 def look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_cache.EpochEndOffset:
-    """Return the largest epoch not above the one asked for and its end. Raises KafkaError."""
+    """Return the largest epoch not above the requested one, with its end offset. Raises KafkaError."""
     if topic == METADATA_TOPIC:
         if asked.partition != PARTITION:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

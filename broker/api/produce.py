@@ -51,7 +51,7 @@ ZSTD_VERSION_MIN = 7
 HINTS_VERSION_MIN = 10
 INTERNAL_PREFIX = "__"
 ADMIN_CLIENT_ID = "__admin_client"
-"""Who may write to internal topics, as Kafka has it (AdminUtils.ADMIN_CLIENT_ID)."""
+"""Client id that may write to internal topics, as in Kafka (AdminUtils.ADMIN_CLIENT_ID)."""
 ERRORS_NAMED_MAX = 10
 """So many failed partitions are named in the log line of an acks=0 request that ends its connection."""
 
@@ -144,7 +144,7 @@ class PendingAnswer:
 
 
 def resolve(ctx: RequestContext, topic: TopicProduceData, broker: Broker) -> tuple[str, ErrorCode]:
-    """Return a topic's name and whether it may be written to; an unknown id has a name nobody can have."""
+    """Return a topic's name and whether it is writable; an unknown id gets a name that no topic can have."""
     name = topic.name
     if ctx.api_version >= 13:
         found = broker.metadata.image.topics.by_id.get(topic.topic_id)
@@ -212,14 +212,14 @@ def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, brok
 def checked(
     ctx: RequestContext, broker: Broker, key: TopicPartition, data: PartitionProduceData, is_closed: bool
 ) -> memoryview:
-    """Return the records of one partition, after what is checked before the log is asked. Raises KafkaError."""
+    """Return the records of one partition after the checks that precede the log's. Raises KafkaError."""
     if broker.metadata.partition(key.topic, key.partition) is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if is_closed:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {key.topic}")
     records = data.records
     if not isinstance(records, memoryview):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain a record batch for each partition")
     if not is_one_batch(records):
         check_one_batch(records)
     attributes = records[TRANSACTIONAL_BYTE]
@@ -250,17 +250,17 @@ def check_one_batch(records: memoryview) -> None:
     """Raise KafkaError INVALID_RECORD or CORRUPT_MESSAGE unless there is one whole batch of magic 2."""
     size = next_batch_size(records, 0)
     if not size:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain a complete record batch for each partition")
     if records[MAGIC_POSITION] != MAGIC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain record batches of magic 2 only")
     if next_batch_size(records, size):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Produce must contain one record batch per partition")
 
 
 def respond(
     ctx: RequestContext, request: ProduceRequest, broker: Broker, names: list[str], rows: Rows, size: int
 ) -> ProduceResponse | None:
-    """Move the rows into an answer by topic, in the order asked; None for acks=0. Raises KafkaError to close.
+    """Move the rows into a response by topic, in request order; None for acks=0. Raises KafkaError to close.
 
     `size` is that of the whole request, as quotas count it.
     """
@@ -285,7 +285,7 @@ def respond(
 
 
 def add_hints(ctx: RequestContext, broker: Broker, response: ProduceResponse, rows: Rows) -> None:
-    """Say who leads where the client asked the wrong broker."""
+    """Add the current leader where the client sent the request to the wrong broker."""
     misplaced = [key for key, row in rows.items() if row.error_code in WRONG_LEADER]
     if not misplaced:
         return
@@ -306,7 +306,7 @@ def close_on_error(rows: Rows) -> None:
     failed = [(key, ErrorCode(row.error_code)) for key, row in rows.items() if row.error_code != ErrorCode.NONE]
     if failed:
         named = ", ".join(f"{key}: {code.name}" for key, code in failed[:ERRORS_NAMED_MAX])
-        raise KafkaError(failed[0][1], f"a Produce with acks=0 failed, its connection is closed: {named}")
+        raise KafkaError(failed[0][1], f"Produce with acks=0 failed, the connection is closed: {named}")
 
 
 HANDLER = BrokerApi(ApiKey.PRODUCE, handle)

@@ -79,7 +79,7 @@ def _unsigned(frame: memoryview, position: int) -> tuple[int, int]:
 
 
 def head_size(frame: memoryview, parts: Parts, is_flexible: bool) -> int:
-    """Return where the partitions begin in a frame that ends with them, as far as their sizes tell."""
+    """Return the position of the partitions in a frame that ends with them, as far as the sizes show it."""
     size = len(frame)
     if not is_flexible:
         return size - INT.size - sum([2 * INT.size + len(records) for _, records in parts])

@@ -23,7 +23,7 @@ HEAD_BYTES_MAX: Final = 1024
 
 
 class Head:
-    """What a head stands for."""
+    """Decoded values of a request head."""
 
     __slots__ = ("acks", "ctx", "image", "keys", "name", "template", "timeout_ms", "topic", "version")
 
@@ -60,5 +60,5 @@ def remember(caller: LaneCaller, frame: memoryview, ctx: RequestContext, request
 
 
 def shown(parts: Parts) -> list[tuple[int, bytes]]:
-    """Return by what partitions' parts are told apart: a batch's header has the CRC of all behind it."""
+    """Return the key that distinguishes partition data: a batch header contains the CRC of the rest."""
     return [(index, bytes(records[:HEADER_SIZE])) for index, records in parts]

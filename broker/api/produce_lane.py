@@ -61,7 +61,7 @@ CORRELATION_ID_POSITION: Final = 4
 RUN_MAX: Final = 128
 """Batches that are appended together. Where every second one is refused, each costs a look at so many, not at all."""
 SMALL_BYTES: Final = 4 * 1024
-"""What a turn brings for a partition is small up to here, and does not wait behind what is not."""
+"""Up to here the data of a partition in one turn is small, and does not wait behind larger data."""
 SLICE_BYTES: Final = 64 * 1024
 """So much of what is not small is appended at a time, whole partitions: a small one comes about 0.5 ms later for it."""
 
@@ -110,7 +110,7 @@ Groups: TypeAlias = dict[TopicPartition, list[Piece]]
 
 
 class Replicas(Protocol):
-    """What the short way asks of ReplicaManager."""
+    """Interface of ReplicaManager for the fast path."""
 
     def append_run(
         self, timeout_ms: int, required_acks: int, key: TopicPartition, batches: Sequence[memoryview], on_done: RunDone
@@ -146,7 +146,7 @@ class ProduceLane:
         """Whether the loop is to call `_end_turn`."""
         self._since_s = 0.0
         self._answered: dict[LaneCaller, None] | None = None
-        """Who has been given answers in this turn; None between turns."""
+        """Connections that received responses in this turn; None between turns."""
 
     # --- see network.lane.Lane ----------------------------------------------------------------------------------------
 
@@ -352,7 +352,7 @@ class ProduceLane:
             self._answered[caller] = None
 
     def _answer(self, taken: Taken) -> bytes:
-        """Return the frame, none for acks=0. Raises KafkaError where only a closed connection can tell."""
+        """Return the response frame, none for acks=0. Raises KafkaError if the connection must be closed."""
         head = taken.head
         correlation_id = bytes(taken.frame[CORRELATION_ID_POSITION:HEAD_POSITION])
         placed = [row for row in taken.rows if isinstance(row, tuple)]

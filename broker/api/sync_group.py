@@ -1,4 +1,4 @@
-"""SyncGroup (14): v0-v5: a member asks for its assignment; the leader brings everybody's.
+"""SyncGroup (14): v0-v5: a member requests its assignment; the leader sends all assignments.
 
 v3: static members (KIP-345). v4: flexible. v5: protocol type and name, and they are mandatory (KIP-559).
 Order: check the protocol, authorise, ask the coordinator, answer when the assignment is committed.

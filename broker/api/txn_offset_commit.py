@@ -105,7 +105,7 @@ async def verified(request: TxnOffsetCommitRequest, broker: Broker, api_version:
     COORDINATOR_LOAD_IN_PROGRESS, upon which all try again. Source: CoordinatorOperationExceptionHelper.
     """
     if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
     key = broker.groups.partition_of(request.group_id)
     producer = TransactionalProducer(
         transactional_id=request.transactional_id,

@@ -98,7 +98,7 @@ def end_transaction(
 
 
 def set_unless_done(future: "asyncio.Future[Codes]", codes: Codes) -> None:
-    """Answer, if anybody still waits."""
+    """Set the result if the waiter still exists."""
     if not future.done():
         future.set_result(codes)
 

@@ -1,11 +1,11 @@
-"""What a group coordinator is told of a transaction that is over. Sans-IO."""
+"""Data of a completed transaction for a group coordinator. Sans-IO."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTransaction:
-    """One producer's transaction that its coordinator has decided on, as WriteTxnMarkers tells of it."""
+    """One producer's transaction with a decided outcome, as in WriteTxnMarkers."""
 
     producer_id: int
     producer_epoch: int

@@ -53,7 +53,7 @@ class Controller(Protocol):
 
 
 class InternalTopics:
-    """See the head of the module. A metadata publisher."""
+    """Creates internal topics on demand. A metadata publisher."""
 
     def __init__(
         self, controller: Controller, settings: Callable[[], Settings], image: Callable[[], MetadataImage]
@@ -77,7 +77,7 @@ class InternalTopics:
             return
         await asyncio.wait((attempt,), timeout=WAIT_MS / 1000)
         if not self._has(name):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {name} yet")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {name} does not exist yet")
 
     def create(self, name: str) -> asyncio.Task[None] | None:
         """Start the creation of a topic that does not exist, if none is under way; return the attempt."""
@@ -99,7 +99,7 @@ class InternalTopics:
             self._brokers_changed.set()
 
     async def close(self) -> None:
-        """Give up what is under way; whoever waits is told."""
+        """Cancel attempts in progress; their callers receive an error."""
         attempts = tuple(self._attempts.values())
         for attempt in attempts:
             attempt.cancel()
@@ -115,7 +115,12 @@ class InternalTopics:
         topic = internal_topic(name, self._settings())
         there = len(self._image().cluster.brokers)
         if topic.replication_factor > there > 0:
-            log.warning("fewer brokers than replicas", topic=name, wanted=topic.replication_factor, brokers=there)
+            log.warning(
+                "replication factor of internal topic lowered to the number of brokers",
+                topic=name,
+                wanted=topic.replication_factor,
+                brokers=there,
+            )
             topic.replication_factor = there
         arrived = self._arrivals[name] = asyncio.Event()
         try:

@@ -68,11 +68,11 @@ class CoordinatorReplicas(Replicas, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What every coordinator stands on."""
+    """Common dependencies of all coordinators."""
 
     broker_id: int
     settings: Settings
-    """The static ones: what coordinators heed is read-only in Kafka."""
+    """Static configs: the coordinators' configs are read-only in Kafka."""
     clock: Clock
     chance: Random
     replicas: CoordinatorReplicas
@@ -109,13 +109,13 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Whom coordinators, and the leaders of partitions that are written to in transactions, speak to."""
+    """Peers of coordinators and of leaders of transactional partitions."""
 
     producer_ids: ProducerIds
     open_channel: Callable[[int], Channel]
     """Makes another channel to a broker."""
     open_lag_channel: Callable[[int], Channel]
-    """The same for where partitions end, which nobody is to wait for."""
+    """The same for log ends, which no request waits for."""
     local: LocalBroker
     """This broker, for the same requests."""
 
@@ -151,7 +151,7 @@ class Coordinators:
 
     @property
     def followers(self) -> tuple[MetadataPublisher, ...]:
-        """Who follows the metadata, behind the replicas and in this order."""
+        """Metadata publishers, after the replicas and in this order."""
         transactions = self.transactions
         return (self.internal_topics, transactions.peers, self.group_runtime, transactions.runtime)
 
@@ -161,7 +161,7 @@ class Coordinators:
         self.transactions.runtime.replica_reopened(key, registration)
 
     async def close(self) -> None:
-        """Decide nothing more; whoever waits is told NOT_COORDINATOR. Idempotent."""
+        """Decide nothing more; waiting clients receive NOT_COORDINATOR. Idempotent."""
         await self.internal_topics.close()
         await self.log_ends.close()
         await self.transactions.close()

@@ -23,7 +23,7 @@ from kvorum.runtime.ordered_set import OrderedSet
 log = get_logger("broker")
 
 IN_FLIGHT_MAX: Final = 1_000
-"""Topics asked for and not answered yet; one more is not asked for, its client comes again."""
+"""Limit of topics in creation; a further one is not created until its client retries."""
 
 
 class AutoTopicCreation:
@@ -83,7 +83,7 @@ class AutoTopicCreation:
             response = await self._controller.forward(as_create_topics(ctx), request)
             assert isinstance(response, CreateTopicsResponse), response
         except KafkaError as error:
-            log.warning("topics could not be created", topics=",".join(names), reason=error)
+            log.warning("topics not created on demand", topics=",".join(names), reason=error)
             return
         finally:
             self._in_flight.difference_update(names)

@@ -1,4 +1,4 @@
-"""What this broker knows of the cluster: the newest metadata image, asked the ways its handlers need it.
+"""Metadata cache: the newest image, with lookups for request handlers.
 
 The image is replaced whole by the publisher, before anything else learns of a change, so every answer is of one
 moment. Nothing here is a copy. Source: Kafka's KRaftMetadataCache.
@@ -21,7 +21,7 @@ METADATA_TOPIC: Final = CLUSTER_METADATA_TOPIC
 
 
 class Node(NamedTuple):
-    """A broker as clients of one listener are told of it."""
+    """A broker's endpoint on one listener."""
 
     broker_id: int
     host: str

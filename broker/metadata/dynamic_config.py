@@ -67,7 +67,7 @@ class DynamicConfig:
         for left_out in after.left_out:
             if left_out not in before.left_out:
                 self.errors += 1
-                log.error("dynamic config is left out", **left_out._asdict())
+                log.error("dynamic config ignored", **left_out._asdict())
         changed = after.changed(before)
         if changed:
             log.info("broker configs changed", keys=",".join(sorted(changed)))
@@ -76,7 +76,7 @@ class DynamicConfig:
     def failed(self, part: str, error: Exception) -> None:
         """Count and log that a part could not take over a change of the metadata; what it had before stays."""
         self.errors += 1
-        log.error("metadata change is not taken over", part=part, reason=repr(error))
+        log.error("metadata change not applied", part=part, reason=repr(error))
 
     def _layers_after(self, before: ConfigLayers) -> ConfigLayers:
         return ConfigLayers.of(before.static, self._configs, self._broker_id, before=before, refused=self._refused)
@@ -129,5 +129,5 @@ def readable(overrides: Mapping[str, str]) -> dict[str, str]:
                 definition.parse(text)
                 kept[name] = text
         except InvalidValue as error:
-            log.error("topic config is left out", reason=error)
+            log.error("topic config ignored", reason=error)
     return kept

@@ -1,4 +1,4 @@
-"""The features this broker supports: told to clients by ApiVersions, and to the controller on registration.
+"""Features that this broker supports, for ApiVersions and for the registration.
 
 A level that is not built is not supported: share.version and streams.version come with what they switch on. The
 controller has the same list (quorum.controller.features); a test holds them together.
@@ -24,4 +24,4 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
         TRANSACTION_VERSION: (0, 2),
     }
 )
-"""{name: (lowest, highest level)}, by name. One that is not in use yet (level 0 only) is not told, as in Kafka."""
+"""{name: (lowest, highest level)}. Features with level 0 only are not exposed, as in Kafka."""

@@ -42,7 +42,7 @@ RETRY_BACKOFF_MS_MAX: Final = 2_000
 CONTROLLED_SHUTDOWN_TIMEOUT_MS: Final = 300_000
 """The longest a controlled shutdown takes, as in Kafka: then the broker goes, its missing heartbeats fence it."""
 SHUTDOWN_BEAT_MS_MAX: Final = 200
-"""While the controller moves leaderships away it is asked this often: a shutdown is not a heartbeat late."""
+"""Heartbeat interval during a controlled shutdown, so that it does not wait for a heartbeat."""
 NO_BROKER_EPOCH: Final = -1
 
 REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
@@ -92,7 +92,7 @@ class LifecycleController(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """What a broker says of itself when it registers. Listeners are the advertised ones, ports resolved."""
+    """Registration data of a broker. Listeners are the advertised ones, ports resolved."""
 
     broker_id: int
     cluster_id: str
@@ -215,7 +215,7 @@ class BrokerLifecycleManager:
             self._wake.set()
 
     async def controlled_shutdown(self) -> bool:
-        """Ask to go and wait until the controller agrees; False if it could not be asked or took too long."""
+        """Request a controlled shutdown and wait for the controller; False if it is unreachable or too slow."""
         if self.state not in (BrokerState.RECOVERY, BrokerState.RUNNING):
             return False
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
@@ -234,7 +234,7 @@ class BrokerLifecycleManager:
             future.cancel()
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
-        """Let whoever waits know why the task ended."""
+        """Report the end of the task to its waiters."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
@@ -308,7 +308,9 @@ class BrokerLifecycleManager:
                     break
                 reason = code.name
                 if code in FATAL:
-                    raise RegistrationRefused(f"the controller refused broker {who.broker_id}: {reason}")
+                    raise RegistrationRefused(
+                        f"the controller rejected the registration of broker {who.broker_id}: {reason}"
+                    )
             except KafkaError as error:
                 if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     raise WrongCluster(error.message or error.code.name) from error
@@ -317,13 +319,13 @@ class BrokerLifecycleManager:
                 waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) is over"
                 raise RegistrationRefused(f"broker {who.broker_id} was not registered, {waited}: {reason}")
             if reason != logged:
-                log.info("registration not accepted yet", broker_id=who.broker_id, reason=reason)
+                log.info("broker registration rejected, retried", broker_id=who.broker_id, reason=reason)
                 logged = reason
             await asyncio.sleep(backoff_ms / 1000)
             backoff_ms = min(RETRY_BACKOFF_MS_MAX, backoff_ms * 2)
         self.broker_epoch = response.broker_epoch
         self._last_contact = loop.time()
-        log.info("registered", broker_id=who.broker_id, broker_epoch=self.broker_epoch)
+        log.info("broker registered", broker_id=who.broker_id, broker_epoch=self.broker_epoch)
         if not self._registered.done():
             self._registered.set_result(None)
 
@@ -343,10 +345,10 @@ class BrokerLifecycleManager:
             )
         )
         if response.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(response.error_code), "the controller refused a heartbeat")
+            raise KafkaError(ErrorCode(response.error_code), "the controller rejected a heartbeat")
         self._last_contact = asyncio.get_running_loop().time()
         if response.is_fenced != self.is_fenced:
-            log.info("fenced" if response.is_fenced else "unfenced", broker_id=self._identity.broker_id)
+            log.info("broker fenced" if response.is_fenced else "broker unfenced", broker_id=self._identity.broker_id)
         self.is_fenced = response.is_fenced
         return self._advance(response, wants_shutdown)
 

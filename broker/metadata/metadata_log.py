@@ -20,7 +20,7 @@ PARTITION: Final = 0
 
 
 class Readable(Protocol):
-    """What a read brought."""
+    """Result of a read."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -103,11 +103,11 @@ class MetadataLogReader:
         """
         copy = self._copy()
         if copy is None:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "the metadata log cannot be read just now")
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "the metadata log is not available")
         if current_leader_epoch > self.leader_epoch:
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known epoch is {self.leader_epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the current leader epoch is {self.leader_epoch}")
         if self.end(copy) < copy.log_start_offset:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "a snapshot was loaded that is not in force yet")
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "a loaded snapshot is not published yet")
         return copy
 
     def end(self, copy: MetadataLogCopy) -> int:
@@ -126,14 +126,14 @@ class MetadataLogReader:
         return LogRead(info.parts, info.size, end, end, start, end)
 
     def moved(self) -> "asyncio.Future[None]":
-        """Return what completes at the next change. Cancel it when it is no longer wanted."""
+        """Return a future that completes at the next change. Cancel it when it is no longer needed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         return future
 
     def wake(self) -> None:
-        """Let everybody look who waits: more has been published."""
+        """Wake all waiters after a publication."""
         self._leader_epoch = self.leader_epoch  # known from now on, also while the copy cannot be read
         for future in tuple(self._waiting):
             if not future.done():

@@ -67,7 +67,7 @@ class PeerWatch:
         address_of: Callable[[int], Address | None],
         answers: Callable[[Address], Awaitable[bool]],
     ) -> None:
-        """`hold_ms` 0: nobody is ever suspected. `address_of` tells a broker's direct address, None if it is not known.
+        """`hold_ms` 0: brokers are never suspected. `address_of` returns a broker's direct address, None if unknown.
 
         `answers` asks once, within a limit, and tells whether a broker answered.
         """
@@ -91,7 +91,7 @@ class PeerWatch:
         self._begin(f"peer-probe-{broker_id}", self._ask_after(broker_id, epoch))
 
     def image_changed(self, delta: MetadataDelta) -> None:
-        """Keep in Metadata's list whom this change fenced. Called in the same instant as the cache gets the image."""
+        """Keep newly fenced brokers in Metadata responses. Called together with the cache's update."""
         lingering = self._cache.lingering
         for broker_id, now in delta.cluster_delta.changed_brokers.items():
             before = delta.image.cluster.brokers.get(broker_id)
@@ -110,7 +110,7 @@ class PeerWatch:
             self._let_go()
 
     def settle(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M | Awaitable[M]:
-        """Return what `answer` makes as soon as a broker is alive and nobody suspected is among the `leaders` in it.
+        """Return the result of `answer` once a broker is alive and no leader in it is suspected.
 
         Each wait ends within the hold time, and WAITING_MAX answers wait at most; one more is given as it is.
         """
@@ -151,7 +151,7 @@ class PeerWatch:
             release(future)
 
     async def close(self) -> None:
-        """Stop asking, and let everybody go."""
+        """Stop probing, and release all waiters."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -184,11 +184,11 @@ class PeerWatch:
 
     def _give_up(self, broker_id: int, broker_epoch: int) -> None:
         if self._suspicions.give_up(broker_id, broker_epoch):
-            log.info("metadata names the broker again, it is not fenced", broker_id=broker_id)
+            log.info("broker is not fenced, metadata includes it again", broker_id=broker_id)
             self._let_go()
 
     def _let_go(self) -> None:
-        """Complete what waits for nobody who is still suspected."""
+        """Complete the waiters that wait for no suspected broker any more."""
         suspected = self._suspicions.suspected.keys()
         for future, waits_for in tuple(self._waiting.items()):
             if not waits_for & suspected:

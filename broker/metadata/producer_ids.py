@@ -16,10 +16,10 @@ from kvorum.runtime.logs import get_logger
 log = get_logger("broker")
 
 PREFETCH_LEFT_FRACTION: Final = 10
-"""With less than a tenth of the block left, the next one is asked for (Kafka: 90 % used)."""
+"""With less than a tenth of the block left, the next one is requested (Kafka: 90 % used)."""
 RETRY_BACKOFF_MS: Final = 50
 ALLOCATE_TIMEOUT_MS: Final = 1_000
-"""How long one InitProducerId waits for a block before its client is told to try again."""
+"""Time that one InitProducerId waits for a block before its client must retry."""
 
 
 class ProducerIdSource(Protocol):
@@ -60,7 +60,7 @@ class ProducerIdManager:
         self._retry_not_before = 0.0
 
     async def next_producer_id(self) -> int:
-        """Return an id nobody had before.
+        """Return a producer id that was never used before.
 
         Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS when no block came within ALLOCATE_TIMEOUT_MS: clients retry it.
         """
@@ -72,7 +72,7 @@ class ProducerIdManager:
                 return producer_id
             left = deadline - loop.time()
             if left <= 0:
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no block of producer ids could be had yet")
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id block is available yet")
             request = self._fetch_block()
             await asyncio.wait((request,), timeout=left)
             if request.done():
@@ -109,10 +109,10 @@ class ProducerIdManager:
         try:
             response = await self._controller.allocate_producer_ids(request)
         except KafkaError as error:
-            log.warning("no producer ids", reason=error)
+            log.warning("producer id block not allocated", reason=error)
             return
         if response.error_code != ErrorCode.NONE:
-            log.warning("no producer ids", error_code=ErrorCode(response.error_code).name)
+            log.warning("producer id block not allocated", error_code=ErrorCode(response.error_code).name)
             return
         assert response.producer_id_len > 0 and response.producer_id_start >= 0, response
         self._retry_not_before = 0.0

@@ -34,7 +34,7 @@ class Replicas(Protocol):
     """The replica manager, as far as this module needs it."""
 
     def prepare_delta(self, delta: MetadataDelta) -> Awaitable[None] | None:
-        """Make the logs of new replicas, which nobody has heard of yet."""
+        """Create the logs of new replicas, before the change is published."""
         ...
 
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> Awaitable[None] | None:
@@ -76,7 +76,7 @@ class BrokerMetadataPublisher:
         self._moved = tuple(moved)
 
     async def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        """See the head of the module."""
+        """Publish a metadata change to the broker's parts, in the order of the module docstring."""
         self._configs.set_image(image.configs)
         if not delta.topics_delta.is_empty:
             await finished(self._replicas.prepare_delta(delta))

@@ -72,7 +72,7 @@ class QuotaPublisher:
             try:
                 rows = await loop.getaddrinfo(host, None)
             except (OSError, UnicodeError) as error:
-                log.error("the quota of an address is left out", ip=host, reason=error)
+                log.error("quota of an IP address ignored", ip=host, reason=error)
                 continue
             found += [(str(row[4][0]), limit) for row in rows]
         self.ip_rates.update(default, [*found, *addresses])

@@ -1,4 +1,4 @@
-"""Takes the replication throttles of the metadata over into the quotas that heed them (KIP-73).
+"""Applies the replication throttles of the metadata to the quotas (KIP-73).
 
     broker's own or cluster-wide   leader.replication.throttled.rate, follower.replication.throttled.rate,
                                    replica.alter.log.dirs.io.max.bytes.per.second
@@ -53,7 +53,7 @@ class ReplicationThrottles:
             try:
                 config_defs.TOPIC[key].parse(text)
             except InvalidValue as error:
-                log.error("replication throttle is left out", topic=topic, reason=error)
+                log.error("replication throttle ignored", topic=topic, reason=error)
                 text = ""
             quota.throttle(topic, text)
 
@@ -68,6 +68,6 @@ class ReplicationThrottles:
                 assert value is None or isinstance(value, int), "a LONG"
                 quota.bound = value
             except InvalidValue as error:
-                log.error("replication throttle is left out", reason=error)
+                log.error("replication throttle ignored", reason=error)
             if quota.bound != before:
-                log.info("replication throttle", key=key, bytes_a_second=quota.bound)
+                log.info("replication throttle changed", key=key, bytes_a_second=quota.bound)

@@ -22,7 +22,7 @@ class Suspicions:
     __slots__ = ("_given_up", "suspected")
 
     def __init__(self) -> None:
-        """Trust everybody."""
+        """Begin without suspected brokers."""
         self.suspected: dict[int, int] = {}
         """{broker id: broker epoch}. Nearly always empty. For others to read."""
         self._given_up: dict[int, int] = {}
@@ -59,7 +59,7 @@ class Suspicions:
         return broker_epoch in (self.suspected.get(broker_id), self._given_up.get(broker_id))
 
     def metadata_moved(self, broker_epoch: Callable[[int], int | None]) -> None:
-        """Drop whom the metadata does not call alive any more; `broker_epoch` as in `closed`."""
+        """Drop brokers that the metadata no longer lists as alive; `broker_epoch` as in `closed`."""
         for known in (self.suspected, self._given_up):
             for broker_id in [each for each, epoch in known.items() if broker_epoch(each) != epoch]:
                 del known[broker_id]

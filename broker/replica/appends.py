@@ -66,7 +66,7 @@ class _Appended:
 
 @dataclass(slots=True)
 class Appends:
-    """What producers and DeleteRecords change. `_now_ms` is monotonic."""
+    """Changes by producers and DeleteRecords. `_now_ms` is monotonic."""
 
     _hosted: HostedPartitions
     _outbox: Outbox
@@ -185,7 +185,7 @@ class Appends:
             self._on_parked()
 
     def _wake(self, appended: _Appended) -> None:
-        """Wake who waits for the log ends, and whoever a moved high watermark concerns."""
+        """Wake the waiters for log ends, and those affected by a new high watermark."""
         for key in appended.required_offsets:
             partition = self._hosted.by_name.get(key)
             if partition is not None:
@@ -249,7 +249,7 @@ class Appends:
         return row
 
     def _why_lost(self, key: TopicPartition) -> KafkaError:
-        """Return why nobody can say that the records are synced: the topic is gone, or the disk failed."""
+        """Return why the sync of the records is unknown: the topic was deleted, or the disk failed."""
         try:
             self._hosted.current_or_raise(key)
         except KafkaError as error:

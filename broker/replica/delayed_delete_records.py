@@ -1,4 +1,4 @@
-"""A DeleteRecords that waits until every live replica's log starts at the offset asked for. Sans-IO.
+"""A DeleteRecords that waits until every live replica's log starts at the requested offset. Sans-IO.
 
 Source: Kafka's DelayedDeleteRecords.
 """
@@ -18,7 +18,7 @@ DeleteRecordsDone = Callable[[DeleteRecordsResults], None]
 
 
 class DelayedDeleteRecords:
-    """See the head of the module."""
+    """A waiting DeleteRecords."""
 
     __slots__ = ("_hosted", "_on_done", "_pending", "_results")
 

@@ -17,7 +17,7 @@ from kvorum.storage.names import TopicPartition
 
 
 class DelayedFetch:
-    """See the head of the module."""
+    """A waiting Fetch."""
 
     __slots__ = ("_available", "_held_back", "_hosted", "_on_ready", "_params", "_targets", "_total")
 
@@ -42,7 +42,7 @@ class DelayedFetch:
         self._on_ready = on_ready
 
     def add(self, target: FetchTarget) -> None:
-        """Wait for this one, too: nothing of it was readable so far."""
+        """Wait for another partition, which had no readable records so far."""
         self._targets[TopicPartition(target.topic, target.partition)] = target
 
     @property

@@ -17,7 +17,7 @@ ProduceDone = Callable[[ProduceResults], None]
 
 
 class DelayedProduce:
-    """See the head of the module."""
+    """A waiting Produce with acks=all."""
 
     __slots__ = ("_hosted", "_on_done", "_results", "required_offsets")
 

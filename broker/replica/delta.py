@@ -1,4 +1,4 @@
-"""What a change of the metadata makes of this broker's replicas: deletes, then leaders, then followers.
+"""Applies a metadata change to this broker's replicas: deletes, then leaders, then followers.
 
 The logs of new replicas are made before: their topic ids are synced, which takes time, and clients that hear of a
 leader find it leading. A large delta is applied in slices: between two partitions the event loop gets its turn when 10
@@ -16,7 +16,7 @@ from kvorum.broker.replica.fetcher_manager import FetcherManager
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
 from kvorum.broker.replica.log_dir_moves import LogDirMoves
-from kvorum.broker.replica.missing_logs import Fate, fate_of
+from kvorum.broker.replica.missing_logs import MissingLogAction, missing_log_action
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -72,7 +72,7 @@ class DeltaApplier:
     ) -> None:
         """See ReplicaManager for the arguments."""
         self.assignments: DirectoryAssignments | None = None
-        """Who tells the controller in which log directory each replica lies."""
+        """Reporter of log directories to the controller."""
         self._broker_id = broker_id
         self._lag_time_ms_max = settings.int("replica.lag.time.max.ms")
         self._clock = clock
@@ -94,7 +94,7 @@ class DeltaApplier:
         self._slice_began_ms = 0
         self._prepared: tuple[MetadataDelta, LocalReplicaChanges] | None = None
         self._new: frozenset[TopicPartition] = frozenset()
-        """What came to this broker with the delta under way: no log of it was ever here."""
+        """Replicas added by the present delta, which never had a log here."""
         self._unopened: dict[TopicPartition, None] = {}
         """Replicas that are offline since the process lacked descriptors or memory when their log was opened."""
         self._one_at_a_time = asyncio.Lock()
@@ -128,7 +128,7 @@ class DeltaApplier:
             for (key, _), failed in zip(piece, await asyncio.gather(*work, return_exceptions=True), strict=True):
                 # A disk that fails has taken its directory offline, and `apply` says so of the replica.
                 if isinstance(failed, KafkaError):
-                    log.warning("the log of a new replica cannot be created yet", partition=key, error=failed)
+                    log.warning("log of a new replica not created, retried", partition=key, error=failed)
                 elif failed is not None:
                     raise failed
             await self._pause()
@@ -137,7 +137,7 @@ class DeltaApplier:
         """Create a new replica's log, if none exists and its topic is not another's; make its topic id durable."""
         found = self._log_manager.get_log(key)
         if found is None:
-            self._check_fate(key, info)
+            self._check_missing_log(key, info)
             await self._log_manager.create(key, info.topic_id, info.partition.directory(self._broker_id))
         elif found.topic_id in (info.topic_id, ZERO_UUID) and not self._must_refetch(key, info):
             await self._log_manager.sync_topic_id(self._find_or_make_log(key, info))
@@ -206,7 +206,7 @@ class DeltaApplier:
             return False
         if self._hosted.by_name[key].role is Role.OFFLINE:
             return True
-        log.info("replica is online: its log could be opened", partition=key)
+        log.info("replica online, its log was opened", partition=key)
         self.on_reopened(key, registration)
         return True
 
@@ -261,7 +261,7 @@ class DeltaApplier:
         return is_new_epoch
 
     async def _follow(self, key: TopicPartition, info: PartitionInfo) -> Partition | None:
-        """Become a follower; return the partition if it has to be fetched anew."""
+        """Become a follower; return the partition if its fetcher must be restarted."""
         partition, replica_log = await self._partition_and_log(key, info)
         if replica_log is None:
             return None
@@ -287,7 +287,7 @@ class DeltaApplier:
         partition = self._hosted.by_name.get(key)
         was_unopened = key in self._unopened
         is_offline = partition is not None and partition.role is Role.OFFLINE
-        if is_offline and (was_unopened or self._fate(key, info) is Fate.MAKE):
+        if is_offline and (was_unopened or self._missing_log_action(key, info) is MissingLogAction.CREATE):
             partition = None  # begins anew
         if partition is not None and partition.topic_id != info.topic_id:
             # Its delete came in no delta of ours: the name belongs to another topic now.
@@ -317,21 +317,21 @@ class DeltaApplier:
             if is_process_error(error.__cause__):
                 self._unopened[key] = None
             if not (was_unopened and key in self._unopened):
-                log.error("replica is offline: its log cannot be opened", partition=key, error=error)
+                log.error("replica offline, its log cannot be opened", partition=key, error=error)
             partition.mark_offline()
             self._outbox.wake_all(key)
             self._assign(key, info)
             return partition, None
 
     def _assign(self, key: TopicPartition, info: PartitionInfo) -> None:
-        """Have the controller know in which directory a replica lies (KIP-858), or that it is lost.
+        """Report a replica's directory (KIP-858), or its loss, to the controller.
 
         One on its way to the directory that the metadata name is left there.
         """
         directory, named = self._log_manager.dir_of(key), info.partition.directory(self._broker_id)
         if self.assignments is None or self.moves.is_on_its_way(key, named):
             return
-        if self._fate(key, info) is Fate.LOST:
+        if self._missing_log_action(key, info) is MissingLogAction.LOST:
             self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
             self._lost[key] = info.topic_id
             self._lost_told.clear()
@@ -358,7 +358,7 @@ class DeltaApplier:
             for key, partition in self._hosted.by_name.items()
             if partition.log is not None and is_in(self._log_manager.dir_of(key), directory)
         ]
-        log.error("log directory failed: its replicas are offline", directory=directory, replicas=len(failed))
+        log.error("log directory failed, its replicas are offline", directory=directory, replicas=len(failed))
         self._fetchers.stop(failed)
         for key in failed:
             self._hosted.by_name[key].mark_offline()
@@ -377,7 +377,7 @@ class DeltaApplier:
             await self._log_manager.delete(key)
         if found is None and info.partition.directory(self._broker_id) == LOST_DIRECTORY:
             await self._log_manager.futures.take_over(key)
-        if self._must_refetch(key, info) and self._fate(key, info) is Fate.MAKE:
+        if self._must_refetch(key, info) and self._missing_log_action(key, info) is MissingLogAction.CREATE:
             await self._log_manager.set_aside_stray(key)
         opened = self._find_or_make_log(key, info)
         await self._log_manager.sync_topic_id(opened)
@@ -394,24 +394,26 @@ class DeltaApplier:
         found = self._log_manager.get_log(key)
         if found is not None and found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
-        self._check_fate(key, info)
+        self._check_missing_log(key, info)
         return self._log_manager.get_or_create(key, info.topic_id, info.partition.directory(self._broker_id))
 
-    def _check_fate(self, key: TopicPartition, info: PartitionInfo) -> None:
+    def _check_missing_log(self, key: TopicPartition, info: PartitionInfo) -> None:
         """Raise KafkaError KAFKA_STORAGE_ERROR where a replica has no log, and none may be created now."""
-        match self._fate(key, info):
-            case Fate.WAIT:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may lie in a directory that is offline")
-            case Fate.LOST:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log is gone, which the controller is told first")
+        match self._missing_log_action(key, info):
+            case MissingLogAction.WAIT:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in an offline log directory")
+            case MissingLogAction.LOST:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "its log is missing; the loss is reported to the controller first"
+                )
 
-    def _fate(self, key: TopicPartition, info: PartitionInfo) -> Fate | None:
+    def _missing_log_action(self, key: TopicPartition, info: PartitionInfo) -> MissingLogAction | None:
         """Decide on a replica without a whole log; None: it has one, though perhaps where it cannot be reached."""
         found, lack = self._log_manager.get_log(key), self._log_manager.lack_of(key)
         if found is not None and lack is Lack.NOTHING:
             return None
         dirs = self._log_manager.dirs
-        return fate_of(
+        return missing_log_action(
             info.partition,
             self._broker_id,
             online={each.directory_id for each in dirs if each.is_online} - {ZERO_UUID},

@@ -1,4 +1,4 @@
-"""Tells the controller in which log directory each replica lies, where the metadata say something else (KIP-858).
+"""Reports the log directory of replicas to the controller where the metadata differ (KIP-858).
 
 Many in one request, one request in flight, again until it is answered. What is outdated before it is sent (the replica
 is gone, the metadata know) is dropped. One in a directory that has failed meanwhile is told all the same: the
@@ -43,7 +43,7 @@ class DirectoriesController(Protocol):
 
 
 class Assignment(NamedTuple):
-    """A replica of a topic id, and the directory it lies in."""
+    """A replica of a topic id, and its log directory."""
 
     topic_id: Uuid
     directory_id: Uuid
@@ -60,7 +60,7 @@ class DirectoryAssignments:
         controller: DirectoriesController,
         cluster: ClusterView,
     ) -> None:
-        """Nothing is told yet."""
+        """Begin without assignments."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._controller = controller
@@ -70,7 +70,7 @@ class DirectoryAssignments:
         self._closed = False
 
     def submit(self, key: TopicPartition, topic_id: Uuid, directory_id: Uuid) -> None:
-        """Tell it with the next request; this replaces what was to be told of the same replica."""
+        """Send an assignment with the next request; it replaces an unsent one of the same replica."""
         self._unsent[key] = Assignment(topic_id, directory_id)
         if self._task is None and not self._closed:
             self._task = spawn("assign-directories", self._run())
@@ -110,9 +110,9 @@ class DirectoryAssignments:
         try:
             response = await self._controller.assign_replicas_to_dirs(self._request(batch))
             if response.error_code != ErrorCode.NONE:
-                raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
+                raise KafkaError(ErrorCode(response.error_code), "the request was rejected")
         except KafkaError as error:
-            log.warning("replicas are assigned to their directories again", replicas=len(batch), error=error)
+            log.warning("AssignReplicasToDirs retried", replicas=len(batch), error=error)
             self._again(batch)
             return False
         done = {

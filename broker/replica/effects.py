@@ -1,10 +1,10 @@
-"""What a call into a partition made necessary outside. Sans-IO."""
+"""External effects of a call into a partition. Sans-IO."""
 
 from kvorum.broker.replica.isr import AlterPartitionProposal
 
 
 class Effects:
-    """What a call made necessary outside: delayed operations to look at, a proposal to send, figures to count."""
+    """External effects of a call: delayed operations to check, a proposal to send, counters to update."""
 
     __slots__ = ("high_watermark_moved", "isr_expanded", "isr_shrunk", "low_watermark_moved", "proposal")
 

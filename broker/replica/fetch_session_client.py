@@ -1,4 +1,4 @@
-"""A follower's side of an incremental fetch session with one leader (KIP-227): what to ask for, and what was asked.
+"""A follower's side of an incremental fetch session with one leader (KIP-227): requested and acknowledged partitions.
 
     NONE --full request--> OPEN (if the answer names a session) --incremental requests--> OPEN
     OPEN --session error, lost connection--> NONE (the next request is full, and closes the old session)
@@ -28,8 +28,8 @@ INITIAL_EPOCH = 0
 INT32_MAX = 2**31 - 1
 
 
-class Asked(NamedTuple):
-    """One partition as it is asked for."""
+class FollowerFetch(NamedTuple):
+    """Fetch parameters of one partition."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class SessionLimits(NamedTuple):
-    """What every request says: long poll and sizes (replica.fetch.*)."""
+    """Limits in every request: long poll and sizes (replica.fetch.*)."""
 
     replica_id: int
     max_wait_ms: int
@@ -60,22 +60,22 @@ class FetchSessionClient:
         self._epoch = INITIAL_EPOCH
         self._names: dict[Uuid, str] = {}
         self._topics: dict[Uuid, int] = {}
-        """How many partitions of each topic are asked for."""
+        """Number of requested partitions per topic."""
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[tuple[TopicPartition, Uuid], None] = {}
-        self.asked: dict[TopicPartition, Asked] = {}
-        """What the last request asked for, whether it said so or the leader remembers; and what the next one will."""
+        self.asked: dict[TopicPartition, FollowerFetch] = {}
+        """Partitions of the last request, explicit or in the session; and those of the next one."""
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the leader remembers what was asked."""
+        """Tell whether the leader has the session."""
         return self._epoch != INITIAL_EPOCH
 
     def reset(self) -> None:
-        """Have the next request name all that is asked for, and the old session for the leader to close."""
+        """Let the next request list all partitions, with the old session id for the leader to close."""
         self._epoch = INITIAL_EPOCH
 
-    def ask(self, key: TopicPartition, asked: Asked | None) -> None:
+    def ask(self, key: TopicPartition, asked: FollowerFetch | None) -> None:
         """Ask for a partition so from the next request on (None: no more). Not while a request is under way.
 
         What is asked anew goes to the end: in a full request, whose answer is bounded, the others come first.
@@ -128,7 +128,7 @@ class FetchSessionClient:
         )
 
     def response(self, response: FetchResponse) -> Iterable[tuple[TopicPartition, PartitionData]] | ErrorCode:
-        """Take the answer; return its rows for what was asked, or the error that ended the session."""
+        """Process a response; return its rows for requested partitions, or the error that ended the session."""
         if response.error_code != ErrorCode.NONE:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION
@@ -157,7 +157,7 @@ def _topic(topics: dict[tuple[str, Uuid], FetchTopic], name: str, topic_id: Uuid
     return topic
 
 
-def _partition(index: int, asked: Asked) -> FetchPartition:
+def _partition(index: int, asked: FollowerFetch) -> FetchPartition:
     return FetchPartition(
         partition=index,
         current_leader_epoch=asked.current_leader_epoch,

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from kvorum.broker.replica.fetch_session_client import Asked, FetchSessionClient, SessionLimits
+from kvorum.broker.replica.fetch_session_client import FetchSessionClient, FollowerFetch, SessionLimits
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower, FollowerPhase, Outcome
 from kvorum.broker.replica.log_view import SyncLogs
@@ -43,7 +43,7 @@ RENEW_DELAY_MS = 2
 
 
 class LeaderChannel(Protocol):
-    """What a fetcher needs of network.channel.Channel."""
+    """Interface of network.channel.Channel for a fetcher."""
 
     async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
         """Send a request and return its answer. Raises ChannelError, KafkaError."""
@@ -198,7 +198,7 @@ class ReplicaFetcher:
             if follower.is_ready(FollowerPhase.FETCHING, now_ms):
                 # No throttle takes a replica out of the ISR.
                 held_back = exceeded and quota.is_throttled(*key) and not follower.is_in_sync
-                self._session.ask(key, None if held_back else self._asked(follower))
+                self._session.ask(key, None if held_back else self._follower_fetch(follower))
                 if held_back:
                     self._holds_back, self._unsettled[key] = True, None
                 continue
@@ -262,7 +262,7 @@ class ReplicaFetcher:
         finally:
             self._is_polling = False
         if self._is_failing:
-            log.info("fetching from leader again", leader=self.leader_id)
+            log.info("fetch from leader resumed", leader=self.leader_id)
             self._is_failing = False
         rows = self._session.response(response)
         if isinstance(rows, ErrorCode):
@@ -275,7 +275,7 @@ class ReplicaFetcher:
             self._handle(key, self._session.asked[key], row)
 
     def _delay_all(self, error: ErrorCode) -> None:
-        """Have everything that was asked for wait its back-off."""
+        """Delay all requested partitions by their back-off."""
         now_ms = self._now_ms()
         for key in self._session.asked:
             follower = self.followers.get(key)
@@ -283,12 +283,12 @@ class ReplicaFetcher:
                 follower.delay(error, now_ms)
                 self._unsettled[key] = None
 
-    def _asked(self, follower: Follower) -> Asked:
+    def _follower_fetch(self, follower: Follower) -> FollowerFetch:
         offset, epoch, start = follower.fetch_position()
         topic_id = follower.partition.topic_id
-        return Asked(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
+        return FollowerFetch(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
 
-    def _handle(self, key: TopicPartition, asked: Asked, row: PartitionData) -> None:
+    def _handle(self, key: TopicPartition, asked: FollowerFetch, row: PartitionData) -> None:
         follower = self.followers.get(key)
         if follower is None or follower.leader_epoch != asked.current_leader_epoch:
             return
@@ -298,7 +298,7 @@ class ReplicaFetcher:
         try:
             outcome = follower.on_fetched(asked.fetch_offset, row, self._now_ms())
         except KafkaError as error:
-            log.error("fetched records were not appended", partition=key, leader=self.leader_id, error=error)
+            log.error("fetched records not appended", partition=key, leader=self.leader_id, error=error)
             follower.delay(error.code, self._now_ms())
             return
         match outcome:
@@ -320,10 +320,10 @@ class ReplicaFetcher:
                 end_offset = follower.fetch_position()[0]
                 log.info("truncated to the leader's log", partition=key, leader=self.leader_id, end_offset=end_offset)
             case Outcome.OUT_OF_RANGE | Outcome.FENCED:
-                log.info("fetch position refused", partition=key, leader=self.leader_id, outcome=outcome.value)
+                log.info("fetch offset rejected by leader", partition=key, leader=self.leader_id, outcome=outcome.value)
             case Outcome.DELAYED:
                 error_name = follower.last_error.name if follower.last_error is not None else ""
-                log.debug("fetch is tried again", partition=key, leader=self.leader_id, error=error_name)
+                log.debug("fetch retried", partition=key, leader=self.leader_id, error=error_name)
             case Outcome.IGNORED:
                 return
 
@@ -350,7 +350,7 @@ class ReplicaFetcher:
                 follower.delay(error.code, self._now_ms())
                 continue
             log.warning(
-                "position reset to the leader's range",
+                "fetch offset reset to the leader's range",
                 partition=key,
                 leader=self.leader_id,
                 start=start.offset,
@@ -360,7 +360,7 @@ class ReplicaFetcher:
     async def _offsets(
         self, followers: list[Follower], timestamp: int
     ) -> dict[TopicPartition, ListOffsetsPartitionResponse | ErrorCode]:
-        """Return what the leader says of each; an empty answer where it cannot be asked."""
+        """Return the leader's ListOffsets rows; empty if the request failed."""
         topics: dict[str, ListOffsetsTopic] = {}
         for follower in followers:
             topic, index = follower.partition.topic_partition

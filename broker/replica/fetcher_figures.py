@@ -1,4 +1,4 @@
-"""What the metrics tell of followers (Kafka's ReplicaFetcherManager and FetcherLagMetrics), asked for at each scrape.
+"""Metrics of followers (Kafka's ReplicaFetcherManager and FetcherLagMetrics), read at each scrape.
 
 A lag is what the leader's last answer said to be committed, less the log's end here: it costs the fetches nothing, and
 stays what it was while a partition rests in its fetch session or its leader is not reached. MinFetchRate is not told:
@@ -33,7 +33,7 @@ def follow_fetchers(metrics: Metrics, fetchers: FetcherManager) -> None:
 
 
 def _lags(fetchers: FetcherManager) -> Iterator[Row]:
-    """Go over what is followed now; one that is followed no more when its turn comes is not told."""
+    """Iterate over the followed partitions; one that is no longer followed is skipped."""
     for follower in tuple(fetchers.followers()):
         lag = follower.lag
         if lag is not None:

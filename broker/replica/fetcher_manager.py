@@ -19,7 +19,7 @@ from kvorum.storage.names import TopicPartition
 
 
 class FetcherManager:
-    """Knows who follows whom."""
+    """Owns the fetchers, one per leader."""
 
     def __init__(
         self,

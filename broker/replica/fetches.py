@@ -37,7 +37,7 @@ _NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT = _NOTHING.diverging_epoch, _NOTHING.current
 
 @dataclass(slots=True)
 class Fetches:
-    """What consumers and followers read. `_now_ms` is monotonic; `_select` may send consumers to followers."""
+    """Reads by consumers and followers. `_now_ms` is monotonic; `_select` may redirect consumers to followers."""
 
     _hosted: HostedPartitions
     _outbox: Outbox
@@ -75,7 +75,7 @@ class Fetches:
         on_done(rows)
 
     def rest(self, params: FetchParams, target: RestingTarget) -> Rest | None:
-        """Return the rest of a session's target that has been answered; None if it is to be read next time, too.
+        """Return the rest of an answered session target; None if it must be read next time.
 
         Who may be sent to another replica does not rest: that another one is in sync now wakes nobody.
         """
@@ -87,7 +87,7 @@ class Fetches:
     def _read_all(
         self, params: FetchParams, targets: Sequence[FetchTarget], now_ms: int, first_time: bool
     ) -> tuple[FetchRows, int, bool]:
-        """Return rows, their bytes, and whether one must be told at once.
+        """Return rows, their bytes, and whether one must be returned at once.
 
         The first record batch goes out whatever its size, so that a reader with small limits still gets on (KIP-74).
         """
@@ -104,7 +104,7 @@ class Fetches:
                 if partition is None:
                     partition = self._hosted.partition_or_raise(TopicPartition(target.topic, target.partition))
                 if target.topic_id != partition.topic_id and target.topic_id != ZERO_UUID:
-                    raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, "the replica here belongs to another topic id")
+                    raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, "the local replica has another topic id")
                 elsewhere = NO_PREFERENCE if select is None else select(partition, params, target.fetch_offset)
                 if elsewhere != NO_PREFERENCE:
                     read = send_elsewhere(partition, target, elsewhere)
@@ -168,7 +168,7 @@ class ParkedFetch:
         self._parked.cancel()
 
     def add(self, target: FetchTarget) -> None:
-        """Wait for this one, too, and have it in the answer: it rested, and its partition is about to change."""
+        """Wait for another partition and include it in the response: it was idle, and is about to change."""
         self._wanted.append(target)
         self._waiting.add(target)
         self._parked.watch(TopicPartition(target.topic, target.partition))
@@ -195,7 +195,7 @@ def data_row(partition_index: int, read: LogRead) -> PartitionData:
 
 
 def error_row(partition_index: int, code: ErrorCode) -> PartitionData:
-    """Return the row of a refusal. `current_leader` is the row's own: the handler may fill in whom to ask."""
+    """Return an error row. `current_leader` belongs to the row: the handler may fill it in."""
     return PartitionData(
         partition_index=partition_index,
         error_code=code,

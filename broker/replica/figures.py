@@ -1,4 +1,4 @@
-"""What the replica manager counts: bytes and records a topic, roles and ISR changes a broker.
+"""Counters of the replica manager: bytes and records per topic, roles and ISR changes per broker.
 
 On the data path a count is an addition to a number that is looked up by topic once. What is counted by topic is
 counted over all topics too, as Kafka does: with an empty label, which to Prometheus is none.

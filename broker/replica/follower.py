@@ -43,10 +43,10 @@ class FollowerPhase(Enum):
 
 
 class Outcome(Enum):
-    """What an answer came to."""
+    """Outcome of a response."""
 
     IGNORED = "ignored"
-    """Of another epoch or offset: the partition was truncated, or is led by somebody else meanwhile."""
+    """Of another epoch or offset: the partition was truncated, or has a new leader."""
     NOTHING_NEW = "nothing new"
     APPENDED = "appended"
     TRUNCATED = "truncated"
@@ -86,7 +86,7 @@ class Follower:
         self.leader_high_watermark: int | None = None
         """As the last answer had it."""
         self.last_error: ErrorCode | None = None
-        """What delayed it last; None once it went well again."""
+        """The error that delayed it last; None after a success."""
 
     @property
     def log(self) -> ReplicaLog | None:
@@ -97,7 +97,7 @@ class Follower:
         return partition.log
 
     def is_ready(self, phase: FollowerPhase, now_ms: int) -> bool:
-        """Tell whether the leader may be asked now for what this phase asks."""
+        """Tell whether the next request of this phase may be sent to the leader."""
         return (
             self.phase is phase
             and (self.not_before_ms is None or self.not_before_ms <= now_ms)
@@ -174,7 +174,7 @@ class Follower:
             return Outcome.TRUNCATED
         records = one_view(row.records)
         if records and self.partition.append_records_to_follower(records, self.leader_epoch) is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes hold no whole batch")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes contain no complete batch")
         self.leader_high_watermark = row.high_watermark
         self.partition.update_follower_offsets(row.high_watermark, row.log_start_offset)
         return Outcome.APPENDED if records else Outcome.NOTHING_NEW
@@ -239,5 +239,5 @@ def one_view(records: object) -> memoryview:
     if records is None:
         return memoryview(b"")
     if not isinstance(records, Buffer):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "fetched records are not in one piece")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "fetched records are not contiguous")
     return memoryview(records)

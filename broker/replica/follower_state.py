@@ -1,4 +1,4 @@
-"""What a leader remembers of one follower: how far it has read, and when it was last caught up. Sans-IO.
+"""A leader's state of one follower: its fetch position, and when it was last caught up. Sans-IO.
 
 A follower's fetch offset is its log end offset. It counts as caught up at the time of a fetch that asks for the
 leader's log end; or, where records arrive faster than it can ask, at the time of its *previous* fetch if it now asks
@@ -59,7 +59,7 @@ class FollowerState:
         leader_end_offset: int,
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
-        """Take over a fetch. `leader_end_offset` is from before the read, so that later appends hold nobody back."""
+        """Process a fetch. `leader_end_offset` is from before the read, so that later appends do not count as lag."""
         if fetch_offset >= leader_end_offset:
             caught_up_ms = now_ms
         elif fetch_offset >= self.last_fetch_leader_log_end_offset:

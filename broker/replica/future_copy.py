@@ -55,7 +55,7 @@ def read(current: Log, future: Log, max_bytes: int) -> ReadInfo | None:
 
 
 def append(future: Log, records: memoryview) -> None:
-    """Write what was read for the copy's end. An empty one begins with the whole batch its start lies in."""
+    """Append records to the end of the copy. An empty copy begins with the complete batch that contains its start."""
     if future.log_start_offset == future.log_end_offset and len(records) >= OFFSET_SIZE:
         base_offset = int.from_bytes(records[:OFFSET_SIZE], "big", signed=True)
         if 0 <= base_offset < future.log_end_offset:

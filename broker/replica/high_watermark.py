@@ -1,4 +1,4 @@
-"""How far a leader's high watermark may go: over the maximal ISR, and whoever is about to join it. Sans-IO.
+"""Computes a leader's high watermark: over the maximal ISR, including replicas about to join it. Sans-IO.
 
 A caught-up follower that may join the ISR is waited for although it is not in yet: else, with an ISR of the leader
 alone, the high watermark would run ahead with every append, and no follower could ever reach it to join.

@@ -24,10 +24,10 @@ class HostedPartitions:
     __slots__ = ("_cluster", "_low_watermark_watchers", "adding", "by_name")
 
     def __init__(self, cluster: ClusterView) -> None:
-        """Start without any. `cluster` tells a replica that is elsewhere from one that is nowhere."""
+        """Begin empty. `cluster` distinguishes replicas on other brokers from unknown partitions."""
         self.by_name: dict[TopicPartition, Partition] = {}
         self.adding: dict[TopicPartition, tuple[int, ...]] = {}
-        """Who is being added to a replica here by a reassignment; seldom is there any."""
+        """Adding replicas of local partitions; usually empty."""
         self._cluster = cluster
         self._low_watermark_watchers: dict[TopicPartition, int] = {}
 
@@ -44,7 +44,7 @@ class HostedPartitions:
             return partition
         if self._cluster.partition(key[0], key[1]) is not None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no replica of {key[0]}-{key[1]}")
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key[0]}-{key[1]}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {key[0]}-{key[1]} does not exist")
 
     def current_or_raise(self, key: TopicPartition) -> Partition:
         """Return a replica here of the topic that has this name now, to be written to.
@@ -55,7 +55,8 @@ class HostedPartitions:
         partition = self.partition_or_raise(key)
         if partition.topic_id != self._cluster.topic_id(key[0]):
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the replica of {key[0]}-{key[1]} is an earlier topic's"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the replica of {key[0]}-{key[1]} belongs to a deleted topic of the same name",
             )
         return partition
 
@@ -89,7 +90,7 @@ class HostedPartitions:
 
 
 class IsrSender(Protocol):
-    """Who carries proposals to the controller."""
+    """Sender of ISR proposals to the controller."""
 
     def submit(self, partition: Partition, proposal: AlterPartitionProposal) -> None:
         """Send it, as soon as the one before has been answered; the answer goes to isr_changes."""
@@ -120,12 +121,12 @@ class Outbox:
         self.settle(partition)
 
     def leadership_changed(self, partition: Partition) -> None:
-        """Wake everybody who waits on the partition: it may not be theirs to wait on any more."""
+        """Wake all waiters on the partition, because its leader may have changed."""
         self.wake_all(partition.topic_partition)
         self.settle(partition)
 
     def wake_all(self, key: TopicPartition) -> None:
-        """Wake everybody who waits on this name."""
+        """Wake all waiters on this topic name."""
         self._queue.extend(((self.produces, key), (self.fetches, key), (self.delete_records, key)))
         self._run()
 
@@ -155,7 +156,7 @@ class Outbox:
             self._run()
 
     def _touch(self, purgatory: Purgatory, key: TopicPartition) -> None:
-        """Have who waits on a key look again soon; whoever begins to wait meanwhile looks by itself."""
+        """Schedule a check of the waiters on a key; later waiters check themselves."""
         if key in purgatory.watchers:
             self._queue.append((purgatory, key))
 

@@ -1,4 +1,4 @@
-"""What a broker does with its replicas by the clock: time-outs, ISR shrinks, high watermark checkpoints,
+"""Periodic work on a broker's replicas: time-outs, ISR shrinks, high watermark checkpoints,
 logs that could not be opened.
 
 Timers are the loop's; two runs of one duty never overlap. What logs need by the clock is in broker.log_duties.

@@ -42,7 +42,7 @@ class AlterPartitionProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionAnswer:
-    """What the controller says the partition is now, after a proposal went through (or changed nothing)."""
+    """The controller's partition state after a proposal was applied (or changed nothing)."""
 
     leader_id: int
     leader_epoch: int
@@ -53,7 +53,7 @@ class AlterPartitionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """What the controller last said, and nothing on its way."""
+    """The controller's last state, without a proposal in flight."""
 
     isr: frozenset[int]
 
@@ -74,7 +74,7 @@ class PendingExpandIsr:
 
     @property
     def isr(self) -> frozenset[int]:
-        """What the controller last said."""
+        """The ISR in the controller's last state."""
         return self.last_committed.isr
 
 
@@ -88,7 +88,7 @@ class PendingShrinkIsr:
 
     @property
     def isr(self) -> frozenset[int]:
-        """What the controller last said."""
+        """The ISR in the controller's last state."""
         return self.last_committed.isr
 
     @property
@@ -101,12 +101,12 @@ IsrState: TypeAlias = CommittedIsr | PendingExpandIsr | PendingShrinkIsr
 
 
 class AfterRefusal(Enum):
-    """What a leader does when the controller refuses its proposal."""
+    """Action of a leader after the controller rejected its proposal."""
 
     ROLL_BACK = "roll back"
     """It was not applied and never will be: back to the last committed ISR."""
     AWAIT_METADATA = "await metadata"
-    """Nobody knows what was applied: stay at the maximal ISR until the metadata log tells."""
+    """It is unknown whether the change was applied: keep the maximal ISR until the metadata log shows it."""
     RETRY = "retry"
     """The same proposal again."""
 
@@ -123,7 +123,7 @@ OUT_OF_DATE = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""There is newer metadata than ours (NEW_LEADER_ELECTED: the change went through, and somebody else leads now)."""
+"""There is newer metadata than ours (NEW_LEADER_ELECTED: the change was applied, with another leader)."""
 
 
 def after_refusal(error: ErrorCode) -> AfterRefusal:

@@ -43,7 +43,8 @@ def record_follower_fetch(
     known_epoch = partition.brokers.broker_epoch(follower.broker_id)
     if broker_epoch != NO_BROKER_EPOCH and known_epoch is not None and known_epoch > broker_epoch:
         raise KafkaError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"fetch of broker epoch {broker_epoch}, registered is {known_epoch}"
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"fetch with broker epoch {broker_epoch}, the registered epoch is {known_epoch}",
         )
     low_before = low_watermark(partition) if partition.watches_low_watermark else 0
     end_offset_before = follower.log_end_offset

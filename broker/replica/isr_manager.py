@@ -91,7 +91,7 @@ class IsrManager:
             self._task = spawn("alter-partition", self._run())
 
     async def close(self) -> None:
-        """Send nothing more. What is in flight stays undecided here; metadata will tell."""
+        """Send no more proposals. Those in flight are decided by the metadata."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -174,11 +174,11 @@ class IsrManager:
         if error in NOT_APPLIED and self._may_yet_be_applied(partition, proposal):
             return False
         verdict = fail_alter_partition(partition, proposal, error, self._now_ms())
-        log.info("isr change refused", partition=partition.topic_partition, error=error.name, then=verdict.value)
+        log.info("isr change rejected", partition=partition.topic_partition, error=error.name, then=verdict.value)
         return verdict is not AfterRefusal.RETRY
 
     def _may_yet_be_applied(self, partition: Partition, proposal: AlterPartitionProposal) -> bool:
-        """Tell whether a copy may be on its way, of which no member has been registered anew since."""
+        """Tell whether a proposal may still be in flight and valid: no member has re-registered since."""
         unanswered = self._unanswered.get(partition.topic_partition)
         if unanswered is None or unanswered[0] is not proposal:
             return False

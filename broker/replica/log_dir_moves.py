@@ -44,7 +44,7 @@ RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CHUNK_BYTES: Final = 256 * 1024
 """Copied in one go: the append of so much, with its checks, stays far below 10 ms."""
 TAIL_BYTES_MAX: Final = 256 * 1024
-"""What may be missing when a copy is about to be promoted: it is copied without a pause."""
+"""Lag at which a copy is about to be promoted: it is copied without a pause."""
 
 log = get_logger("broker")
 
@@ -88,7 +88,7 @@ class Move:
         self.is_given_up = False
         self.is_promoting = False
         self.told_epoch = -1
-        """The partition epoch in which the controller was last asked to name the copy's directory."""
+        """The partition epoch of the last request to assign the copy's directory."""
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -127,7 +127,7 @@ class LogDirMoves:
     ) -> None:
         """Move nothing yet."""
         self.assignments: DirectoryAssignments | None = None
-        """Who tells the controller; without one copies are promoted without a word."""
+        """Reporter to the controller; without one copies are promoted without a request."""
         self.quota = MoveQuota(settings)
         self._broker_id = broker_id
         self._clock = clock
@@ -220,7 +220,7 @@ class LogDirMoves:
                 raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, str(error)) from error
             raise
         if partition.log is None:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log here yet")
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log on this broker yet")
         return partition
 
     async def _cancel(self, key: TopicPartition) -> None:
@@ -233,7 +233,7 @@ class LogDirMoves:
     # --- what becomes of the partitions ----------------------------------------------------------------------------
 
     def resume(self, key: TopicPartition) -> None:
-        """Go on with the copy of a replica that is here, if it has one and nobody is at it. Idempotent."""
+        """Continue the copy of a local replica, if it has one and no task works on it. Idempotent."""
         partition, future = self._hosted.by_name.get(key), self._futures.get(key)
         if partition is None or partition.log is None or future is None or key in self._moves or self._is_closed:
             return
@@ -255,14 +255,14 @@ class LogDirMoves:
                     move.task.cancel()
 
     def is_on_its_way(self, key: TopicPartition, directory_id: Uuid) -> bool:
-        """Tell whether a replica's copy lies in this directory, and its log in one that works."""
+        """Tell whether a replica's copy is in this directory, and its log in an online one."""
         target, source = self._futures.dir_of(key), self._log_manager.dir_of(key)
         if target is None or not target.is_online or source is None or not source.is_online:
             return False
         return target.directory_id == directory_id
 
     def tell(self, key: TopicPartition) -> None:
-        """Have the metadata name the directory in which a replica's log lies, if they name another."""
+        """Report the log directory of a replica if the metadata have another one."""
         source = self._log_manager.dir_of(key)
         registered = self._cluster.partition(key.topic, key.partition)
         topic_id = self._cluster.topic_id(key.topic)
@@ -306,7 +306,7 @@ class LogDirMoves:
                 if not await self._copy_some(*pair) and not (has_all(*pair) and await self._end(move)):
                     await move.changed()
         except (KafkaError, OSError) as error:
-            log.error("a replica cannot be moved", partition=move.key, error=error)
+            log.error("replica not moved", partition=move.key, error=error)
             if self._moves.get(move.key) is move:  # else its directory failed, and all of it is told under that
                 self._failed.add(move.key)
         finally:

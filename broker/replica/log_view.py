@@ -1,4 +1,4 @@
-"""What replication needs of a partition's log: narrow Protocols that `storage.log.Log` fits. Sans-IO.
+"""Interface of a partition's log for replication: narrow Protocols that `storage.log.Log` fits. Sans-IO.
 
 A model log of a hundred lines fits them too, which is how the machines above are tested.
 """
@@ -68,7 +68,7 @@ class AppendInfo(Protocol):
 
 
 class RunInfo(Protocol):
-    """What the append of several batches did: the first of those given, all or fewer."""
+    """Result of an append of several batches: the first of the given ones, possibly all."""
 
     @property
     def base_offsets(self) -> list[int]:
@@ -92,7 +92,7 @@ class RunInfo(Protocol):
 
 
 class ReadInfo(Protocol):
-    """What a read brought."""
+    """Result of a read."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -109,7 +109,7 @@ class ReplicaLog(Protocol):
     """A log, as its partition uses it."""
 
     on_start_moved: Callable[[], None] | None
-    """Called after each rise of the log start offset: also by retention, of which nobody else hears."""
+    """Called after each rise of the log start offset, including by retention."""
 
     @property
     def high_watermark(self) -> int:
@@ -169,7 +169,7 @@ class ReplicaLog(Protocol):
 
     @property
     def producer_state(self) -> ProducerState:
-        """What the idempotent producers last wrote."""
+        """State of the idempotent producers."""
         ...
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
@@ -177,7 +177,7 @@ class ReplicaLog(Protocol):
         ...
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Return the largest known epoch not above the asked one and its end; both -1 if undefined."""
+        """Return the largest known epoch not above the given one with its end; both -1 if undefined."""
         ...
 
     def begin_verification(
@@ -218,7 +218,7 @@ class ReplicaLog(Protocol):
         ...
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Throw everything away and start anew at `offset`."""
+        """Drop all records and restart the log at `offset`."""
         ...
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:

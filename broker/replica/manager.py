@@ -127,7 +127,7 @@ class ReplicaManager:
         self._housekeeping = Housekeeping(settings, clock, self.hosted, self._outbox, log_manager)
 
     def tell_directories(self, assignments: DirectoryAssignments) -> None:
-        """Have the controller know in which log directory each replica lies (KIP-858). Before the first metadata."""
+        """Report the log directories of replicas to the controller (KIP-858). Before the first metadata."""
         self._delta.assignments = self.moves.assignments = assignments
 
     def on_reopened(self, call: Callable[[TopicPartition, PartitionRegistration], None]) -> None:
@@ -136,7 +136,7 @@ class ReplicaManager:
 
     @property
     def moves(self) -> LogDirMoves:
-        """What moves replicas between the log directories of this broker."""
+        """Moves of replicas between log directories of this broker."""
         return self._delta.moves
 
     async def wait_lost_told(self) -> None:
@@ -165,7 +165,7 @@ class ReplicaManager:
         self._deadlines.close()
 
     async def prepare_delta(self, delta: MetadataDelta) -> None:
-        """Make and sync what a change of the metadata needs before anybody hears of it: the logs of new replicas."""
+        """Create and sync the logs of new replicas before the metadata change is published."""
         await self._delta.prepare(delta)
 
     async def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -1,20 +1,20 @@
-"""What becomes of a replica whose log lies in no log directory that works, or lacks records that it had. Sans-IO.
+"""Decides on a replica whose log is in no online log directory, or lacks records. Sans-IO.
 
 An empty log does harm where somebody takes it for the one that was there: it could be elected, and the others would cut
 theirs to nothing. So one is made only where nobody counts on this replica, or where the controller will not elect it
 before it knows of another log (assign_directories).
 
     the metadata name a directory that works here, or none yet
-        it came to this broker just now, or nobody counts on it           MAKE
+        it came to this broker just now, or nobody counts on it           CREATE
         it lacks records, by what was recorded here, and others have them LOST   a folder or file is missing or damaged
-        all directories work, and there is no copy of it                  MAKE   it never had one
+        all directories work, and there is no copy of it                  CREATE   it never had one
         else                                                              LOST
     they name another, or say that it is lost
         it lacks records, and is the last of an ISR (without ELR)         LOST   until another one is elected
-        all directories work: that one is here no more                    MAKE   the controller goes by the directory
+        all directories work: that one is here no more                    CREATE   the controller goes by the directory
         else it may be the one that does not work                         WAIT
 
-With one replica only there are no others: it leads with what is left, as in Kafka. MAKE uses the log that is there.
+With one replica only there are no others: it leads with what is left, as in Kafka. CREATE uses the log that is there.
 
 Source: Kafka's Partition.createLogInAssignedDirectoryId, which makes an empty log in the first case always, and takes
 any copy for the log.
@@ -27,18 +27,18 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
 
 
-class Fate(Enum):
-    """MAKE: an empty log. WAIT: it is offline until all directories work.
+class MissingLogAction(Enum):
+    """CREATE: an empty log. WAIT: it is offline until all directories work.
 
     LOST: the controller has to know that it has nothing, before another log is made.
     """
 
-    MAKE = "make"
+    CREATE = "make"
     WAIT = "wait"
     LOST = "lost"
 
 
-def fate_of(
+def missing_log_action(
     registration: PartitionRegistration,
     broker_id: int,
     *,
@@ -47,7 +47,7 @@ def fate_of(
     is_new: bool,
     has_copy: bool,
     lacks: bool = False,
-) -> Fate:
+) -> MissingLogAction:
     """Decide; see the table. `online` are the broker's directories that work, `all_work` whether those are all.
 
     `is_new`: no earlier process, and not this one either, can have had a log of it. `has_copy`: a future log is here,
@@ -57,12 +57,14 @@ def fate_of(
     counts = broker_id in registration.isr or broker_id in registration.eligible
     is_reachable = named in online or named in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
     if lacks and counts and is_reachable and not is_new and len(registration.replicas) > 1:
-        return Fate.LOST
+        return MissingLogAction.LOST
     if named != UNASSIGNED_DIRECTORY and named not in online:
-        return Fate.MAKE if all_work else Fate.WAIT
+        return MissingLogAction.CREATE if all_work else MissingLogAction.WAIT
     if is_new:
-        return Fate.MAKE
+        return MissingLogAction.CREATE
     is_eligible = broker_id in registration.eligible
     if all_work:
-        return Fate.LOST if has_copy and is_eligible else Fate.MAKE
-    return Fate.LOST if has_copy or is_eligible or broker_id in registration.isr else Fate.MAKE
+        return MissingLogAction.LOST if has_copy and is_eligible else MissingLogAction.CREATE
+    return (
+        MissingLogAction.LOST if has_copy or is_eligible or broker_id in registration.isr else MissingLogAction.CREATE
+    )

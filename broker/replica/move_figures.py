@@ -1,4 +1,4 @@
-"""What the metrics tell of replicas that move between log directories (Kafka's ReplicaAlterLogDirsManager).
+"""Metrics of replicas that move between log directories (Kafka's ReplicaAlterLogDirsManager).
 
 Its MinFetchRate is not told: there are no threads here of which one could be the slowest.
 """

@@ -35,7 +35,7 @@ NOT_FOUND = TimestampOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_EPOCH)
 
 
 class Offsets:
-    """What is asked about offsets rather than records."""
+    """Requests for offsets."""
 
     def __init__(self, hosted: HostedPartitions) -> None:
         """Answer for these partitions."""
@@ -96,7 +96,7 @@ class Offsets:
     def last_offset_for_leader_epoch(
         self, key: TopicPartition, current_leader_epoch: int, leader_epoch: int, *, require_leader: bool = True
     ) -> EpochEndOffset:
-        """Return the largest epoch not above the asked one, and its end offset; both -1 if that is not known.
+        """Return the largest epoch not above the given one, with its end offset; both -1 if unknown.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,

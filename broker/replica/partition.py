@@ -46,7 +46,7 @@ Isr: TypeAlias = frozenset[int]
 
 
 class Partition:
-    """See the head of the module. Times are monotonic milliseconds."""
+    """A partition on this broker, as leader or follower. Times are monotonic milliseconds."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Partition:
         local_broker_epoch: Callable[[], int],
         replica_lag_time_ms_max: int,
     ) -> None:
-        """Start in role NONE, without a log. `local_broker_epoch` tells the epoch of this broker's own registration."""
+        """Begin in role NONE, without a log. `local_broker_epoch` returns this broker's registration epoch."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.broker_id = broker_id
@@ -80,7 +80,7 @@ class Partition:
         self.isr_state: IsrState = CommittedIsr(frozenset())
         self.followers: dict[int, FollowerState] = {}
         self.watches_low_watermark = False
-        """Whether somebody waits for the low watermark: it costs a walk over the followers at each of their fetches."""
+        """Whether a request waits for the low watermark: it costs a walk over the followers per fetch."""
         self.effects: Effects | None = None
         self.brokers = brokers
         self.local_broker_epoch = local_broker_epoch
@@ -125,7 +125,7 @@ class Partition:
         return is_new_epoch
 
     def make_follower(self, registration: PartitionRegistration, log: ReplicaLog) -> bool:
-        """Follow (or, without a leader, wait for one). Return whether a leader epoch began: then fetch anew."""
+        """Follow a leader (or wait for one). Return whether a new leader epoch began, so that the fetch restarts."""
         if not self._is_news(registration):
             return False
         self.watchers.wake()
@@ -159,7 +159,7 @@ class Partition:
             listener.on_deleted(self.topic_partition)
 
     def add_listener(self, listener: PartitionListener) -> bool:
-        """Tell `listener` of changes from now on; False (and nothing) if there is no log to speak of."""
+        """Report changes to `listener` from now on; False, without effect, if there is no usable log."""
         if self.log is None:
             return False
         self._listeners.append(listener)
@@ -182,7 +182,7 @@ class Partition:
         return registration.partition_epoch > self.partition_epoch
 
     def _count_confirmed(self, registration: PartitionRegistration) -> None:
-        """Count a change of the ISR that was asked for and is in the metadata now."""
+        """Count a proposed ISR change that is in the metadata now."""
         state = self.isr_state
         if isinstance(state, PendingExpandIsr) and state.new_in_sync_replica_id in registration.isr:
             self.add_effects().isr_expanded += 1
@@ -252,11 +252,13 @@ class Partition:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known leader epoch is {self.leader_epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the current leader epoch is {self.leader_epoch}")
         if self.role is Role.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica's log directory is offline")
         if self.log is None or (require_leader and self.role is not Role.LEADING):
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is not the leader of {self.topic_partition}"
+            )
         return self.log
 
     # --- appends ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is read of a partition: fetches of consumers and followers, offsets by time, ends of epochs. Sans-IO.
+"""Reads of a partition: fetches of consumers and followers, offsets by time, ends of epochs. Sans-IO.
 
 Every request goes through the same checks in Kafka's order: the asker's leader epoch, leadership, (a follower's place
 in the assignment), the epoch it fetched last, the range. A leader that has just been elected may not know yet how far
@@ -117,7 +117,7 @@ def diverging_epoch(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int)
     """
     end = log.end_offset_for_epoch(last_fetched_epoch)
     if end.epoch == UNDEFINED_EPOCH or end.end_offset == UNDEFINED_EPOCH_OFFSET:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end of epoch {last_fetched_epoch} is not known")
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end offset of epoch {last_fetched_epoch} is unknown")
     if fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} is below {log.log_start_offset}")
     if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
@@ -137,7 +137,7 @@ def end_of_readable(log: ReplicaLog, params: FetchParams) -> int:
 def last_offset_for_leader_epoch(
     partition: Partition, current_leader_epoch: int, leader_epoch: int, require_leader: bool
 ) -> EpochEndOffset:
-    """Return the largest epoch not above the asked one and its end; both -1 if unknown. Raises as log_or_raise."""
+    """Return the largest epoch not above the given one and its end; both -1 if unknown. Raises as log_or_raise."""
     return partition.log_or_raise(current_leader_epoch, require_leader).end_offset_for_epoch(leader_epoch)
 
 
@@ -168,7 +168,7 @@ def check_high_watermark_known(partition: Partition, log: ReplicaLog) -> None:
 
 
 def delete_records_on_leader(partition: Partition, offset: int) -> tuple[int, int]:
-    """Move the log start to `offset` (HIGH_WATERMARK: as far as it goes). Return (offset asked for, low watermark).
+    """Move the log start to `offset` (HIGH_WATERMARK: the high watermark). Return (requested offset, low watermark).
 
     Raises:
         KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, POLICY_VIOLATION (a topic that deletes nothing),

@@ -27,7 +27,7 @@ DEADLINE_STEP_MS = 10
 
 
 class DelayedOperation(Protocol):
-    """What can wait."""
+    """An operation that can wait."""
 
     def try_complete(self, key: TopicPartition | None) -> bool:
         """Tell whether it can complete now; only `key` has changed since the last call, None: look at everything."""
@@ -43,7 +43,7 @@ class DelayedOperation(Protocol):
 
 
 class Parked:
-    """An operation that waits; `cancel` when nobody wants its answer any more."""
+    """A waiting operation; `cancel` it when its result is not needed any more."""
 
     __slots__ = ("_purgatory", "due_ms", "keys", "operation")
 
@@ -61,7 +61,7 @@ class Parked:
         self._purgatory.remove(self)
 
     def watch(self, key: TopicPartition) -> None:
-        """Wait on another key, too, once it is touched from now on. Nothing to one that has completed."""
+        """Wait on another key as well. No effect on a completed operation."""
         if self.operation is not None:
             self._purgatory.watch(self, key)
 
@@ -74,7 +74,7 @@ class Purgatory:
         self._timers = timers
         self._operations_max = operations_max
         self.watchers: dict[TopicPartition, dict[Parked, None]] = {}
-        """Who waits on a key; only keys on which somebody does."""
+        """Waiters by key; only keys with waiters."""
         self._due: dict[int, dict[Parked, None]] = {}
         self._count = 0
 
@@ -108,7 +108,7 @@ class Purgatory:
         return parked
 
     def watch(self, parked: Parked, key: TopicPartition) -> None:
-        """Have an operation that waits look again when `key` is touched, too. Idempotent."""
+        """Wait on another key as well. No effect on a completed operation."""
         watchers = self.watchers.setdefault(key, {})
         if parked not in watchers:
             watchers[parked] = None

@@ -59,13 +59,13 @@ class _Window:
         self.begin(now_ms)
 
     def begin(self, now_ms: int) -> None:
-        """Begin anew."""
+        """Reset the sample."""
         self.start_ms = self.last_ms = now_ms
         self.size = 0
 
 
 class ReplicationQuota:
-    """Of a broker, for one side. Where `throttled` is empty nothing is held back, and nobody need ask."""
+    """Replication quota of a broker for one side. If `throttled` is empty nothing is throttled."""
 
     __slots__ = ("_broker_id", "_rate", "bound", "throttled")
 

@@ -1,4 +1,4 @@
-"""Partitions of a fetch session that nobody has to look at until they change (KIP-227's idle partitions). Sans-IO.
+"""Idle partitions of a fetch session, which are not read until they change (KIP-227). Sans-IO.
 
 One that its reader has been told all about rests: no fetch of the session reads it again before the partition changes,
 or the reader asks for something else. For the leader a follower that rests asks for the log end with every fetch of
@@ -36,14 +36,14 @@ class Rest:
 
 
 class RestingTarget(FetchTarget, Watcher, Protocol):
-    """What may rest: it knows what its reader was told."""
+    """A target that can be idle: it stores what its reader has received."""
 
     high_watermark: int
     local_log_start_offset: int
 
 
 def begin_rest(partition: Partition, params: FetchParams, target: RestingTarget) -> Rest | None:
-    """Return the rest of a target; None if there is something to tell, or the partition has to be looked at each time.
+    """Make a target idle; None if there is something to return, or the partition must be read each time.
 
     Only with a leader, whose changes all go through its Partition; and a follower only as a member of the ISR, for its
     fetches decide when it joins.

@@ -22,7 +22,7 @@ NO_PREFERENCE: Final = -1
 RackOf: TypeAlias = Callable[[int, str], str | None]
 """Answers the rack of a living broker that has this listener; None if it is not there, or stands in no rack."""
 Select: TypeAlias = Callable[[Partition, FetchParams, int], int]
-"""Answers whom to send a consumer to that asks for this offset of a partition; NO_PREFERENCE: nobody."""
+"""Returns the replica for a consumer's offset of a partition; NO_PREFERENCE: no redirection."""
 
 
 def selector_of(settings: Settings, rack_of: RackOf) -> Select | None:

@@ -51,7 +51,7 @@ RETRIED_BY_OLD_CLIENTS: Final = frozenset(
 
 
 class Support(Enum):
-    """What a producer's request version knows of (Kafka's TransactionSupportedOperation)."""
+    """Transaction support of a producer's request version (Kafka's TransactionSupportedOperation)."""
 
     DEFAULT_ERROR = "default error"
     GENERIC_ERROR = "generic error"
@@ -83,7 +83,7 @@ def _support(api_version: int, with_abortable: int, that_adds: int) -> Support:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalProducer:
-    """Who writes within a transaction. Without a transactional id nobody can be asked, so nothing can be begun."""
+    """Writer of a transaction. Without a transactional id it cannot be verified, so nothing can be begun."""
 
     transactional_id: str | None
     producer_id: int
@@ -133,7 +133,7 @@ class Transactions:
     """Appends by producer id and epoch."""
 
     def close(self) -> None:
-        """Ask nobody again."""
+        """Verify no more transactions."""
         for handle in self._retries:
             handle.cancel()
         self._retries.clear()

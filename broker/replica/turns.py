@@ -1,7 +1,7 @@
-"""Works that take their turns: those of one key one after another, in the order in which they came. Sans-IO.
+"""Serialises work by key: work of one key runs sequentially, in order of submission. Sans-IO.
 
-A work is begun in the call that brings it, unless another of its key is under way; it says itself when it is done, at
-once or later. Whoever brings works limits how many there are.
+Work starts in the submitting call, unless other work of its key is running. It reports its own end, at once or later.
+The caller limits the number of submissions.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class Line:
 
 
 class Turns:
-    """See the head of the module."""
+    """Serialises work by key."""
 
     __slots__ = ("_lines",)
 

@@ -31,7 +31,7 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 
 class Role(Enum):
-    """What this broker is to a partition."""
+    """Role of this broker for a partition."""
 
     NONE = "none"
     LEADING = "leading"
@@ -47,7 +47,7 @@ class IsolationLevel(IntEnum):
 
 
 class Brokers(Protocol):
-    """What the newest metadata image tells of other brokers."""
+    """Other brokers in the newest metadata image."""
 
     def broker_epoch(self, broker_id: int) -> int | None:
         """Return the epoch of the broker's current registration; None if it is not registered or is fenced."""
@@ -63,7 +63,7 @@ class Brokers(Protocol):
 
 
 class ClusterView(Brokers, Protocol):
-    """What the newest metadata image tells of brokers and partitions (broker.metadata.cache.MetadataCache)."""
+    """Brokers and partitions in the newest metadata image (broker.metadata.cache.MetadataCache)."""
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
         """Return what is registered for a partition, None if there is none of that name."""
@@ -75,7 +75,7 @@ class ClusterView(Brokers, Protocol):
 
 
 class PartitionListener(Protocol):
-    """Who wants to know of one partition: a coordinator that lives on it. Called on the event loop, must not block."""
+    """Listener of one partition: a coordinator. Called on the event loop, must not block."""
 
     def on_become_leader(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
         """This broker leads in a new epoch."""
@@ -86,7 +86,7 @@ class PartitionListener(Protocol):
         ...
 
     def on_high_watermark_moved(self, topic_partition: TopicPartition, high_watermark: int) -> None:
-        """What lies below is committed, in whatever epoch this broker is in now (a follower's may go back)."""
+        """Records below are committed, in this broker's present epoch (a follower's may go back)."""
         ...
 
     def on_failed(self, topic_partition: TopicPartition) -> None:
@@ -94,13 +94,13 @@ class PartitionListener(Protocol):
         ...
 
     def on_deleted(self, topic_partition: TopicPartition) -> None:
-        """This broker is no replica any more. The last call."""
+        """This broker is no longer a replica. The last call."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendTerms:
-    """Who appends, and what a transactional batch (`guard`) or a marker (`transaction_version`) has to come with."""
+    """Origin of an append, with the verification of a transactional batch (`guard`) or the version of a marker."""
 
     origin: Origin = Origin.CLIENT
     guard: VerificationGuard | None = None
@@ -111,7 +111,7 @@ CLIENT_TERMS = AppendTerms()
 
 
 class FetchTarget(Protocol):
-    """What a fetch asks of one partition: the wire's FetchPartition, or a fetch session's memory of it."""
+    """Fetch parameters of one partition: the wire's FetchPartition, or the state of a fetch session."""
 
     topic: str
     topic_id: Uuid
@@ -139,7 +139,7 @@ class PartitionFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchParams:
-    """What a fetch asks as a whole. `fetch_only_leader` is false for consumers that name a rack (v11+, KIP-392)."""
+    """Parameters of a fetch. `fetch_only_leader` is false for consumers with a rack (v11+, KIP-392)."""
 
     replica_id: int = CONSUMER_REPLICA_ID
     replica_epoch: int = NO_BROKER_EPOCH
@@ -150,7 +150,7 @@ class FetchParams:
     fetch_only_leader: bool = True
     rack_id: str = ""
     listener: str = ""
-    """Where the request came in: a consumer is sent only to replicas that listen there, too."""
+    """Listener of the request: a consumer is redirected only to replicas that have it."""
 
     @property
     def is_from_follower(self) -> bool:
@@ -159,7 +159,7 @@ class FetchParams:
 
 
 class LogRead(NamedTuple):
-    """What a read of one partition brought, with the offsets as they were *before* the read."""
+    """Result of a read of one partition, with the offsets as they were *before* the read."""
 
     parts: tuple[Part, ...]
     size: int

@@ -1,4 +1,4 @@
-"""Who wants to know when a partition changes, so that nobody has to look at it meanwhile. Sans-IO.
+"""Notification of readers when a partition changes, so that they need not poll. Sans-IO.
 
 A change is anything that a fetch could be told, or that a follower would tell its leader: records, a watermark, the log
 start, the role, the epochs, the assignment, the in-sync set. A watcher is woken once, and watches again if it likes.
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Watcher(Protocol):
-    """Who is woken. Compared by identity."""
+    """A reader to wake. Compared by identity."""
 
     def wake(self) -> None:
         """Note that the partition has changed, or is about to; must change no partition."""

@@ -1,4 +1,4 @@
-"""What of a client its subscriptions are chosen by (ClientMetricsInstanceMetadata)."""
+"""Attributes of a client that select its subscriptions (ClientMetricsInstanceMetadata)."""
 
 from kvorum.network.context import RequestContext
 

@@ -1,4 +1,4 @@
-"""What clients' metrics are told under on /metrics, and how their pushing goes (Kafka's client-metrics group)."""
+"""Exposition of clients' metrics on /metrics, and metrics of the pushes (Kafka's client-metrics group)."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from kvorum.runtime.metrics import Metrics
 
 
 def follow_client_metrics(metrics: Metrics, manager: ClientMetricsManager, now_ms: Callable[[], int]) -> None:
-    """Register all of it; asked for at each scrape."""
+    """Register all families; they are read at each scrape."""
     metrics.gauge(names.CLIENT_METRICS_INSTANCES).labels().follow(lambda: manager.count(now_ms()))
     metrics.gauge(names.CLIENT_METRIC).sample(manager.series.rows)
     for name, value in (

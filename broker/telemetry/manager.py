@@ -1,4 +1,4 @@
-"""Who is asked for which metrics, how often, and what came of it (KIP-714). Sans-IO: time and chance are handed in.
+"""Subscriptions and pushes of client metrics (KIP-714). Sans-IO: time and randomness are passed in.
 
 A client instance is known by an id, which it is given with its first request and keeps as long as it runs, whichever
 broker it asks. It is told what to push and how often, under a subscription id that is another whenever that changes;
@@ -85,7 +85,7 @@ class ClientInstance:
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Tell whether it pushes after it asked, or an interval after its last push, and note so."""
+        """Tell whether a push is on time (after a subscription request, or an interval after the last); record it."""
         if self.last_get_ms <= self.last_push_ms and now_ms - self.last_push_ms < self.interval_ms:
             return False
         self.last_push_ms = now_ms
@@ -93,7 +93,7 @@ class ClientInstance:
 
 
 class ClientMetricsManager:
-    """See the head of the module. One a broker."""
+    """Handles client metrics subscriptions and pushes. One per broker."""
 
     def __init__(self, max_bytes: int, new_id: Callable[[], Uuid]) -> None:
         """`max_bytes` is telemetry.max.bytes, of a push as it comes and when it is inflated."""
@@ -120,13 +120,13 @@ class ClientMetricsManager:
             self._version += 1
             self._subscriptions.pop(name, None)
             if not values:
-                log.info("subscription to client metrics removed", name=name)
+                log.info("client metrics subscription removed", name=name)
                 continue
             try:
                 self._subscriptions[name] = subscription_of(name, values)
-                log.info("subscription to client metrics", name=name, metrics=values.get(METRICS, ""))
+                log.info("client metrics subscription changed", name=name, metrics=values.get(METRICS, ""))
             except KafkaError as error:  # the controller has checked it: a release that knows better wrote it
-                log.error("subscription to client metrics is left out", name=name, reason=error)
+                log.error("client metrics subscription ignored", name=name, reason=error)
 
     def get(
         self, request: GetTelemetrySubscriptionsRequest, attributes: Mapping[str, str], connection_id: str, now_ms: int
@@ -193,7 +193,7 @@ class ClientMetricsManager:
 
     def _check(self, client: ClientInstance, instance_id: Uuid, request: PushTelemetryRequest, now_ms: int) -> None:
         if client.is_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {instance_id} has pushed its last before")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {instance_id} has already sent its final push")
         if not client.may_push(now_ms) and not request.terminating:
             self.throttled += 1
             raise too_early(instance_id)
@@ -216,8 +216,8 @@ class ClientMetricsManager:
             raise self._too_large(instance_id) if error.code is ErrorCode.MESSAGE_TOO_LARGE else error from error
         except Malformed as error:
             self.export_errors += 1
-            log.warning("client metrics cannot be read", client_instance_id=instance_id, reason=error)
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be read: {error}") from error
+            log.warning("client metrics cannot be decoded", client_instance_id=instance_id, reason=error)
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be decoded: {error}") from error
         self.exports += 1
         self.exported_bytes += len(request.metrics)
         self.series.take(str(instance_id), attributes.get("client_id", ""), points)

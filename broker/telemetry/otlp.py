@@ -29,7 +29,7 @@ DOUBLE: Final = struct.Struct("<d")
 
 
 class Wire(IntEnum):
-    """How a field lies in a message."""
+    """Wire type of a field."""
 
     VARINT = 0
     FIXED64 = 1
@@ -120,7 +120,7 @@ def _messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    """Yield (field number, its value): an integer for all but bytes; fixed64 as it lies there. Raises Malformed."""
+    """Yield (field number, value): an integer for all but bytes; fixed64 as raw bytes. Raises Malformed."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -136,9 +136,9 @@ def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
         elif wire == Wire.FIXED32:
             size = 4
         else:
-            raise Malformed(f"a field of wire type {wire}")
+            raise Malformed(f"unsupported wire type {wire}")
         if size > end - position:
-            raise Malformed("cut in the middle of a field")
+            raise Malformed("truncated field")
         content = data[position : position + size]
         position += size
         yield number, content if wire == Wire.BYTES else int.from_bytes(content, "little")
@@ -149,24 +149,24 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 7 * VARINT_BYTES_MAX, 7):
         if position >= len(data):
-            raise Malformed("cut in the middle of a number")
+            raise Malformed("truncated number")
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-    raise Malformed("a number of more than ten bytes")
+    raise Malformed("a varint has more than ten bytes")
 
 
 def _bytes(value: Value) -> memoryview:
     if isinstance(value, int):
-        raise Malformed("a number where a message is expected")
+        raise Malformed("found a number, expected a message")
     return value
 
 
 def _integer(value: Value) -> int:
     if not isinstance(value, int):
-        raise Malformed("a message where a number is expected")
+        raise Malformed("found a message, expected a number")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What clients' metrics say now, by client instance: last values, and sums of what came on top. Sans-IO.
+"""Current clients' metrics by client instance: last values, and sums of deltas. Sans-IO.
 
 Bounded: SERIES_PER_CLIENT_MAX numbers of one client, SERIES_MAX in all. What is above is left out and counted.
 """

@@ -1,4 +1,4 @@
-"""What acknowledgements themselves say that they must not.
+"""Checks of acknowledgements without further data.
 
 missing-offset: a send with acks=all was acknowledged without the offset that its client library tells otherwise: nobody
 knows where the record is, if anywhere. Not held against idempotent librdkafka, which takes a batch whose answer was an

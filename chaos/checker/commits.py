@@ -35,7 +35,7 @@ class Write(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """What a fetch returned, and the latest begin of a commit that was acknowledged before it began."""
+    """Result of an offset fetch, and the latest begin of a commit that was acknowledged before it began."""
 
     offset: int
     op: int
@@ -46,7 +46,7 @@ class Fetch(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What stood in a register after some line of the history."""
+    """Value of a register after a line of the history."""
 
     line: int
     newest: Write | None

@@ -1,4 +1,4 @@
-"""What was configured when, of topics and brokers, and what an operator asked for, as far as a verdict needs it."""
+"""Configs of topics and brokers over time, and operators' requests, as far as a verdict needs them."""
 
 from bisect import bisect_right
 from typing import Final
@@ -88,7 +88,7 @@ class Configs:
 
 
 class Request:
-    """What an operator asked for: of these partitions, or of all where none is named."""
+    """An operator's request for these partitions, or for all if none is given."""
 
     def __init__(self, event: Invoke) -> None:
         """Take the invocation of an admin operation."""

@@ -22,7 +22,7 @@ ROWS_MAX: Final = 1000
 
 
 class Copy(NamedTuple):
-    """What a transaction made of what: (partition, value) each."""
+    """Inputs and outputs of a transaction: (partition, value) each."""
 
     source: tuple[str, int]
     target: tuple[str, int]

@@ -26,7 +26,7 @@ CYCLES_MAX: Final = 20
 
 
 class Link(NamedTuple):
-    """One edge of a told cycle: from an operation to an operation, by what; the row for wr and ww, else -1."""
+    """One edge of a reported cycle: from operation, to operation, kind; the row for wr and ww, else -1."""
 
     source: int
     target: int

@@ -71,7 +71,7 @@ class Reset(NamedTuple):
 
 
 class Derivation:
-    """What the operations of a history amount to. Feed it every operation, in order, then `finish`."""
+    """Data that the rules need, derived from a history. Feed it every operation, in order, then `finish`."""
 
     def __init__(self) -> None:
         """Begin with an empty history."""
@@ -374,7 +374,7 @@ class Derivation:
 
 
 class Visit(NamedTuple):
-    """What all records of one polling operation share."""
+    """Common values of all records of one polling operation."""
 
     reader: Reader
     number: int

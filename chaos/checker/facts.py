@@ -1,4 +1,4 @@
-"""What the rules about groups and coordinators find: something that no single record of a partition tells."""
+"""Findings about groups and coordinators, which no single record of a partition shows."""
 
 from typing import NamedTuple
 

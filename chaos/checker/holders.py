@@ -1,4 +1,4 @@
-"""Who holds a record, as ISRs change and nodes lose their data: when the last holder of it is gone.
+"""Holders of a record while ISRs change and nodes lose data: when the last holder is gone.
 
 A record that is committed is on every member of the ISR of that moment. A member that loses its data holds it no more;
 whoever joins the ISR afterwards has copied it, as long as somebody still has it. A member that leaves the ISR keeps it.
@@ -20,7 +20,7 @@ NO_LIMIT: Final = -NEVER
 
 
 class Gone(NamedTuple):
-    """When the last holder of what an ISR had lost its data (NEVER: somebody still has it), and that ISR."""
+    """Time when the last holder of an ISR's records lost its data (NEVER: not lost), and that ISR."""
 
     t: float
     isr: tuple[int, ...]

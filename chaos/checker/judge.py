@@ -29,7 +29,7 @@ ROWS_MAX = 16
 
 
 class Group:
-    """Findings that are told as one."""
+    """Findings that are reported together."""
 
     def __init__(self, first: Violation, values_max: int) -> None:
         """Begin with the first of them; `values_max` values are kept."""
@@ -280,7 +280,14 @@ class Judge:
         stays = logs.stayed(self._derivation, finding)
         until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
         rows.sort(key=sends.evident)
-        excuses = {row: self._loss.excuse(row, until) for row in rows if row not in stays}
+        # What stayed and was read before another one was certain there came back: with a leader that lacked that one.
+        back = self._derivation.partitions[finding.partition].final_t if stays else until
+        first_read = max(stays.values(), default=NEVER)
+        excuses = {
+            row: self._loss.excuse(row, max(until, back) if sends.evident(row) > first_read else until)
+            for row in rows
+            if row not in stays
+        }
         if len(stays) + list(excuses.values()).count(None) > 1:
             return None
         return next(excuse for excuse in excuses.values() if excuse is not None)

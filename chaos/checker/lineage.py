@@ -1,9 +1,10 @@
-"""What a log cannot have lost, since something behind it is there: of each partition, from what survived to the end.
+"""Records that a log cannot have lost, because later records survived: per partition, to the end.
 
 A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So what
 survived the final reads vouches for every record of its leader epoch at a lower offset, whoever was elected since and
-however often. Between two unclean elections there is one line of clean leaders; what was acknowledged with acks=all in
-that span and survived vouches for all that was committed in it, too.
+however often. Between two unclean elections (or moments when all that could lead had lost their data) there is one
+line of clean leaders; what was acknowledged with acks=all in that span and survived vouches for all that was committed
+in it.
 
 An acks=1 record is committed once the high watermark has passed it. It has, where a poll returned it, or where a record
 behind it in the same leader epoch was acknowledged with acks=all. From then on it is like all others.
@@ -66,9 +67,17 @@ class Lineage:
     """Of one partition; built when the first loss in it is judged, in time n log n of its records."""
 
     def __init__(
-        self, derivation: Derivation, timeline: Timeline, partition: Partition, logs: dict[int, Replica]
+        self,
+        derivation: Derivation,
+        timeline: Timeline,
+        partition: Partition,
+        logs: dict[int, Replica],
+        emptied: list[float],
     ) -> None:
-        """Take what was derived; `logs` are the partition's final replicas."""
+        """Take what was derived; `logs` are the partition's final replicas.
+
+        `emptied`: when all that could lead cleanly had lost their data, and a leader began again with what was left.
+        """
         self._derivation = derivation
         self._sends = derivation.sends
         self._timeline = timeline
@@ -76,11 +85,12 @@ class Lineage:
         self._states = timeline.states.get(partition.name, [])
         self.reigns = Reigns(self._states, timeline, partition.name)
         self._log = max(logs.values(), key=lambda log: (log.high_watermark, log.end)) if logs else None
-        self._turns = [each.t for each in timeline.elections.get(partition.name, ()) if each.marked]
+        elections = timeline.elections.get(partition.name, ())
+        self._turns = sorted([*(each.t for each in elections if each.marked), *emptied])
         self._survived: dict[int, int] = {}
         """The highest offset that survived, by leader epoch."""
         self._line: dict[int, int] = {}
-        """The same, by how many unclean elections were before it."""
+        """The same, by how many unclean elections and losses by all that could lead were before it."""
         self._acked: dict[int, tuple[list[int], list[float]]] = {}
         """By leader epoch: the offsets that were acknowledged with acks=all, and since when one from there on was."""
         self._build(partition)
@@ -157,7 +167,7 @@ class Lineage:
         return first if first == last else None
 
     def _line_of(self, row: int) -> int | None:
-        """Return how many unclean elections were before a record, None where one may have been in between."""
+        """Return how many turns (see `_turns`) were before a record, None where one may have been in between."""
         span = self._span(row)
         if span is None:
             return None

@@ -47,7 +47,7 @@ class Turn(NamedTuple):
 
 
 class Case:
-    """What the excuses of one partition's losses need, worked out once."""
+    """Data for the excuses of one partition's losses, computed once."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Case:
         self.states = timeline.states.get(name, [])
         lossy = [fault for fault in lossy if fault.lost_of(name)]
         self.lossy = bool(lossy)
-        self.lineage = Lineage(derivation, timeline, partition, logs)
         self.holders = Holders(self.states, lossy)
         self.moments: list[Empty] = empty_moments(name, self.states, lossy, timeline)
+        self.lineage = Lineage(derivation, timeline, partition, logs, [moment.t for moment in self.moments])
         self.limits = list(accumulate((moment.limit for moment in self.moments), max))
         self.log_start = min((log.start for log in logs.values()), default=0)
         self.elections: list[Election] = [each for each in timeline.elections.get(name, ()) if each.marked]

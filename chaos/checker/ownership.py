@@ -1,4 +1,4 @@
-"""Groups: no partition may have two owners at a time, and nobody may commit for a generation that is over.
+"""Groups: a partition has at most one owner at a time, and no commit succeeds for an ended generation.
 
 two-owners: a member was given a partition that another still owned. An owner counts until it was told, died, was
 replaced by another of its instance id, or its session could have ended: so long after the coordinator last accepted

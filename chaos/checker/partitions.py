@@ -1,4 +1,4 @@
-"""What the derivation keeps of each partition, and of each process's place in them."""
+"""Derived state per partition, and each process's position in it."""
 
 from array import array
 from bisect import bisect_left
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 class UnknownRead(NamedTuple):
-    """A polled value that nobody had sent by that line. `began` and `t` are the poll's begin and end."""
+    """A polled value that was not sent before that line. `began` and `t` are the poll's begin and end."""
 
     offset: int
     value: int

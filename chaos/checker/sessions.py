@@ -1,4 +1,4 @@
-"""What one process saw and did in order: skips and steps back of polls, steps back of sends, polls of one's own.
+"""Session order of one process: skips and steps back of polls, steps back of sends, own writes in polls.
 
 poll-skip: between two polls (int-: two records of one operation) of a process lies a record it never got.
 nonmonotonic-poll: it got an offset again, or an earlier one. nonmonotonic-send: what it sent later lies earlier.

@@ -71,7 +71,7 @@ class Election(NamedTuple):
 
 
 class Rivals(NamedTuple):
-    """Two leaders that one leader epoch had, as the metadata log tells it."""
+    """Two leaders of one leader epoch in the metadata log."""
 
     t: float
     partition: str

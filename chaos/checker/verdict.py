@@ -1,4 +1,4 @@
-"""What the checker says: violations, losses that were legal and why, and figures."""
+"""Verdict of the checker: violations, legal losses with reasons, and figures."""
 
 from typing import Final
 

@@ -28,7 +28,7 @@ class NotThisNetwork(Exception):
 
 
 class Cuts(Protocol):
-    """What both kinds of network offer."""
+    """Common interface of both kinds of network."""
 
     cut_kind: str
     """What a cut is made of where nothing else is said."""
@@ -123,7 +123,7 @@ class ProxyCuts:
 
 @dataclass(slots=True)
 class NamespaceCuts:
-    """Faults on packets between nodes; processes of one node are not told apart."""
+    """Packet faults between nodes; processes of one node are not distinguished."""
 
     parties: Parties
     network: Namespaces

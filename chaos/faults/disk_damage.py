@@ -1,4 +1,4 @@
-"""What a machine does to the files of a node that is not running: unsynced bytes are lost, bits flip.
+"""Damage to the files of a stopped node, as by a machine crash: unsynced bytes are lost, bits flip.
 
 A process that is killed loses nothing that it wrote: the kernel has it. `lose_unsynced` does what a power cut may do to
 each partition's log at worst, by the length that the broker recorded as synced (storage/durable_length.py). A
@@ -29,12 +29,12 @@ JOURNAL: Final = "journal"
 
 
 class NothingToDamage(Exception):
-    """There is no file, or no byte in it, to be damaged."""
+    """There is no file, or no byte in it, to damage."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostTail:
-    """What one log lost."""
+    """The lost part of one log."""
 
     folder: str
     synced: DurableLength

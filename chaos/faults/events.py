@@ -1,4 +1,4 @@
-"""Faults as things with a beginning and an end, and the events that tell of both.
+"""Faults with a begin and an end, and their events.
 
     fault = register.begin("black_hole", ["node-1", "clients"], "clients cut from node-1", undo=heal_links)
     fault.end()                                     # undoes it and says so; a second call does nothing
@@ -56,7 +56,7 @@ class Injected:
 
 @dataclass(slots=True)
 class FaultRegister:
-    """Numbers faults, knows those in force, and tells the listener. Thread safe."""
+    """Numbers faults, knows those in force, and notifies the listener. Thread safe."""
 
     on_fault: OnFault = unheard
     seconds: Callable[[], float] = time.monotonic

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class LabError(Exception):
-    """What the cluster did not do in time, or the lab cannot do as it was made."""
+    """The cluster did not act in time, or the lab does not support the operation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class Lab:
         """Return the nodes in sync. Raises LabError for a partition nobody knows."""
         view = self.partitions().get(f"{topic}-{partition}")
         if view is None:
-            raise LabError(f"nobody knows of {topic}-{partition}")
+            raise LabError(f"no node knows partition {topic}-{partition}")
         return [self.name_of(node_id) for node_id in view.isr]
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:

@@ -65,7 +65,7 @@ def toxics_of(
     if kind == REFUSE:
         return ()
     if kind not in TOXIC_OF:
-        raise ValueError(f"{kind!r} is no fault of links; there are {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r} is not a link fault; use one of {', '.join(KINDS)}")
     toxic_type, usual = TOXIC_OF[kind]
     unknown = attributes.keys() - usual.keys()
     if unknown or any(value < 0 for value in attributes.values()):

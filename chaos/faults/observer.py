@@ -1,4 +1,4 @@
-"""What the cluster is like, asked of its processes at their own addresses: faults on links don't blind the lab.
+"""State of the cluster, queried at the processes' own addresses, so that faults on links do not affect the lab.
 
 Brokers that are cut off tell yesterday's metadata, so all are asked and the highest epoch counts.
 """

@@ -1,4 +1,4 @@
-"""What a lab is made of, put together: plan, cluster, network, and the faults' means, all but the running processes."""
+"""Parts of a lab without running processes: plan, cluster, network, and means of faults."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

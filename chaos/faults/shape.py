@@ -1,4 +1,4 @@
-"""What a lab's cluster looks like, and the plan that follows: pure but for the ports, which are chosen and handed in.
+"""Shape of a lab's cluster, and the resulting plan: pure except for the ports, which are passed in.
 
 Each broker has a listener for the brokers (INTERNAL, advertised as it is: fast fencing asks there) and one for every
 group of clients, which advertises the group's own proxy. Peers are reached by `kvorum.peer.addresses`, one way each.
@@ -96,7 +96,7 @@ def lab_plan(
     parties = shape.parties()
     strangers = sorted(shape.node_configs.keys() - parties.roles.keys())
     if strangers:
-        raise ValueError(f"{', '.join(strangers)}: configs of a node that is not there; {', '.join(parties.roles)} are")
+        raise ValueError(f"{', '.join(strangers)}: configs for an unknown node; known: {', '.join(parties.roles)}")
     direct = {
         party: f"{host_of(str(node_of(party)))}:{port()}" for party in parties.every() if party not in parties.groups
     }

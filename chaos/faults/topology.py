@@ -1,4 +1,4 @@
-"""Who speaks to whom in a cluster, and by which proxy: pure. A way is one direction in which connections are made.
+"""Connections in a cluster, and the proxy of each: pure. A way is one direction of connections.
 
 Parties are the processes ("node-1/broker", "node-1/controller") and the client groups ("clients", "clients-b"). Names
 that verbs take stand for one or several: "node-1" is both of its processes, "brokers" and "controllers" all of a role,
@@ -16,12 +16,12 @@ SEPARATOR: Final = ","
 
 
 class UnknownParty(ValueError):
-    """A name that stands for nobody in this cluster."""
+    """A name that matches no node or process of this cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """From whom connections go to whom."""
+    """Source and target of connections."""
 
     source: str
     target: str
@@ -73,7 +73,7 @@ class Parties:
             return [name] if slash else [f"{node}/{each}" for each in self.roles[node]]
         known = [*self.roles, *self.groups, "brokers", "controllers"]
         raise UnknownParty(
-            f"{name!r} is nobody; there are {', '.join(known)}, and a node's NODE/broker, NODE/controller"
+            f"{name!r} is not a node or process; known: {', '.join(known)}, and a node's NODE/broker, NODE/controller"
         )
 
     def every(self) -> list[str]:
@@ -102,7 +102,7 @@ def node_of(party: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The proxies of a cluster, and which of them lie between whom."""
+    """Proxies of a cluster, by source and target."""
 
     parties: Parties
     proxies: Mapping[Way, Proxied] = field(default_factory=dict)

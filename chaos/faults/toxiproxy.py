@@ -31,7 +31,7 @@ Stream: TypeAlias = Literal["upstream", "downstream"]
 
 
 class ToxiproxyError(Exception):
-    """What the server refused or did not answer, and to which request."""
+    """A request that the server rejected or did not answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def find_or_build(environment: Mapping[str, str] | None = None) -> str:
     named = env.get(VARIABLE, "")
     if named:
         if not os.access(named, os.X_OK):
-            raise NoToxiproxy(f"{VARIABLE}={named}: there is no such program")
+            raise NoToxiproxy(f"{VARIABLE}={named}: program not found")
         return named
     found = shutil.which(ON_PATH, path=env.get("PATH"))
     if found is not None:

@@ -1,1 +1,1 @@
-"""Known protocol mistakes, put into production code for a while: whoever looks for faults must find each of them."""
+"""Known protocol mistakes, injected into production code: each must be found by the tests."""

@@ -1,4 +1,4 @@
-"""Mistakes in a broker's replication: what leaders acknowledge, whom they count, what followers cut off."""
+"""Mistakes in a broker's replication: acknowledgements, ISR membership, truncation."""
 
 import asyncio
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from kvorum.broker.replica import delta
-from kvorum.broker.replica.missing_logs import Fate
+from kvorum.broker.replica.missing_logs import MissingLogAction
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller import assign_directories, liveness, registration
@@ -56,4 +56,4 @@ def elect_another_log(patches: Patches) -> None:
 
 def make_an_empty_log(patches: Patches) -> None:
     """A broker makes an empty log for a replica whose own may lie in a log directory that is offline."""
-    patches.replace(delta, "fate_of", lambda *arguments, **named: Fate.MAKE)
+    patches.replace(delta, "missing_log_action", lambda *arguments, **named: MissingLogAction.CREATE)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvorum.chaos.mutants.patches import Patches
-from kvorum.quorum.broker_duties import BrokerDuties
+from kvorum.quorum.broker_admin_states import BrokerAdminStates
 from kvorum.quorum.controller import departure
+from kvorum.quorum.controller.broker_admin_state import cleared
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure_throttle import throttle_consequences
-from kvorum.quorum.controller.duty import cleared
 from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.records import Config, MetadataRecord
@@ -36,14 +36,14 @@ def place_on_who_leaves(patches: Patches) -> None:
 
 def look_once(patches: Patches) -> None:
     """The controller looks at what is asked of brokers when it is asked, and not when others have come into sync."""
-    applied = BrokerDuties.on_batch_applied
+    applied = BrokerAdminStates.on_batch_applied
 
-    def only_configs(self: BrokerDuties, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+    def only_configs(self: BrokerAdminStates, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
         seen = self._seen
         if seen is None or seen.configs is not self._services.store.image.configs:
             applied(self, base_offset, epoch, timestamp_ms, batch)
 
-    patches.replace(BrokerDuties, "on_batch_applied", only_configs)
+    patches.replace(BrokerAdminStates, "on_batch_applied", only_configs)
 
 
 def end_every_throttle(patches: Patches) -> None:

@@ -12,7 +12,7 @@ from kvorum.runtime.compiled import is_compiled
 
 
 class TargetGone(Exception):
-    """What a mutant replaces is not there any more: the mutant must be moved to where the rule lives now."""
+    """The code that a mutant replaces no longer exists: adapt the mutant to the present code."""
 
 
 class Patches:

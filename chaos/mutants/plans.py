@@ -18,7 +18,7 @@ SECONDS: Final = 20.0
 
 
 class Extra(Protocol):
-    """What a seed may have beside load and faults: modules of chaos.sim each draw one."""
+    """Additional modules of a seed besides load and faults: modules of chaos.sim each draw one."""
 
     def __call__(
         self, rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool

@@ -1,4 +1,4 @@
-"""Mistakes in fetching from followers: what they show, and whom consumers are sent to."""
+"""Mistakes in fetching from followers: visible records, and redirection of consumers."""
 
 from kvorum.broker.replica import fetches, partition_reads, selector
 from kvorum.broker.replica.partition import Partition

@@ -1,4 +1,4 @@
-"""What shows a mutant on real processes: a short scenario for each that can be shown so. The code as it is holds them.
+"""Short scenarios that detect mutants on real processes. The unmodified code passes them.
 
 Times are those of the `fast` profile: sessions of 3 s, replica lag of 2 s, fencing of who refuses at once.
 """

@@ -1,4 +1,4 @@
-"""What a run looked like, for people and for CI.
+"""Reports of a run, for people and for CI.
 
     files       `write(folder, history, verdict)`: report.html and junit.xml
     page        `write_html`: one self-contained file: verdict, timeline, gaps, stories

@@ -1,4 +1,4 @@
-"""HTML as a value: what is text gets escaped, what is `Markup` is HTML already. There is no third way in."""
+"""HTML as a value: text is escaped, `Markup` is HTML already. There is no third kind."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What many runs came to, as values: the tables, the JSON and the JUnit file are made of these."""
+"""Results of many runs, as values: source of the tables, the JSON and the JUnit file."""
 
 from dataclasses import dataclass
 

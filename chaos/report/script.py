@@ -1,4 +1,4 @@
-"""The page's script: a cross hair that tells what was at a time, chips that single out a kind of fault, filters.
+"""Script of the page: a cross hair with the state at a time, selection of fault kinds, filters.
 
 The page is whole without it. Text goes into the page as text only.
 """

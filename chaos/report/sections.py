@@ -1,4 +1,4 @@
-"""What comes below the timeline: gaps by fault, every finding with its story, who took part, how to run it again."""
+"""Sections below the timeline: gaps by fault, findings with details, participants, command to repeat the run."""
 
 import platform
 from collections import Counter

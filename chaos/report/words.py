@@ -64,7 +64,7 @@ REORDERINGS: Final = frozenset({"nonmonotonic-send", "int-nonmonotonic-send", "r
 
 
 class Outcome(StrEnum):
-    """What a run came to."""
+    """Outcome of a run."""
 
     HELD = "held"
     VIOLATED = "violated"

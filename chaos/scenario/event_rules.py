@@ -1,4 +1,4 @@
-"""Expectations that the figures do not tell of, held against the events of a history themselves: pure.
+"""Expectations that are checked on the events of a history instead of the figures: pure.
 
 A partition's ISR changes with each PartitionChange of the followed metadata log that sets another one. A late answer is
 a broker's word to a client of one attempt, so long after the send began: its request was on its way, or waited.

@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs: broken by hooks, seen through Metadata and DescribeQuorum.
+"""An external cluster: faults by hooks, state from Metadata and DescribeQuorum.
 
 Hooks are shell commands; `{node}` in them is the node's name (`node-ID`), `{id}` its id. Without hooks nobody breaks
 it but by hand, and load and checker run all the same.
@@ -71,7 +71,7 @@ class ExternalCluster:
         try:
             metadata = admin_client(bootstrap).list_topics(timeout=ASK_SECONDS)
         except KafkaException as error:
-            raise LabError(f"no broker answers at {bootstrap}: {error.args[0].str()}") from error
+            raise LabError(f"no broker responds at {bootstrap}: {error.args[0].str()}") from error
         addresses = {each.id: (str(each.host), each.port) for each in metadata.brokers.values()}
         ids = {f"node-{each}": each for each in sorted(addresses)}
         # Brokers hand DescribeQuorum on to the active controller, so they stand for the controllers here.
@@ -125,7 +125,9 @@ class ExternalCluster:
 
         name = self._eventually(controller, "a controller is known", timeout_seconds)
         if name not in self.ids:
-            raise LabError(f"the active controller is {name}, which is no broker: hooks are for {', '.join(self.ids)}")
+            raise LabError(
+                f"the active controller is {name}, which is not a broker: hooks apply to {', '.join(self.ids)}"
+            )
         return name
 
     def active_controller_now(self) -> str | None:
@@ -173,7 +175,7 @@ class ExternalCluster:
     def _ailments(self) -> list[str]:
         views = {name: view for name, view in self.partitions().items() if name.rpartition("-")[0] in self.topics}
         missing = sorted(self.topics - {name.rpartition("-")[0] for name in views})
-        return under_replicated(views) + [f"nobody knows of {topic}" for topic in missing]
+        return under_replicated(views) + [f"no node knows topic {topic}" for topic in missing]
 
     def _begin(self, verb: str, name: str, story: str, end: str) -> Injected:
         self._hook(end)

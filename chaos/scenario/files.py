@@ -1,4 +1,4 @@
-"""Scenario files: found by name or path, read, their matrix unfolded, and every slip told with its place.
+"""Scenario files: found by name or path, parsed, their matrix expanded, errors with their positions.
 
 Shipped scenarios lie in configs/chaos, from where they are run by name: `n-minus-one`, or one cell of it
 `n-minus-one/rf3-min2`.
@@ -67,9 +67,11 @@ def load(path: Path) -> list[Scenario]:
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path} is no text in UTF-8: {error}") from error
+        raise ScenarioError(f"{path} is not UTF-8: {error}") from error
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{path} is no YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+        raise ScenarioError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(content, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping with name, title, topics, workload, ...")
     cells = content.get("matrix")

@@ -147,7 +147,7 @@ class Topic(Strict):
 
 
 class Condition(Strict):
-    """What a `wait` step waits for; all that is named."""
+    """Conditions of a `wait` step; all must hold."""
 
     healthy: bool = False
     isr: dict[str, int] = Field(default_factory=dict)
@@ -295,7 +295,7 @@ class LateAnswers(Strict):
 
 
 class Expectation(Strict):
-    """What must come of a run, beyond the checker's rules."""
+    """Expected results of a run, beyond the checker's rules."""
 
     loss: Literal["none", "explained", "required"] = "none"
     """`none`: nothing acknowledged is gone; `explained`: it may be, legally; `required`: it must be, and explained."""

@@ -1,4 +1,4 @@
-"""What steps ask of a cluster as its operator does: reassignments, levels of features, voters of the quorum.
+"""Operator requests of steps: reassignments, feature levels, voters of the quorum.
 
 Each is asked again for a while where the answer may be another one next time: a controller has just died, a voter is
 not connected yet, another change is under way. Whoever asked first may have been heard without an answer, so what is
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Refused(Exception):
-    """What was asked for did not come about: the last answer."""
+    """A request failed: the last response."""
 
 
 def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:

@@ -20,7 +20,7 @@ PARTITIONS_TOLD_MAX: Final = 5
 
 
 class Operated(Protocol):
-    """What is asked of the cluster under test."""
+    """Operator requests to the cluster under test."""
 
     @property
     def bootstrap(self) -> str:
@@ -72,7 +72,7 @@ class OperatorSteps:
             return
         known = lab.observer.voters().get(node_id)
         if known is None:
-            raise LabError(f"do: {verb}: {name} is no voter")
+            raise LabError(f"do: {verb}: {name} is not a voter")
         self.record([verb, name], lambda: operating.remove_controller(bootstrap, node_id, known))
 
     def missing(self, wanted: Condition) -> str:

@@ -1,4 +1,4 @@
-"""What came of a run, held against what the scenario expects: pure."""
+"""Results of a run, compared with the scenario's expectations: pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

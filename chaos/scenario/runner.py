@@ -129,7 +129,7 @@ class Run:
         except NotPermitted as error:
             outcome.skipped = str(error)
         except CANNOT_START as error:
-            outcome.could_not_run = f"{type(error).__name__}: {error}"
+            outcome.could_not_run = str(error) or type(error).__name__
         outcome.seconds = time.monotonic() - started
         if outcome.verdict is not None:
             report.write(

@@ -1,4 +1,4 @@
-"""The cluster of a run, either way it comes: made by the lab for this run, or somebody else's."""
+"""The cluster of a run: created by the lab for this run, or external."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -37,7 +37,7 @@ DELETE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """How to reach and break a cluster that somebody else runs."""
+    """Addresses and hooks of an external cluster."""
 
     bootstrap: str
     hooks: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Follower(Protocol):
 
 
 class System(Protocol):
-    """What a run needs of its cluster."""
+    """Interface of a run's cluster."""
 
     @property
     def cluster(self) -> Breakable:
@@ -225,7 +225,7 @@ class ExternalSystem:
         self.external = ExternalCluster.connect(elsewhere.bootstrap, elsewhere.hooks, register, topics)
         there = topics & set(admin_client(elsewhere.bootstrap).list_topics(timeout=REQUEST_SECONDS).topics)
         if there:
-            raise LabError(f"{', '.join(sorted(there))}: a run needs topics of its own, and these are there already")
+            raise LabError(f"{', '.join(sorted(there))}: these topics exist already; a run requires new topics")
 
     @property
     def cluster(self) -> Breakable:

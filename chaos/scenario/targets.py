@@ -1,4 +1,4 @@
-"""Who a step's target stands for, at the moment the step begins."""
+"""Resolution of a step's target when the step begins."""
 
 from collections.abc import Callable
 from random import Random
@@ -15,11 +15,11 @@ LEADER_SECONDS: Final = 30.0
 
 
 class UnknownTarget(ValueError):
-    """Words that stand for nobody here."""
+    """A target that matches nothing here."""
 
 
 class Seen(Protocol):
-    """What a cluster shows of itself; the lab and a cluster of somebody else's both do."""
+    """Visible state of a cluster, of a lab or external."""
 
     @property
     def nodes(self) -> list[str]:
@@ -109,7 +109,7 @@ class Targets:
                 return [name]
         known = ", ".join([*self._seen.nodes, *self._named, *self._links])
         raise UnknownTarget(
-            f"{' '.join(words)!r} stands for nobody; there are {known}, all, random, active-controller, "
+            f"{' '.join(words)!r} is not a target; use one of {known}, all, random, active-controller, "
             "standby-controller, leader, follower, followers, in-sync with a partition, coordinator with a group, "
             "transaction-coordinator with an id"
         )
@@ -122,7 +122,7 @@ class Targets:
         """Return who leads the partition on which a group or a transactional id lives; `any`: the first one's."""
         count = sum(name.rpartition("-")[0] == topic for name in self._seen.partitions())
         if count == 0:
-            raise UnknownTarget(f"nobody coordinates {key!r} yet: there is no {topic}")
+            raise UnknownTarget(f"{key!r} has no coordinator yet: {topic} does not exist")
         return self._seen.leader_of(topic, 0 if key == ANY else partition_for(key, count))
 
     def _followers(self, partition: str) -> list[str]:
@@ -135,14 +135,14 @@ class Targets:
     def _view(self, partition: str) -> PartitionView:
         found = self._seen.partitions().get(partition)
         if found is None:
-            raise UnknownTarget(f"nobody knows of partition {partition!r}")
+            raise UnknownTarget(f"no broker knows partition {partition!r}")
         return found
 
 
 def _split(partition: str) -> tuple[str, int]:
     topic, _, number = partition.rpartition("-")
     if not topic or not number.isdecimal():
-        raise UnknownTarget(f"{partition!r} is no partition (TOPIC-NUMBER)")
+        raise UnknownTarget(f"{partition!r} is not a partition (TOPIC-NUMBER)")
     return topic, int(number)
 
 

@@ -1,4 +1,4 @@
-"""What each step does to a cluster. A verb returns the faults it began; `for` seconds later they are ended.
+"""Effects of steps on a cluster. A verb returns the faults it began; `for` seconds later they are ended.
 
 Every cluster can be killed, started, paused and resumed; the rest needs one that the lab made.
 """
@@ -43,7 +43,7 @@ class CannotDo(Exception):
 
 
 class Breakable(Seen, Protocol):
-    """What every cluster under test can be made to do."""
+    """Operations that every cluster under test supports."""
 
     @property
     def bootstrap(self) -> str:

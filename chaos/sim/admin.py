@@ -34,7 +34,7 @@ OLDER: Final[tuple[int | None, ...]] = (5, 4, 2)
 
 
 class Admin:
-    """Creates topics, writes to them, adds partitions, deletes them, and makes them anew under the same names."""
+    """Creates topics, writes to them, adds partitions, deletes them, and creates them again with the same names."""
 
     def __init__(
         self,

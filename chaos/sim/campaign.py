@@ -38,7 +38,7 @@ SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one seed did. Virtual seconds, seconds of CPU; `story` is of a failure, in lines."""
+    """Result of one seed. Virtual seconds, seconds of CPU; `story` describes a failure, in lines."""
 
     kind: str
     seed: int

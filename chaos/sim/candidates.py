@@ -1,4 +1,4 @@
-"""Who may be elected: every running member of ISR and ELR has all that is committed (LeaderCandidateCompleteness).
+"""Election candidates: every running member of ISR and ELR has all committed records (LeaderCandidateCompleteness).
 
 Who is a suspect (see lives) is let off, and so is an election of which the ledger knows that it may lose something. But
 who lost its log with the log's directory is no candidate any more once the controllers know its next life.
@@ -66,10 +66,11 @@ class Candidates:
     def check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
         """Whoever joins an ISR has all that is committed, whatever it lost before: its leader saw it fetch all of it.
 
-        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then.
+        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then. Nor
+        without a leader: once ELR is switched off an empty ISR has its last member again, whatever that one has lost.
         """
         each, registered = self._lives.replica(broker_id, key), self._metadata.newest.cluster.broker(broker_id)
-        if each is None or registered is None or after.leader_epoch in ledger.legal_losses:
+        if each is None or registered is None or not after.has_leader or after.leader_epoch in ledger.legal_losses:
             return
         if registered.broker_epoch != self._lives.epochs.get(broker_id):
             return
@@ -85,10 +86,12 @@ class Candidates:
 def check_kept(name: str, before: PartitionRegistration, after: PartitionRegistration, *, is_unclean: bool) -> None:
     """Hold that nothing but an unclean election puts others in the place of all who may be elected.
 
-    A reassignment that is over by this very change may: its leader has just seen those that it adds in sync.
+    A reassignment that is over by this very change may: its leader has just seen those that stay in sync.
     """
     could, can = {*before.isr, *before.elr}, {*after.isr, *after.elr}
-    if could and can and not could & can and not is_unclean and not can <= {*before.adding_replicas}:
+    is_over = before.is_reassigning and not after.is_reassigning and could <= {*before.removing_replicas}
+    joins = can <= {*before.adding_replicas} or (is_over and can <= {*after.replicas})
+    if could and can and not could & can and not is_unclean and not joins:
         raise Violation(
             "CandidatesKept",
             f"ISR {before.isr} and ELR {before.elr} of {name} become {after.isr} and {after.elr} without an unclean "

@@ -28,7 +28,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, as the client knows it."""
+    """A partition's leader in the client's metadata."""
 
     broker_id: int
     epoch: int

@@ -25,7 +25,7 @@ FETCH_BYTES: Final = 4_000
 
 
 class Fetched(NamedTuple):
-    """What came: the records that count, where to go on, and the last stable offset; or an error."""
+    """Result of a fetch: committed records, next offset, last stable offset; or an error."""
 
     code: ErrorCode
     records: list[PolledRecord]

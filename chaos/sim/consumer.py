@@ -29,7 +29,7 @@ EARLIEST_TIMESTAMP: Final = -2
 
 
 class Reads:
-    """What all consumers saw: (topic, partition) -> offset -> value (ConsistentRead)."""
+    """All values read by consumers: (topic, partition) -> offset -> value (ConsistentRead)."""
 
     def __init__(self, may_differ: Callable[[str], bool], begins_at: Callable[[str], int]) -> None:
         """`may_differ` tells the partitions with a legal loss; `begins_at` below what offset records may be deleted."""

@@ -27,7 +27,7 @@ NOT_JOINED: Final = -1
 
 
 class ConsumerMember:
-    """See the head of the module, and member.Member."""
+    """A member that uses the consumer protocol; a member.Member."""
 
     classic = False
 

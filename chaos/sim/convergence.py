@@ -256,7 +256,7 @@ def check_topics(cluster: SimCluster) -> None:
     existing = cluster.metadata.newest.topics.by_name
     for name in sorted(cluster.admin.created if cluster.admin is not None else ()):
         if name not in existing:
-            raise Violation("MetadataDurable", f"topic {name} was created for certain, and is not there")
+            raise Violation("MetadataDurable", f"topic {name} was created and does not exist")
 
 
 def look_at_stable_offsets(cluster: SimCluster, drawn: Coordination) -> None:

@@ -1,4 +1,4 @@
-"""A client's way to the coordinator of a group or a transactional id: found, asked, looked for anew when it moved.
+"""A client's connection to the coordinator of a group or a transactional id, looked up again when it moves.
 
 What may be wrong with an answer is the caller's to say: it names the code it got, and here is decided whether to look
 for the coordinator again.

@@ -12,7 +12,7 @@ from typing import Final
 from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
 from kvorum.chaos.sim.fault_targets import Targets
 from kvorum.chaos.sim.link_faults import Story
-from kvorum.chaos.sim.losing import BREAKS, REPLACED, TERMINATE, asked_of
+from kvorum.chaos.sim.losing import BREAKS, REPLACED, TERMINATE, loss_request
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
 from kvorum.chaos.sim.node_settings import settings_of
 from kvorum.chaos.sim.plan import Fault
@@ -42,11 +42,11 @@ class DirectoryFaults:
 
     def lost(self, fault: Fault) -> Story | None:
         """Have a broker come back without what lay in a directory."""
-        asked, process = asked_of(fault), self._broker(fault)
+        asked, process = loss_request(fault), self._broker(fault)
         path = None if process is None else self._directory(process, asked.directory)
         if process is None or path is None:
             return None
-        story, over = self._told(process, path), Over()
+        story, over, lives = self._told(process, path), Over(), process.lives
         if asked.breaks:
             self._break(process, path)
             self._later(fault.amount, over, lambda: self._stop(process, asked.stop))
@@ -58,7 +58,9 @@ class DirectoryFaults:
         def undo() -> list[str]:
             over.is_over = True
             self._end(process)
-            partitions = self._lose(process, path, asked.how)
+            process.disk.broken.discard(path)
+            # Where another fault's end has started it meanwhile, it came back with all, and may lead by it.
+            partitions = self._lose(process, path, asked.how) if process.lives == lives else []
             process.start()
             return partitions
 
@@ -66,7 +68,7 @@ class DirectoryFaults:
 
     def broken(self, fault: Fault) -> Story | None:
         """Have a directory fail until it is mended, whatever becomes of the broker meanwhile."""
-        asked, process = asked_of(fault), self._broker(fault)
+        asked, process = loss_request(fault), self._broker(fault)
         path = None if process is None else self._directory(process, asked.directory)
         if process is None or path is None:
             return None
@@ -91,7 +93,7 @@ class DirectoryFaults:
         if process is None or not gone:
             return None
         path = gone[0]
-        self._stop(process, asked_of(fault).stop)
+        self._stop(process, loss_request(fault).stop)
 
         def undo() -> None:
             self._end(process)

@@ -33,7 +33,7 @@ Stage = dict[str, object]
 
 
 class Drama(msgspec.Struct, frozen=True, kw_only=True):
-    """What it needs, and how it is played: (chance, options, begin) -> faults."""
+    """Requirements of a composed fault, and its function: (chance, options, begin) -> faults."""
 
     stage: Callable[[Random, Options], Stage]
     play: Callable[[Random, Options, float], list[Fault]]

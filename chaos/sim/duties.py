@@ -12,7 +12,7 @@ from typing import Final
 from kvorum.chaos.sim.entries import with_entries
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Fault, Options
-from kvorum.quorum.controller.duty import Duty, duties_in, is_leaving, rests
+from kvorum.quorum.controller.broker_admin_state import BrokerAdminState, admin_states_in, is_leaving, rests
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 
@@ -38,12 +38,12 @@ def dutiful(
 def draw(rng: Random, options: Options, at: float) -> list[Fault]:
     """Draw one, and how it is taken back."""
     target = str(rng.randint(1, options.brokers))
-    asked = rng.choice((Duty.MAINTENANCE, Duty.DECOMMISSIONED))
+    asked = rng.choice((BrokerAdminState.MAINTENANCE, BrokerAdminState.DECOMMISSIONED))
     begun = Fault(at=at, kind=KIND, target=target, detail=asked)
     if rng.random() < FOR_GOOD:
         return [begun]
     after = rng.choice(LENGTHS_S) * (0.3 + 1.4 * rng.random())
-    back = rng.choice((Duty.ACTIVE, Duty.ACTIVE, NOTHING))
+    back = rng.choice((BrokerAdminState.ACTIVE, BrokerAdminState.ACTIVE, NOTHING))
     return [begun, Fault(at=round(at + after, 3), kind=KIND, target=target, detail=back)]
 
 
@@ -87,18 +87,18 @@ def could_lead(images: tuple[MetadataImage, MetadataImage], partition: Partition
 
 def undone(image: MetadataImage) -> Iterator[str]:
     """Say what is still to be done of what was asked: with all brokers there and in sync, nothing should be."""
-    found = duties_in(image)
+    found = admin_states_in(image)
     stay = [broker_id for broker_id in image.cluster.brokers if not is_leaving(image.configs, broker_id)]
     for broker_id, duty in found.items():
-        if duty is Duty.ACTIVE:
+        if duty is BrokerAdminState.ACTIVE:
             yield f"broker {broker_id} has not got back what it led before its maintenance"
     for topic in image.topics.by_name.values():
         for number, partition in topic.sorted_partitions():
             leader = partition.leader
-            if found.get(leader) is Duty.MAINTENANCE:
+            if found.get(leader) is BrokerAdminState.MAINTENANCE:
                 others = [each for each in partition.isr if could_lead((image, image), partition, each)]
                 if others:
                     yield f"{topic.name}-{number} is led by {leader}, which is in maintenance, and {others} could"
-            leaving = [each for each in partition.replicas if found.get(each) is Duty.DECOMMISSIONED]
+            leaving = [each for each in partition.replicas if found.get(each) is BrokerAdminState.DECOMMISSIONED]
             if leaving and len(partition.replicas) <= len(stay):
                 yield f"{topic.name}-{number} is still on {leaving}, which are decommissioned"

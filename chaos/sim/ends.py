@@ -14,7 +14,7 @@ HIGH_WATER_BYTES: Final = 64 * 1024
 
 
 class Network(Protocol):
-    """What the ends need of the network between them."""
+    """Interface of the network for connection ends."""
 
     loop: SimLoop
 
@@ -44,7 +44,7 @@ class Network(Protocol):
 
 
 class _Socket:
-    """As much of a socket as servers are asked for."""
+    """The part of a socket's interface that servers use."""
 
     def __init__(self, name: tuple[str, int]) -> None:
         self._name = name
@@ -54,7 +54,7 @@ class _Socket:
 
 
 class SimServer:
-    """What create_server returns."""
+    """Result of create_server."""
 
     def __init__(self, network: Network, address: tuple[str, int], host: Host | None) -> None:
         """Listen as (machine, port)."""

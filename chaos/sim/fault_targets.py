@@ -1,4 +1,4 @@
-"""Whom a planned fault hits: found when it comes, since leaders and active controllers are not known before."""
+"""Resolution of planned faults' targets at their time, because leaders and active controllers change."""
 
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
 from kvorum.chaos.sim.coordinated import OFFSETS, TRANSACTIONS

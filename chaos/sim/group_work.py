@@ -1,4 +1,4 @@
-"""Who works with groups and transactions in a run, and what is looked at when all has healed.
+"""Clients that use groups and transactions in a run, and checks after healing.
 
 At the end no transaction may hang: so long after the last one could have begun as its timeout, every last stable offset
 is at the high watermark. Then the groups' offsets are fetched, and SOURCE and SINK read at read_committed.

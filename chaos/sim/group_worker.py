@@ -1,4 +1,4 @@
-"""What members of simulated groups do: watchers commit what they read, workers process it exactly once.
+"""Members of simulated groups: watchers commit their reads, workers process them exactly once.
 
 Both begin where the group has committed (OffsetFetch, require-stable) and read at read_committed. A worker sends what
 it makes together with its offset in one transaction, under its own transactional id and as the member it is (KIP-447):

@@ -1,4 +1,4 @@
-"""What a SimLoop runs: callbacks, and the hosts (processes) they belong to."""
+"""Scheduled callbacks of a SimLoop, and the hosts (processes) they belong to."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""What must hold after every event of a simulated cluster, checked where something has changed.
+"""Invariants of a simulated cluster, checked after every event where something has changed.
 
 Brokers     a leader epoch has one leader; epochs only grow; a leader's high watermark never goes back within its epoch;
             what committed replicas show is what is committed (see ledger); who leads has all of it; the leader's
@@ -235,7 +235,7 @@ class Invariants:
             raise Violation(
                 "LeadsWithoutItsLog",
                 f"broker {broker_id} lost its log of {ledger.name} with the log's directory, and leads in epoch "
-                f"{epoch} though nobody allowed that: {lacks}",
+                f"{epoch} without permission: {lacks}",
             )
         reason = ledger.legal_losses.get(epoch)
         if reason is None:

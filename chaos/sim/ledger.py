@@ -1,4 +1,4 @@
-"""What must be true of a partition, whatever happens: the committed batches, and who may lead. Sans-IO.
+"""Invariants of a partition: the committed batches, and possible leaders. Sans-IO.
 
 The ledger of a partition grows when a leader moves its high watermark: what lies below is committed, from then on every
 replica that shows it must show the same, every new leader must have it, and every running member of ISR and ELR too
@@ -96,6 +96,19 @@ class Shadow:
         """Say in words which batch begins at an offset."""
         place = place_of(self.entries, offset)
         return told(self.entries[place]) if place < len(self.entries) else "nothing"
+
+    def still_on_disk(self) -> list[Entry]:
+        """Return the entries without the last ones that are gone: an event cut off may have truncated the log."""
+        count = len(self.entries)
+        while count and not self._is_on_disk(self.entries[count - 1], *self._places[count - 1]):
+            count -= 1
+        return self.entries[:count]
+
+    def _is_on_disk(self, entry: Entry, path: str, end: int) -> bool:
+        data = self._disk.peek(path, end - entry.size)
+        if data is None or len(data) < entry.size:
+            return False
+        return any(header.crc == entry.crc for _, header in batches(memoryview(data)[: entry.size]))
 
     def follow(self, log_end_offset: int) -> None:
         """Take in what was appended or cut off since, up to the log's end."""
@@ -200,8 +213,9 @@ class Ledger:
             if theirs.base_offset >= min(bound, self.end):
                 return
             mine = self._entry_at(theirs.base_offset)
-            # Nothing is known of what a log that began above the committed records leaves out.
-            if mine is not None and mine != theirs and theirs.next_offset > shadow.deleted_below:
+            # Nothing is known of what a log that began above the committed records leaves out. A log start that was
+            # lost with the power brings back what was deleted, also what a deposed leader had there.
+            if mine is not None and mine != theirs and theirs.next_offset > self._deleted_below(shadow):
                 raise Violation(
                     "LogMatching",
                     f"{who} has {told(theirs)} in {self.name} below its high watermark {bound}, "
@@ -214,10 +228,16 @@ class Ledger:
         place = place_of(self.entries, offset + 1) - 1
         return self.entries[place] if place >= 0 and self.entries[place].next_offset > offset else None
 
+    def _deleted_below(self, shadow: Shadow) -> int:
+        """Return below which offset a replica may keep what parts from its leader's, which has nothing there any more.
+
+        That is its own log start, and the highest legal one.
+        """
+        return max(shadow.deleted_below, self.starts.highest)
+
     def missing(self, shadow: Shadow) -> str | None:
         """Say what a replica lacks of the committed batches, None if nothing."""
-        # Below the highest legal start it may keep what parts from its leader's, which has nothing there any more.
-        deleted_below = max(shadow.deleted_below, self.starts.highest)
+        deleted_below = self._deleted_below(shadow)
         for mine in self.entries[place_of(self.entries, shadow.verified_below) :]:
             if mine.base_offset >= shadow.end:
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"

@@ -16,7 +16,7 @@ from kvorum.storage.names import TopicPartition
 
 
 class Held(NamedTuple):
-    """What a log held when its broker was killed, and where it lay."""
+    """Contents and directory of a log when its broker was killed."""
 
     key: Key
     entries: list[Entry]
@@ -31,7 +31,7 @@ class LostLog(NamedTuple):
 
 
 class Lives:
-    """One a run; whoever ends a broker says so here."""
+    """Lives of brokers. One per run; all code that ends a broker reports it here."""
 
     def __init__(self, metadata: MetadataWatch, ledgers: Mapping[Key, Ledger], now: Callable[[], float]) -> None:
         """Begin with nothing known; `ledgers` are those of the run, as they grow."""
@@ -61,7 +61,7 @@ class Lives:
         # What lies in a directory that has been broken all this life was not seen in it.
         unseen = {name: held for name, held in self.remembered.get(broker_id, {}).items() if name not in watched}
         self.remembered[broker_id] = unseen | {
-            name: Held(each.key, list(each.shadow.entries), each.folder)
+            name: Held(each.key, each.shadow.still_on_disk(), each.folder)
             for name, each in watched.items()
             if self._is_assigned(broker_id, each.key)
         }

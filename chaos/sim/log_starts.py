@@ -1,4 +1,4 @@
-"""Where a partition's log may begin: which records may be gone because somebody wanted them gone. Sans-IO.
+"""Permitted log start of a partition: which records may be deleted by request or retention. Sans-IO.
 
 A replica's log start offset moves up by DeleteRecords, by retention, or after its leader's; each move is held against
 what was asked for and what retention was ever in force, and against what is committed: nothing above the true high
@@ -36,7 +36,7 @@ class Kept(Protocol):
 
 
 class Retention:
-    """What was ever in force for one topic: a broker may be behind, so no value is over."""
+    """All values that were ever in force for one topic: a broker may lag, so no value expires."""
 
     def __init__(self) -> None:
         """Begin with the defaults, which delete nothing in a run's time."""

@@ -29,7 +29,7 @@ LAST_CLAUSES_MAX = 8
 
 
 class Streams(Protocol):
-    """What stands behind create_server and create_connection: a StreamNetwork."""
+    """Backend of create_server and create_connection: a StreamNetwork."""
 
     def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int | None) -> object:
         """Listen."""

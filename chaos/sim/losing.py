@@ -39,7 +39,7 @@ TERMINATE: Final = "terminate"
 STOPS: Final = ("kill", TERMINATE)
 
 
-class Asked(NamedTuple):
+class LossRequest(NamedTuple):
     """The words of a fault's detail."""
 
     directory: str
@@ -48,13 +48,13 @@ class Asked(NamedTuple):
     breaks: bool
 
 
-def asked_of(fault: Fault) -> Asked:
+def loss_request(fault: Fault) -> LossRequest:
     """Read a fault's detail."""
     words = fault.detail.split()
     if fault.kind == RETURN:
-        return Asked("", words[0], RETURN, False)
+        return LossRequest("", words[0], RETURN, False)
     how = words[2] if fault.kind == LOST else BROKEN
-    return Asked(words[0], words[1], how, BREAKS in words[3:])
+    return LossRequest(words[0], words[1], how, BREAKS in words[3:])
 
 
 def losing(

@@ -31,7 +31,7 @@ PROTOCOL: Final = "simulated"
 
 
 class Member(Protocol):
-    """What the work needs to know of its membership."""
+    """Interface of a membership for its work."""
 
     process: int
     member_id: str

@@ -1,4 +1,4 @@
-"""Faults that wait for a moment: whoever comes to a named place in the code next is killed right there.
+"""Faults at a named place in the code: the next process that reaches it is killed there.
 
 The places are production's failpoints (kvorum.runtime.failpoints): between a decision and its markers, between some
 markers and the others. In a simulation all processes are one, so the place asks whose process it is that got there.

@@ -18,7 +18,7 @@ DIAL_EVERY_MAX_S = 0.3
 
 
 class Endpoint(Protocol):
-    """What a voter offers to the network."""
+    """Interface of a voter for the network."""
 
     host: Host
 

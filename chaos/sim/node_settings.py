@@ -1,4 +1,4 @@
-"""What a simulated node is configured with, by the options of its run. Sans-IO."""
+"""Configuration of a simulated node, by the options of its run. Sans-IO."""
 
 from typing import Final
 

@@ -58,8 +58,8 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 )
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY
 from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES
-from kvorum.quorum.controller.duty import STATE_KEY
 from kvorum.quorum.controller.features import UpgradeType
 from kvorum.quorum.image.client_quotas import USER
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
@@ -77,7 +77,7 @@ Ask = Callable[[SimClient], Awaitable[int]]
 
 
 class Operator:
-    """Of one run. Each method returns what is asked for in words, None where there is nothing to change."""
+    """Operator of one run. Each method returns a description of its request, None if there is nothing to change."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Take the cluster."""

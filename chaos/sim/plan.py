@@ -1,4 +1,4 @@
-"""What a simulated cluster's run is made of, drawn from its seed: options, and the schedule of faults. Sans-IO.
+"""Plan of a simulated cluster's run, drawn from its seed: options, and the schedule of faults. Sans-IO.
 
 Everything is drawn before the run begins and is plain data: so a run can be told, saved as JSON, replayed, and shrunk
 by leaving faults out, which changes nothing else about it. Swarm testing: each seed draws its own sizes, timeouts, load
@@ -49,7 +49,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Who does what: (acks, idempotent) of each producer, and seconds between the operations of one."""
+    """Clients' load: (acks, idempotent) of each producer, and seconds between the operations of one."""
 
     producers: list[tuple[int, bool]]
     consumers: int

@@ -1,4 +1,4 @@
-"""What must hold of the metadata quorum at every moment, whatever fails: checked after each event of a simulation.
+"""Invariants of the metadata quorum, checked after each event of a simulation.
 
 ConsistentCommittedData    no two nodes ever apply different batches at one offset; none is skipped, none comes twice
 MonotonicHighWatermark     within one life of a node it never goes back
@@ -7,7 +7,7 @@ SingleLeader               at most one node is ever leader of a term
 LeaderCompleteness         whoever becomes active has applied all that was ever acknowledged
 MajorityReachedHighWatermark   what a leader commits is durable on a majority of the voters that count
 AcknowledgedIsKept         an acknowledged batch is in the committed log, at its offset, for ever
-LinearizableRead           a read index is not below what was acknowledged before it was asked for
+LinearizableRead           a read index is not below what was acknowledged before the request for
 OneVoteATerm               a directory votes for one candidate in a term, whatever restarts lie between
 KeptTerm                   and never speaks in a term older than one it made a promise in
 TrueMatch                  where a leader believes a peer to be, the peer is, durably
@@ -42,7 +42,7 @@ def next_state(state: bytes, batch: bytes) -> bytes:
 
 
 class CheckedVoter(Protocol):
-    """What the checker looks at."""
+    """Interface of a voter for the checker."""
 
     node_id: int
     journals: dict[bytes, DurableJournal]
@@ -155,7 +155,7 @@ class Checker:
         if high_watermark < acknowledged_before:
             raise Violation(
                 "LinearizableRead",
-                f"read index {high_watermark}, acknowledged before it was asked: {acknowledged_before}",
+                f"read index {high_watermark}, acknowledged before the request: {acknowledged_before}",
             )
 
     def committed(self, index: int, term: int, voters: Iterable[CheckedVoter], agreed: dict[int, bytes]) -> None:
@@ -178,7 +178,7 @@ class Checker:
                 raise Violation(
                     "OneSetAtATime",
                     f"node {node_id} has voters {sorted(newer.voters)} at index {newer.index}, behind those at "
-                    f"{older.index}, which nobody knows to be committed",
+                    f"{older.index}, which are not known to be committed",
                 )
 
     def upgraded(self, node_id: int, voters: Voters, commit_index: int, last_applied: int) -> None:

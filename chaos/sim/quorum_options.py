@@ -1,4 +1,4 @@
-"""What a run of the quorum's simulation is made of, drawn from its seed; and what is fixed where its voters change."""
+"""Options of a quorum simulation, drawn from its seed, with fixed parts where voters change."""
 
 import random
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ SEGMENT_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a run is made of; `drawn` draws it from the seed."""
+    """Options of a run; `drawn` draws them from the seed."""
 
     voters: int = 3
     """How many nodes there are; in a static quorum all of them vote."""

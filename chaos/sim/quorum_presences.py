@@ -42,7 +42,7 @@ class Moving(Protocol):
 
 
 class World(Protocol):
-    """What the requests need of the run."""
+    """Interface of the run for the requests."""
 
     loop: SimLoop
     network: FrameNetwork

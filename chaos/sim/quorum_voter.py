@@ -28,7 +28,7 @@ def endpoint(node_id: int, moves: int = 0) -> Endpoint:
 
 
 class AtFirst(TypedDict):
-    """What `format_raft` is told of the voters."""
+    """Initial voters for `format_raft`."""
 
     voter_ids: list[int]
     directories: dict[int, bytes] | None
@@ -36,7 +36,7 @@ class AtFirst(TypedDict):
 
 
 class World(Protocol):
-    """What a voter needs of the run it is in: a QuorumWorld."""
+    """Interface of the run for a voter: a QuorumWorld."""
 
     rng: random.Random
     loop: SimLoop

@@ -209,7 +209,7 @@ class Probe:
         try:
             answer = await self._client.ask(address, request, response, newest=newest)
         except NoAnswer as error:
-            raise Violation("ThrottleEnds", f"{told} says nothing: {error}") from None
+            raise Violation("ThrottleEnds", f"{told} does not respond: {error}") from None
         took_s = self._loop.time() - asked_s
         if took_s > held_s + LATE_S:
             raise Violation("ThrottleEnds", f"{told} answered after {took_s:.3f} s")

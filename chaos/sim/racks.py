@@ -50,7 +50,7 @@ def rack_configs(node_id: int, options: Options) -> Mapping[str, object]:
 
 
 class ReadWatch:
-    """What all clients of a run read, and from whom."""
+    """All reads of a run's clients, with their brokers."""
 
     def __init__(self, racks: int, committed_end: CommittedEnd) -> None:
         """Have seen nothing."""
@@ -82,7 +82,7 @@ class ReadWatch:
 
 
 class Places:
-    """From whom one client reads."""
+    """Brokers that one client reads from."""
 
     def __init__(self, who: str, rack_id: str, watch: ReadWatch | None, now_s: Callable[[], float]) -> None:
         """Read from leaders, until one says otherwise."""

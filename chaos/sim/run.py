@@ -40,7 +40,7 @@ ABSENCES: Final = frozenset({"lost-write", "unseen", "missing-on-replica"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run did. `kind` and `message` are of the violation, None if there was none."""
+    """Outcome of a run. `kind` and `message` are those of the violation, None if there was none."""
 
     plan: Plan
     kind: str | None

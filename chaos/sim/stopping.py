@@ -69,7 +69,7 @@ def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float)
     brokers = ((each.name, each.broker) for each in cluster.processes if each.broker is not None)
     left += [f"{name} left behind: {', '.join(broker.not_stopped)}" for name, broker in brokers if broker.not_stopped]
     if left or not in_time:
-        raise Violation("Stop", f"{limit:g} s after the last node was told to stop: {'; '.join(left)}")
+        raise Violation("Stop", f"{limit:g} s after the last node received the stop signal: {'; '.join(left)}")
     return loop.time() - now
 
 

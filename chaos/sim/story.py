@@ -1,4 +1,4 @@
-"""A run told in sentences, from its history: the faults, who led what when, and what went wrong. Pure."""
+"""Description of a run in sentences, from its history: faults, leaders over time, and violations. Pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a throttle time must mean (KIP-219), as clients see it, and what requests cost where their time is counted.
+"""Meaning of a throttle time (KIP-219) for clients, and cost of requests where their time is counted.
 
 ThrottleKept: a client that was told of a throttle time gets no answer, over the connection it was told on, to what it
 asks from then on before that time is over. It runs from when the throttled request was handled: not before it was
@@ -58,7 +58,7 @@ class ThrottleWatch:
                 raise Violation(
                     "ThrottleKept",
                     f"{who} was answered {type(response).__name__} {until_s - now_s:.3f} s before the end of a "
-                    "throttle that it had been told of before it asked",
+                    "throttle that it received before its request",
                 )
             self.kept += 1
         throttle_ms = getattr(response, "throttle_time", 0)

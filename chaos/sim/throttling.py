@@ -21,8 +21,8 @@ from kvorum.chaos.sim import duties, reassigning
 from kvorum.chaos.sim.entries import merged
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Fault, Options
+from kvorum.quorum.controller.broker_admin_state import BrokerAdminState, is_leaving
 from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES, throttles_in
-from kvorum.quorum.controller.duty import Duty, is_leaving
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
@@ -78,7 +78,7 @@ def throttled_departures(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Let a seed that has decommissions have some by a throttle (`certain`ly), or none."""
-    left = [fault for fault in faults if fault.kind == duties.KIND and fault.detail == Duty.DECOMMISSIONED]
+    left = [fault for fault in faults if fault.kind == duties.KIND and fault.detail == BrokerAdminState.DECOMMISSIONED]
     if not left or (not certain and rng.random() >= SHARE):
         return options, faults
     drawn: list[Fault] = []
@@ -107,9 +107,11 @@ def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
     fast = float(DEPARTURES[-1])
     return [
         Fault(at=round(at, 3), kind=DEPARTURE_KIND, target=second, detail=rng.choice(DEPARTURES)),
-        Fault(at=round(left_at, 3), kind=duties.KIND, target=first, detail=Duty.DECOMMISSIONED, amount=fast),
-        Fault(at=round(back_at, 3), kind=duties.KIND, target=first, detail=Duty.ACTIVE),
-        Fault(at=round(back_at + 0.1, 3), kind=duties.KIND, target=second, detail=Duty.DECOMMISSIONED),
+        Fault(
+            at=round(left_at, 3), kind=duties.KIND, target=first, detail=BrokerAdminState.DECOMMISSIONED, amount=fast
+        ),
+        Fault(at=round(back_at, 3), kind=duties.KIND, target=first, detail=BrokerAdminState.ACTIVE),
+        Fault(at=round(back_at + 0.1, 3), kind=duties.KIND, target=second, detail=BrokerAdminState.DECOMMISSIONED),
         Fault(at=round(back_at + 4.0, 3), kind=duties.KIND, target=second, detail=duties.NOTHING),
     ]
 

@@ -87,7 +87,7 @@ class Refused(Exception):
 
 
 class Membership(NamedTuple):
-    """As whom a group's offsets are committed."""
+    """Identity for commits of a group's offsets."""
 
     group: str
     member_id: str
@@ -97,7 +97,7 @@ class Membership(NamedTuple):
 
 @dataclass(slots=True)
 class Draft:
-    """What a transaction is to do."""
+    """Planned contents of a transaction."""
 
     records: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """{(topic, partition): values}."""

@@ -1,4 +1,4 @@
-"""What clients of a simulated cluster do: send, poll, change metadata; and each operation's event in the history.
+"""Operations of a simulated cluster's clients: send, poll, change metadata; and their events in the history.
 
 Classified as a careful client can tell: `fail` only where nothing can have happened, `info` wherever something may.
 A producer with idempotence repeats a batch under its sequence numbers until the delivery timeout; one without repeats
@@ -193,15 +193,15 @@ class Producer:
         loop, rng = asyncio.get_running_loop(), self._client.rng
         pause_at = loop.time() + burst_s * 2 * rng.random()
         while not until():
-            await self.round()
+            await self.round(until)
             await asyncio.sleep(every_s * (0.5 + rng.random()))
             if burst_s and loop.time() >= pause_at:
                 await asyncio.sleep(burst_s * 2 * rng.random())
                 pause_at = loop.time() + burst_s * 2 * rng.random()
 
-    async def round(self) -> None:
+    async def round(self, until: Callable[[], bool] = lambda: False) -> None:
         """Send a few records to one partition and wait for their outcomes."""
-        if self._idempotent and self._producer is None and not await self._init():
+        if self._idempotent and self._producer is None and (not await self._init() or until()):
             return
         if not self._processes:
             name, recorder = self._name, self._recorder

@@ -1,1 +1,1 @@
-"""What unmodified clients ask of a cluster under faults, and what they were told: operations, loads, final reads."""
+"""Workloads of unmodified clients on a cluster under faults: operations, loads, final reads."""

@@ -145,7 +145,7 @@ async def _closed(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
 
 
 class AioReader(LoopThread):
-    """One consumer, which now and then draws its partitions anew, or dies and comes back as another."""
+    """One consumer, which now and then changes its partitions, or dies and restarts as another."""
 
     def __init__(
         self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random

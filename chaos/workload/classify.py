@@ -1,4 +1,4 @@
-"""What an operation's error means: did it certainly not happen (`fail`), or does nobody know (`info`)? Pure.
+"""Classification of an operation's error: it certainly did not happen (`fail`), or is unknown (`info`). Pure.
 
 A send that the client never took (its queue was full, the record larger than it sends) certainly did not happen. All
 else depends on how often the client may have tried: librdkafka and aiokafka try again inside and report the last

@@ -26,7 +26,7 @@ FINE: Final = frozenset({ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED})
 
 
 class NotElected(Exception):
-    """An election that was refused, or that nobody answered for."""
+    """An election that was rejected, or had no response."""
 
 
 def elect(bootstrap: str, kind: int, partitions: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What is looked at when all has healed and nobody works any more: stable offsets, and what groups have committed."""
+"""Checks after healing, without active clients: stable offsets, and committed offsets of groups."""
 
 import time
 from collections.abc import Mapping, Sequence

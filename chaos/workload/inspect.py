@@ -1,4 +1,4 @@
-"""What the disks of all nodes hold at the end: every replica's batches, and the hash of every metadata image.
+"""Contents of all nodes' disks at the end: every replica's batches, and the hash of every metadata image.
 
 Read from the files of nodes that were stopped in order: a broker writes its leader epochs then. Each node's metadata
 is its newest usable snapshot and what its log has behind it, replayed to an offset that all of them have.

@@ -1,4 +1,4 @@
-"""What a run is made with: names and versions of clients and of Kvorum itself, for the history."""
+"""Software of a run: names and versions of clients and of Kvorum, for the history."""
 
 import platform
 from importlib.metadata import version

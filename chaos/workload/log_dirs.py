@@ -23,7 +23,7 @@ ATTEMPTS: Final = 4
 
 
 class NotMoved(Exception):
-    """A move that was refused, or that nobody answered for."""
+    """A move that was rejected, or had no response."""
 
 
 def move(broker: str, partition: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""What a workload is made of, as scenario files say it: kinds of clients, how many, how fast, on which topics."""
+"""Plan of a workload in scenario files: kinds of clients, number, rate, topics."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
@@ -12,7 +12,7 @@ Library: TypeAlias = Literal["confluent-kafka", "aiokafka", "kvorum"]
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors, and text is no number."""
+    """Unknown keys are errors, and text is not accepted as a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -98,7 +98,7 @@ class AdminClients(Strict):
 
 
 class GroupClients(Strict):
-    """What members of a group have in common, whatever they do with what they read."""
+    """Common options of members of a group."""
 
     group_id: str = Field(min_length=1)
     protocol: Literal["classic", "consumer"] = "classic"

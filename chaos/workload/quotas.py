@@ -15,7 +15,7 @@ ATTEMPTS: Final = 10
 
 
 class NotAltered(Exception):
-    """Quotas that were refused, or that nobody answered for."""
+    """Quotas that were rejected, or had no response."""
 
 
 def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:

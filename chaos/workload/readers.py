@@ -130,7 +130,7 @@ class AssignedConsumer:
 
 
 class ConfluentReader:
-    """A thread that polls, now and then drawing its partitions anew, or dying and coming back as another."""
+    """A thread that polls, now and then changes its partitions, or dies and restarts as another."""
 
     def __init__(
         self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random

@@ -1,4 +1,4 @@
-"""Writes what clients do into the history, from any thread, and counts it for whoever watches.
+"""Writes clients' operations into the history, from any thread, and counts them.
 
 A lock keeps the lines in the order of their times. Values are numbered over the whole run, so each is sent once.
 """
@@ -31,7 +31,7 @@ class Acked:
 
 @dataclass(slots=True)
 class Counts:
-    """What happened so far."""
+    """Counts so far."""
 
     invoked: Counter[str] = field(default_factory=Counter)
     """By f."""

@@ -1,4 +1,4 @@
-"""What is sampled into the history: the active controller, and leaders, ISRs and ELRs of a cluster of others.
+"""Samples in the history: the active controller, and leaders, ISRs and ELRs of an external cluster.
 
 Their metadata log cannot be followed: brokers do not serve it to clients. So every broker is asked over and over again
 by DescribeTopicPartitions (KIP-966), by Metadata where it does not know that, and each change that is seen becomes a
@@ -166,7 +166,7 @@ def described(found: DescribeTopicPartitionsResponsePartition) -> PartitionView:
 
 
 class ControllerWatch:
-    """Notes who the active controller is, whenever it is another one. `look` answers its name, None for nobody."""
+    """Records changes of the active controller. `look` returns its name, None if there is none."""
 
     def __init__(self, look: Callable[[], str | None], recorder: Recorder) -> None:
         """Nobody is known yet."""

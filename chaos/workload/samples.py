@@ -1,4 +1,4 @@
-"""What several brokers tell of partitions at different times, made into one account of what changed: pure.
+"""Merges several brokers' states of partitions at different times into one sequence of changes: pure.
 
 The highest leader epoch counts. Where several brokers tell of the same, the leader's own word does: it is the leader
 who acknowledges, by the ISR that it knows. An account never goes back to an earlier leader epoch.

@@ -56,7 +56,7 @@ Row: TypeAlias = tuple[str, int]
 
 
 class Failed(Exception):
-    """A transaction did not come to a commit; the name is Kafka's. `asked`: a commit may have left."""
+    """A transaction was not committed; the name is Kafka's. `asked`: a commit may have been sent."""
 
     def __init__(self, name: str, *, asked: bool) -> None:
         """Hold both."""

@@ -33,7 +33,7 @@ def cluster_id(connection: Connection) -> None:
 
 
 def described(connection: Connection, *, fenced: bool) -> "DescribeClusterResponse":
-    """Return what brokers say of themselves, or controllers where one of these is asked."""
+    """Return the brokers' own descriptions, or the controllers' through --bootstrap-controller."""
 
     async def work(client: "ClusterClient") -> "DescribeClusterResponse":
         return await client.describe_cluster(fenced=fenced)

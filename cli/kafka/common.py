@@ -1,4 +1,4 @@
-"""What the scripts share: --bootstrap-server, --command-config, exactly one action, tables as Kafka prints them.
+"""Common parts of the scripts: --bootstrap-server, --command-config, exactly one action, tables as Kafka prints them.
 
 An option that a script of Kafka does not have is an error here, too. One that it has and that makes no difference here
 is named where it is declared.
@@ -38,7 +38,7 @@ class Connection:
 
     @property
     def bootstrap(self) -> str:
-        """Return the brokers to begin with; where nobody named any, the command ends."""
+        """Return the bootstrap servers; without any the command ends."""
         if self.where is None:
             raise click.UsageError('Missing required argument "[bootstrap-server]"')
         if not self.where.strip(" ,"):
@@ -60,7 +60,7 @@ class Connection:
         """Return a property that is a number, None where it is not set."""
         text = self.properties.get(key)
         if text is not None and not text.isdecimal():
-            raise click.UsageError(f"{key}={text} in the --command-config file is no number")
+            raise click.UsageError(f"{key}={text} in the --command-config file is not a number")
         return None if text is None else int(text)
 
     def client_options(
@@ -83,7 +83,7 @@ class Remembering(click.Command):
 
 
 def read_properties(path: str | None) -> dict[str, str]:
-    """Read a properties file; what is no property ends the command, with its line."""
+    """Read a properties file; an invalid line ends the command."""
     from kvorum.runtime.properties import PropertiesError, parse_properties
 
     if path is None:

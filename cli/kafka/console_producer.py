@@ -89,7 +89,7 @@ def console_producer(connection: Connection, topic: str, sync: bool, **options: 
         if options[name]:
             say(f"Warning: {text}. Use {instead} instead.")
     if options["line_reader"].rpartition(".")[2] != "LineMessageReader":
-        raise click.UsageError(f"{options['line_reader']}: there is {LINE_READER}; classes of Java's are not loaded")
+        raise click.UsageError(f"{options['line_reader']}: Java classes are not supported; use {LINE_READER}")
     reader = read_properties(options["reader_config"])
     reader |= key_values(options["reader_property"] + options["property_"])
     try:
@@ -115,7 +115,7 @@ def batch_option(options: dict[str, Any]) -> str:
 
 
 def read_lines(stream: BinaryIO, reader: LineReader) -> Generator[Line, None, None]:
-    """Yield the lines of a stream, with a prompt for somebody at a terminal. Raises LineError.
+    """Yield the lines of a stream, with a prompt on a terminal. Raises LineError.
 
     What is no UTF-8 is U+FFFD, and a line ends at \\n, \\r or both, as for Java's readers.
     """

@@ -57,7 +57,7 @@ class Positional(Remembering):
 
 
 class Sent(NamedTuple):
-    """What has to come back."""
+    """The record that must be received."""
 
     key: bytes
     value: bytes
@@ -99,7 +99,7 @@ def e2e_latency(connection: Connection, topic: str, num_records: int, producer_a
 
 
 def check(num_records: int, acks: str, sizes: dict[str, int]) -> None:
-    """Refuse what is no test, in Kafka's words."""
+    """Reject an invalid test, with Kafka's messages."""
     if acks not in ("1", "all"):
         raise click.UsageError(
             "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement. "
@@ -133,7 +133,7 @@ def begin(connection: Connection, consumer: Any, topic: str, watch: Watch) -> No
 
 
 def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
-    """Return a topic's partitions, once the broker that is asked has heard of it: it may have been made just now."""
+    """Return a topic's partitions, once the broker's metadata has the topic, which may be new."""
     deadline = time.monotonic() + METADATA_SECONDS
     while True:
         found = reached(consumer, watch, topic).topics[topic]

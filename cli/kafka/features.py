@@ -161,7 +161,7 @@ def print_levels(lines_of: Callable[[], list[str]]) -> None:
 
 
 def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:
-    """Return the levels that are asked for."""
+    """Return the requested levels."""
     from kvorum.cli.feature_levels import METADATA_VERSION, LevelError, metadata_level, parse_levels, release_levels
 
     if release is not None and (levels or metadata is not None):

@@ -52,7 +52,7 @@ def number(shape: str, written: Callable[[Any], str] = str) -> Deserializer:
         try:
             return written(struct.unpack(shape, data)[0]).encode()
         except struct.error as error:
-            raise FormatError(f"{data!r} is no such number: {error}") from error
+            raise FormatError(f"{data!r} cannot be decoded as a number: {error}") from error
 
     return read
 
@@ -65,7 +65,7 @@ def text(data: bytes) -> bytes:
 def boolean(data: bytes) -> bytes:
     """Return true or false."""
     if data not in (b"\0", b"\1"):
-        raise FormatError(f"{data!r} is no boolean: one byte, 0 or 1")
+        raise FormatError(f"{data!r} is not a boolean: one byte, 0 or 1")
     return b"true" if data == b"\1" else b"false"
 
 
@@ -74,7 +74,7 @@ def uuid(data: bytes) -> bytes:
     shown = data.decode(errors="replace")
     groups = shown.split("-")
     if len(groups) != len(UUID_DIGITS) or not all(re.fullmatch("[0-9a-fA-F]{1,16}", each) for each in groups):
-        raise FormatError(f"{shown!r} is no UUID")
+        raise FormatError(f"{shown!r} is not a UUID")
     pairs = zip(groups, UUID_DIGITS, strict=True)
     return "-".join(each.lower()[-digits:].zfill(digits) for each, digits in pairs).encode()
 
@@ -126,7 +126,7 @@ def deserializer_of(name: str | None) -> Deserializer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultFormatter:
-    """What is printed of a record, and what stands between the parts."""
+    """Parts of a record to print, and their separators."""
 
     shown: frozenset[str]
     key_separator: bytes
@@ -267,4 +267,4 @@ def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:
 
             return DecodingFormatter(decoder=transaction_log_decoder, types=frozenset({0}))
         case other:
-            raise FormatError(f"there is no formatter {other}")
+            raise FormatError(f"unknown formatter {other}")

@@ -9,7 +9,7 @@ from kvorum.cli.sending import Header
 
 
 class Line(NamedTuple):
-    """What a line says."""
+    """A parsed line."""
 
     key: bytes | None
     value: bytes | None

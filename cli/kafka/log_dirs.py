@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--broker-list", default="", metavar="1,2,3")
 @connected()
 def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_list: str) -> None:
-    """Print what lies in the log directories of brokers.
+    """Describe the log directories of brokers.
 
     \b
     kvorum kafka-log-dirs --bootstrap-server localhost:9092 --describe --topic-list orders

@@ -138,7 +138,7 @@ def producer(connection: Connection, **options: Any) -> None:
 
 
 def check_numbers(options: dict[str, Any]) -> None:
-    """Refuse what is no test, in Kafka's words."""
+    """Reject an invalid test, with Kafka's messages."""
     if (
         sum((options["record_size"] is not None, options["payload_file"] is not None, options["payload_monotonic"]))
         != 1
@@ -158,7 +158,7 @@ def check_numbers(options: dict[str, Any]) -> None:
 
 
 def payloads_of(options: dict[str, Any]) -> Iterator[bytes]:
-    """Return the payloads that are asked for."""
+    """Return the requested payloads."""
     if options["payload_monotonic"]:
         return counted_payloads()
     if options["record_size"] is not None:
@@ -181,7 +181,7 @@ def read_payloads(path: str, delimiter: str) -> list[bytes]:
     except re.error as error:
         raise click.UsageError(f"--payload-delimiter {delimiter}: {error}") from None
     if pattern.match(""):
-        raise click.UsageError("--payload-delimiter matches nothing at all, so it cuts nowhere")
+        raise click.UsageError("--payload-delimiter must not match the empty string")
     ends = [match.span() for match in pattern.finditer(text)]
     starts = [0, *(end for _, end in ends)]
     found = [text[start:end].encode() for start, (end, _) in zip(starts, ends, strict=False)]

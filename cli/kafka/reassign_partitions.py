@@ -34,7 +34,7 @@ ACTIONS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout", "bootstrap-controller")),
     "list": ((), ("bootstrap-controller",)),
 }
-"""What each action needs, and what else it takes."""
+"""Required and permitted options of each action."""
 ALREADY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
     "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
@@ -278,7 +278,7 @@ def line_of(replica: "Replica", state: "MoveState") -> str:
 
 
 async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
-    """Take throttles off, and say of whom."""
+    """Remove throttles, and list them."""
     brokers, topics = await found.unthrottle(wanted)
     for what, names in (("broker", list(map(str, brokers))), ("topic", topics)):
         say(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")

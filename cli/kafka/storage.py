@@ -103,7 +103,7 @@ def format_(
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise click.UsageError("give one of --standalone, --no-initial-controllers and --initial-controllers")
     if add_scram:
-        raise click.UsageError("--add-scram: credentials are not there yet")
+        raise click.UsageError("--add-scram: credentials are not supported yet")
     check_cluster_id(cluster_id)
     release = checked_release(release_version, levels)
     settings = settings_of(config)
@@ -117,7 +117,7 @@ def format_(
 
 
 def check_cluster_id(text: str) -> None:
-    """Refuse what is no id of a cluster."""
+    """Reject an invalid cluster id."""
     from kvorum.protocol.uuids import Uuid
 
     try:

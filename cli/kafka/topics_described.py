@@ -1,4 +1,4 @@
-"""What `kafka-topics --describe` prints. Source: Kafka's TopicCommand (describeTopic, PartitionDescription)."""
+"""Output of `kafka-topics --describe`. Source: Kafka's TopicCommand (describeTopic, PartitionDescription)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Shown:
 
     @property
     def everything(self) -> bool:
-        """Tell whether no kind of partition is asked for."""
+        """Tell whether no partition filter is requested."""
         return not (
             self.under_replicated_partitions
             or self.unavailable_partitions
@@ -100,7 +100,7 @@ def topic_lines(
 def is_shown(
     row: "MetadataResponsePartition", moving: "UnderWay | None", shown: Shown, live: set[int], min_isr: int
 ) -> bool:
-    """Tell whether a partition is of a kind that is asked for."""
+    """Tell whether a partition matches the requested filter."""
     from kvorum.admin.replication import is_under_replicated
 
     leaderless = row.leader_id < 0

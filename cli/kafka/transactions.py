@@ -143,7 +143,7 @@ def find_hanging(
     topic: str | None,
     partition: int | None,
 ) -> None:
-    """Find transactions that nobody will end.
+    """Find hanging transactions.
 
     \b
     kvorum kafka-transactions --bootstrap-server localhost:9092 find-hanging --topic orders

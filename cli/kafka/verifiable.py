@@ -82,7 +82,7 @@ def consumer(
         own["group.remote.assignor"] = group_remote_assignor
     if assignment_strategy is not None:
         if assignment_strategy not in ASSIGNORS:
-            raise click.UsageError(f"--assignment-strategy is one of {', '.join(ASSIGNORS)}")
+            raise click.UsageError(f"--assignment-strategy must be one of {', '.join(ASSIGNORS)}")
         own["partition.assignment.strategy"] = ASSIGNORS[assignment_strategy]
     client = client_of(Consumer, connection.client_options(own, read_properties(consumer_config)))
     reading = Reading(topic=topic, max_messages=max_messages, auto_commit=enable_autocommit, verbose=verbose)

@@ -146,7 +146,7 @@ def translated(name: str, value: str) -> Settings:
 
 
 def for_consumer(settings: Settings, group_id: str) -> Settings:
-    """Return a reader's settings: what is fetched is nobody's progress, and the end of a partition is told."""
+    """Return a reader's settings: no offsets are committed, and the end of a partition is reported."""
     defaults = {
         # An empty fetch waits this long: what a batch waits for that ends with a transaction's marker.
         "fetch.wait.max.ms": "50",

@@ -84,7 +84,7 @@ class ExactlyOnce:
         Places(query=query, span=1)
 
     def check(self, spark: SparkSession) -> None:
-        """Refuse a start whose marks are not those of the checkpoint. Nothing is written, nobody is fenced."""
+        """Reject a start if the marks do not belong to the checkpoint. Nothing is written or fenced."""
         assert self.checkpoint is not None, "a stream has a checkpoint"
         folder = Folder(spark, self.checkpoint)
         if folder.read("lineage") is not None:
@@ -126,7 +126,7 @@ class ExactlyOnce:
         places = self.new_places()
         layout = layout_of(frame)
         if layout.fingerprint is None:
-            logger.info("query %s is written by one task: %s", self.query, layout.reason)
+            logger.info("query %s uses one task: %s", self.query, layout.reason)
             frame = frame.coalesce(1)
         assignment = Assignment(
             places=places,
@@ -212,13 +212,13 @@ class ExactlyOnce:
         )
 
     def refuse_orphan(self, ledger: Ledger, places: Places) -> None:
-        """Refuse a checkpoint that has lost the sink's folder: its marks can't be told from another query's."""
+        """Reject a checkpoint without the sink's folder: its marks could belong to another query."""
         if ledger.committed() is None or self.options.marks_missing == "renew":
             return
         if MarkReader(self.options.settings, places).read([0])[0] is not None:
             raise MarkError(
                 f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore its"
-                " folder kvorum-sink, or begin with a new checkpoint; option marksMissing=renew starts all the same."
+                " folder kvorum-sink, or use a new checkpoint; option marksMissing=renew skips this check."
             )
 
     def planned(self, frame: DataFrame, batch_id: int, ledger: Ledger) -> Manifest:
@@ -226,7 +226,7 @@ class ExactlyOnce:
         layout = layout_of(frame)
         if layout.fingerprint is not None:
             return Manifest(batch_id=batch_id, layout=layout.fingerprint, tasks=max(1, layout.tasks), staged=None)
-        logger.info("query %s: micro-batch %d is staged: %s", self.query, batch_id, layout.reason)
+        logger.info("query %s: micro-batch %d staged: %s", self.query, batch_id, layout.reason)
         folder = ledger.staging(batch_id)
         self.numbered(frame).write.option("maxRecordsPerFile", 0).parquet(folder)
         numbers = [int(name.split("-")[1]) for name in ledger.folder.listed(folder) if name.startswith("part-")]
@@ -234,7 +234,7 @@ class ExactlyOnce:
         return Manifest(batch_id=batch_id, layout=name, tasks=max(numbers, default=0) + 1, staged=folder)
 
     def same_layout(self, frame: DataFrame, manifest: Manifest, ledger: Ledger, places: Places) -> Manifest | None:
-        """Return the manifest if the frame is dealt out as it says, None if it was not begun and can be planned anew.
+        """Return the manifest if the frame has its layout, None if no task has run, so that it can be planned again.
 
         Raises: MarkError if some tasks have written and the others would get other rows now.
         """
@@ -244,9 +244,9 @@ class ExactlyOnce:
         found = MarkReader(self.options.settings, places).read(range(manifest.tasks))
         if any(mark is not None and mark.batch_id >= manifest.batch_id for mark in found.values()):
             raise MarkError(
-                f"query {self.query}: micro-batch {manifest.batch_id} is written in part, and its rows would be dealt"
-                " out to tasks otherwise now. Give the source the options it had (minPartitions,"
-                " maxRecordsPerPartition) for one start."
+                f"query {self.query}: micro-batch {manifest.batch_id} is written in part, and the present options"
+                " would assign its rows to other tasks. Start once with the previous source options (minPartitions,"
+                " maxRecordsPerPartition)."
             )
         ledger.folder.remove(f"batches/{manifest.batch_id}")
         return None
@@ -274,7 +274,7 @@ class ExactlyOnce:
         transactions.commit(mark, nothing)
 
     def refresh(self) -> None:
-        """Commit every mark anew, as it is: it lives another offsets.retention.minutes. Fences all earlier attempts."""
+        """Commit every mark again, unchanged, for another offsets.retention.minutes. Fences all earlier attempts."""
         assert self.places is not None, "called after the start"
 
         def commit_again(transactions: Transactions) -> None:
@@ -317,7 +317,7 @@ class ExactlyOnce:
         skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
         counted.add(self.query, rows)
         logger.info(
-            "query %s: micro-batch %d: %d rows by %d tasks, %d of which had written before",
+            "query %s: micro-batch %d written: %d rows, %d tasks, %d of them written before",
             self.query,
             assignment.batch_id,
             rows,

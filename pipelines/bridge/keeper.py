@@ -52,7 +52,7 @@ class Keeper(threading.Thread):
                 try:
                     self.refresh()
                 except Exception:
-                    logger.exception("the marks could not be refreshed; they live for %s", RETENTION)
+                    logger.exception("marks not refreshed, they expire after %s", RETENTION)
 
 
 def query_of(spark: SparkSession) -> str | None:
@@ -68,7 +68,7 @@ def is_active(spark: SparkSession, query_id: str) -> bool:
 
 
 def refresh_seconds(settings: client.Settings) -> float:
-    """Return how often to refresh: by the brokers' retention, if they tell it."""
+    """Return the refresh interval, from the brokers' retention if it is available."""
     admin = AdminClient(dict(client.for_admin(settings)))
     try:
         broker = min(admin.list_topics(timeout=ASK_SECONDS).brokers)
@@ -76,6 +76,6 @@ def refresh_seconds(settings: client.Settings) -> float:
         configs = admin.describe_configs([resource], request_timeout=ASK_SECONDS)[resource].result()
         minutes = int(configs[RETENTION].value)
     except (KafkaException, KeyError, ValueError, TypeError) as error:
-        logger.warning("%s is not known (%s): marks are refreshed every %.0f s", RETENTION, error, REFRESH_SECONDS_MAX)
+        logger.warning("%s not available (%s): marks are refreshed every %.0f s", RETENTION, error, REFRESH_SECONDS_MAX)
         return REFRESH_SECONDS_MAX
     return min(REFRESH_SECONDS_MAX, minutes * 60 / SHARE_OF_RETENTION)

@@ -70,7 +70,7 @@ def parts(rdd: Any) -> Iterator[str]:
             yield source_range(partition)
         return
     if kind not in NARROW:
-        raise Undetermined(f"the plan has a step whose rows may come in another order ({kind})")
+        raise Undetermined(f"the plan has a step with an undefined row order ({kind})")
     dependencies = rdd.dependencies()
     if dependencies.size() == 0:
         raise Undetermined(f"the plan has a source without offsets ({kind})")

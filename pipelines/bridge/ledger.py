@@ -1,4 +1,4 @@
-"""What the exactly-once sink keeps beside Spark's own files in the checkpoint of a query.
+"""Files of the exactly-once sink next to Spark's own files in a query's checkpoint.
 
     <checkpoint>/kvorum-sink/lineage            a number of its own: marks of another checkpoint are told by it
                             /prepared/<tasks>   how many tasks have marks, and where these lie; the highest counts
@@ -36,7 +36,7 @@ class Folder:
     """The sink's folder in a checkpoint."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        """Reach the file system that the checkpoint lies on."""
+        """Open the file system of the checkpoint."""
         gateway = spark.sparkContext._gateway
         assert gateway is not None and spark._jvm is not None, "a driver has a gateway"
         self.jvm: Any = spark._jvm
@@ -67,7 +67,7 @@ class Folder:
         stream.write(text.encode())
         stream.close()
         if not self.files.rename(draft, path):
-            raise OSError(f"{path} could not be written")
+            raise OSError(f"{path} was not written")
 
     def names(self, folder: str) -> list[str]:
         """Return the files in a folder of the sink's, hidden ones left out."""

@@ -1,4 +1,4 @@
-"""What a cluster says of itself: which partitions topics have, where they begin and end, what lies at a time."""
+"""Lookups in a cluster: partitions of topics, their first and last offsets, and offsets by time."""
 
 import re
 import time
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class TopicMissing(RuntimeError):
-    """A topic or partition that is asked for by name is not there."""
+    """A topic or partition that was requested by name does not exist."""
 
 
 class Lookup:
@@ -61,7 +61,7 @@ class Lookup:
             return sorted(present)
         missing = set(topics.assigned) - set(present)
         if missing and must_exist:
-            raise TopicMissing(f"partitions of option assign are not there: {named(sorted(missing))}")
+            raise TopicMissing(f"partitions of option assign do not exist: {named(sorted(missing))}")
         return sorted(set(topics.assigned) - missing)
 
     def of_topic(self, topic: str) -> list[TopicPartition]:
@@ -75,7 +75,7 @@ class Lookup:
             return retried(ask)
         except KafkaException as error:
             if client.error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise TopicMissing(f"topic {topic} is not there") from None
+                raise TopicMissing(f"topic {topic} does not exist") from None
             raise
 
     def ask(self, wanted: dict[TopicPartition, OffsetSpec], *, is_read_committed: bool) -> Offsets:
@@ -149,11 +149,11 @@ def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition
     if missing or unknown:
         text = [f"missing: {named(sorted(missing))}"] if missing else []
         text += [f"not read: {named(sorted(unknown))}"] if unknown else []
-        raise OptionError(f"option {option} must name every partition that is read and no other; {'; '.join(text)}")
+        raise OptionError(f"option {option} must contain exactly the partitions that are read; {'; '.join(text)}")
 
 
 def retried(ask: Callable[[], Answer], *, unknown_seconds: float = 0.0) -> Answer:
-    """Return what the cluster answers; what passes by itself is asked again within a limit.
+    """Return the cluster's response; retriable errors are retried within a limit.
 
     `unknown_seconds`: how long a topic that is not known may be one that is not known yet.
     """
@@ -174,5 +174,5 @@ def report_loss(what: str, *, is_error: bool, log: Callable[[str], None]) -> Non
     """Raise OffsetsLost, or only log, as failOnDataLoss says."""
     message = f"some records may have been lost: {what}"
     if is_error:
-        raise OffsetsLost(f"{message}. To read on all the same, set option failOnDataLoss to false.")
+        raise OffsetsLost(f"{message}. To continue, set option failOnDataLoss to false.")
     log(message)

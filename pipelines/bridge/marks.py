@@ -25,7 +25,7 @@ NEVER = -1  # the micro-batch "before the first"
 
 
 class MarkError(RuntimeError):
-    """The marks and the checkpoint do not tell the same story; writing on could lose rows or write them twice."""
+    """Marks and checkpoint contradict each other; continuing could lose or duplicate rows."""
 
 
 class MarksMissing(MarkError):
@@ -34,7 +34,7 @@ class MarksMissing(MarkError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What a task has written last."""
+    """A task's last write."""
 
     batch_id: int  # NEVER before the first
     lineage: str
@@ -56,7 +56,9 @@ def decode(offset: int, metadata: str | None) -> Mark | None:
         read = json.loads(metadata or "")
         return Mark(batch_id=offset - 1, lineage=str(read["lineage"]), layout=str(read["layout"]))
     except (ValueError, TypeError, KeyError):
-        raise MarkError(f"offset {offset} with metadata {metadata!r} is no mark: the group is used by others") from None
+        raise MarkError(
+            f"offset {offset} with metadata {metadata!r} is not a mark: another application uses this group"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Places:
     def __post_init__(self) -> None:
         """Raise an OptionError for a name that could be mistaken for another query's."""
         if not NAME.fullmatch(self.query):
-            raise OptionError(f"the name of a query has letters, digits, '.', '_' and '-', not {self.query!r}")
+            raise OptionError(f"the name of a query may contain letters, digits, '.', '_' and '-' only: {self.query!r}")
 
     def transactional_id(self, task: int) -> str:
         """Return the id that all attempts at a task share: the latest fences those before."""
@@ -101,7 +103,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What all tasks of one micro-batch have in common."""
+    """Common data of all tasks of one micro-batch."""
 
     places: Places
     batch_id: int
@@ -126,18 +128,18 @@ def is_written(mark: Mark | None, assignment: Assignment, task: int) -> bool:
         return False
     if mark.lineage != assignment.lineage:
         if assignment.is_prepared:
-            raise MarkError(f"{who}: another query of this name, with another checkpoint, has written meanwhile")
+            raise MarkError(f"{who}: another query with this name and another checkpoint wrote in the meantime")
         return False
     if mark.batch_id > assignment.batch_id:
         raise MarkError(
-            f"{who}: micro-batch {mark.batch_id} is written already. Either this is a late attempt, whose rows are in,"
-            " or the checkpoint was set back: then begin with a new one."
+            f"{who}: micro-batch {mark.batch_id} is written already. Either this is a late attempt, or the"
+            " checkpoint was restored to an older state: use a new one."
         )
     if mark.batch_id < assignment.batch_id:
         return False
     if mark.layout != assignment.layout:
         raise MarkError(
-            f"{who}: it is written, but rows were dealt out to tasks otherwise then ({mark.layout}, now"
-            f" {assignment.layout}). Give the source the options and the cluster it had for one start."
+            f"{who}: it is written already, but its rows were assigned to other tasks ({mark.layout}, now"
+            f" {assignment.layout}). Start once with the previous source options and cluster size."
         )
     return True

@@ -33,7 +33,7 @@ Offsets = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange(InputPartition):
-    """What one task reads: the offsets from `start` up to but not including `end`, some of which may not exist."""
+    """Offsets that one task reads: from `start` up to but not including `end`, some of which may not exist."""
 
     topic: str
     partition: int
@@ -61,7 +61,7 @@ def parse(name: str, text: str, *, lowest: int) -> Offsets:
         raise OptionError(f'option {name}: expected {{"topic": {{"0": 23}}}}, found {text!r} ({error})') from None
     for where, offset in offsets.items():
         if type(offset) is not int or offset < lowest:
-            raise OptionError(f"option {name}: {offset!r} for {where.topic}-{where.partition} is no offset")
+            raise OptionError(f"option {name}: {offset!r} for {where.topic}-{where.partition} is not a valid offset")
     return offsets
 
 
@@ -100,7 +100,7 @@ def begun_at(end: Mapping[str, Any]) -> Offsets | None:
 
 
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return what lies between. A partition that is new at the end is read from its first record."""
+    """Return the ranges in between. A partition that is new at the end is read from its first record."""
     found = [(where, start.get(where, 0), end[where]) for where in sorted(end)]
     return [
         OffsetRange(topic=w.topic, partition=w.partition, start=low, end=high) for w, low, high in found if low < high

@@ -1,4 +1,4 @@
-"""What may be said to the data source: the options of Spark's own Kafka source and sink, checked and typed.
+"""Options of the data source: those of Spark's own Kafka source and sink, checked and typed.
 
 Names are case-insensitive, as Spark's. What Spark's source would ignore without a word (a misspelt name) is refused.
 """
@@ -50,7 +50,7 @@ DURATION_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """What is read: exactly one of the three."""
+    """Selection of topics: exactly one of the three."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -70,7 +70,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a reader is told."""
+    """Options of a reader."""
 
     settings: Settings
     topics: Topics
@@ -95,7 +95,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a writer is told."""
+    """Options of a writer."""
 
     settings: Settings
     topic: str | None  # for all rows; without it each row has its own
@@ -146,7 +146,7 @@ class Given:
             return default
         match = DURATION.fullmatch(value.lower())
         if match is None:
-            raise OptionError(f"option {name}: expected a length of time as 500ms, 30s or 15m, found {value!r}")
+            raise OptionError(f"option {name}: expected a duration such as 500ms, 30s or 15m, found {value!r}")
         return int(match[1]) * DURATION_MS[match[2]]
 
 
@@ -194,12 +194,12 @@ def topics_of(given: Given) -> Topics:
         case "assign":
             assigned = offsets.parse_assignment(text)
             if not assigned:
-                raise OptionError("option assign: no partition is named")
+                raise OptionError("option assign contains no partition")
             return Topics(assigned=assigned)
         case "subscribe":
             names = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
             if not names:
-                raise OptionError("option subscribe: no topic is named")
+                raise OptionError("option subscribe contains no topic")
             return Topics(names=names)
         case _:
             try:
@@ -227,7 +227,7 @@ def starting(given: Given, *, is_streaming: bool) -> Position:
         case "latest" if is_streaming:
             return Position(option=name, everywhere=LATEST)
         case "latest":
-            raise OptionError(f"option {name}: latest is not valid in a batch, which would be empty")
+            raise OptionError(f"option {name}: latest is not valid as the start of a batch, which would be empty")
     parsed = offsets.parse(name, text, lowest=EARLIEST)
     if not is_streaming and LATEST in parsed.values():
         raise OptionError(f"option {name}: -1 (latest) is not valid in a batch")
@@ -245,10 +245,10 @@ def ending(given: Given) -> Position:
         case "latest":
             return Position(option=name, everywhere=LATEST)
         case "earliest":
-            raise OptionError(f"option {name}: earliest is not valid: nothing would be read")
+            raise OptionError(f"option {name}: earliest is not valid as an end: no record would be read")
     parsed = offsets.parse(name, text, lowest=EARLIEST)
     if EARLIEST in parsed.values():
-        raise OptionError(f"option {name}: -2 (earliest) is not valid: nothing would be read")
+        raise OptionError(f"option {name}: -2 (earliest) is not valid as an end: no record would be read")
     return Position(option=name, offsets=parsed)
 
 
@@ -275,7 +275,7 @@ def writing(options: Mapping[str, str]) -> WriteOptions:
     """
     given = Given(options, WRITING)
     if (given.text("delivery") or "at_least_once") != "at_least_once":
-        raise OptionError("option delivery: exactly_once is had from kvorum.pipelines.bridge.sink.stream_writer")
+        raise OptionError("option delivery: use kvorum.pipelines.bridge.sink.stream_writer for exactly_once")
     missing = (given.text("marksMissing") or "refuse").lower()
     if missing not in ("refuse", "renew"):
         raise OptionError(f"option marksMissing: refuse or renew, not {missing!r}")

@@ -88,7 +88,7 @@ class Writer:
             if self.reports.failed:
                 self.raise_failure()
             if time.monotonic() > deadline:
-                raise DeliveryFailed(f"{full} records wait and none was acknowledged for {QUEUE_SECONDS:.0f} s")
+                raise DeliveryFailed(f"{full} records are queued and none was acknowledged for {QUEUE_SECONDS:.0f} s")
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged.

@@ -96,7 +96,7 @@ class Pool:
             self._timer.start()
 
     def _expire(self) -> None:
-        """Close what nobody came back to."""
+        """Close idle readers."""
         surplus = []
         with self._lock:
             self._timer = None
@@ -145,8 +145,8 @@ class RangeReader:
                 deadline = self.deadline()
             elif time.monotonic() > deadline:
                 raise ReadTimeout(
-                    f"{self.wanted}: nothing came at {self.position} for {self.options.poll_timeout_ms} ms"
-                    " (kafkaConsumer.pollTimeoutMs): no leader, or an end that is not there, or not yet committed"
+                    f"{self.wanted}: no data at offset {self.position} for {self.options.poll_timeout_ms} ms"
+                    " (kafkaConsumer.pollTimeoutMs): no leader, or the end offset does not exist or is not committed"
                 )
             if messages and (len(messages) >= BATCH_ROWS or size >= BATCH_BYTES or not fresh):
                 yield record_batch(messages, offsets, self.wanted, self.schema)
@@ -212,7 +212,7 @@ class RangeReader:
             self.skip_to(self.wanted.end)
 
     def skip_to(self, offset: int) -> None:
-        """Give up what lies before an offset."""
+        """Skip the records below an offset."""
         self.position = offset
         self.stands_at_end = False
 

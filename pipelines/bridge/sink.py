@@ -18,7 +18,7 @@ from kvorum.pipelines.bridge.options import WriteOptions
 
 
 class Delivery(StrEnum):
-    """What is promised of each row: no loss, or neither loss nor repetition."""
+    """Delivery guarantee of each row: at least once, or exactly once."""
 
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"

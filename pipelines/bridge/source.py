@@ -45,7 +45,7 @@ class KvorumDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what format() is told."""
+        """Return the name for format()."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -65,7 +65,7 @@ class KvorumDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return what writes a batch, at least once."""
         if overwrite:
-            raise OptionError("mode overwrite is not possible, records are only ever appended: use mode append")
+            raise OptionError("mode overwrite is not supported, a topic is append-only: use mode append")
         write_options = checked(options.writing(self.options), schema)
         producer.check(write_options)
         return BatchWriter(write_options)
@@ -77,7 +77,7 @@ class KvorumDataSource(DataSource):
     def refuse_other(self, schema: StructType) -> None:
         """Raise an OptionError if the caller wants other columns than there are."""
         if schema.simpleString() != read_schema(len(schema.fields) > 7).simpleString():
-            raise OptionError(f"the columns of a topic are fixed, a schema cannot be given: {schema.simpleString()}")
+            raise OptionError(f"the columns of a topic are fixed, remove the schema: {schema.simpleString()}")
 
 
 def checked(write_options: WriteOptions, schema: StructType) -> WriteOptions:
@@ -111,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver's Python process, and reads their ranges in tasks."""
 
     def __init__(self, read_options: ReadOptions) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self.options = read_options
         self.lookup: Lookup | None = None  # made where planning happens, never sent
         self.begun_at: Offsets | None = None

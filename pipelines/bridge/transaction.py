@@ -67,7 +67,7 @@ class Abortable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a task is told. It travels to the workers."""
+    """Parameters of a task. They are sent to the workers."""
 
     settings: client.Settings
     topic: str | None
@@ -137,7 +137,7 @@ def patiently(call: Callable[[], Answer], what: str) -> Answer:
             error = client.error_of(exception)
             if error.txn_requires_abort() or not client.is_passing(error) or time.monotonic() > deadline:
                 raise judged(error, what) from exception
-            logger.info("%s: %s: trying again", what, error)
+            logger.info("%s: %s: retried", what, error)
         time.sleep(PAUSE_SECONDS)
 
 
@@ -174,7 +174,7 @@ class MarkReader:
     """Reads the marks of a query."""
 
     def __init__(self, settings: client.Settings, places: Places) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self.settings = settings
         self.places = places
 
@@ -260,12 +260,12 @@ class Transactions:
             self.writer.producer.abort_transaction(STEP_SECONDS)
         except KafkaException as exception:
             error = client.error_of(exception)
-            logger.info("%s: abort: %s", self.places.transactional_id(self.task), error)
+            logger.info("%s: abort failed: %s", self.places.transactional_id(self.task), error)
             return error
         return None
 
     def close(self) -> None:
-        """Let the producer go, with what it still has in its queue. Of one that was fenced, that is told once more."""
+        """Release the producer with its queued records. A fenced one reports its error once more."""
         self.writer.producer.purge()
         with contextlib.suppress(KafkaException):
             self.writer.producer.close()
@@ -279,7 +279,7 @@ def write_rows(work: Work, task: int, rows: Rows) -> str:
     try:
         return write_or_skip(work, task, rows)
     except AttemptFenced as fenced:
-        logger.info("task %d: %s: waiting for that attempt", task, fenced)
+        logger.info("task %d: %s: waits for that attempt", task, fenced)
         if not is_written_soon(work, task):
             raise
         return "skipped"
@@ -308,7 +308,7 @@ def write_or_skip(work: Work, task: int, rows: Rows) -> str:
         except Abortable as error:
             if attempt == TRANSACTIONS_TRIED or not rows.is_whole:
                 raise TransactionFailed(f"task {task}: {error} (attempt {attempt})") from error
-            logger.warning("task %d: %s: aborted, trying again", task, error)
+            logger.warning("task %d: %s: aborted, retried", task, error)
         finally:
             transactions.close()
     raise AssertionError("the last attempt returns or raises")

@@ -77,7 +77,7 @@ class Assembler:
     def _table(self, oid: int) -> Table:
         table = self.tables.get(oid)
         if table is None:
-            raise StreamError(f"a change of relation {oid}, which was not described")
+            raise StreamError(f"change of an unknown relation {oid}")
         return table
 
     def _change(self, lsn: int, table: Table, change: Insert | Update | Delete | Truncate) -> Iterator[Record]:
@@ -114,7 +114,7 @@ class Assembler:
     def _commit(self, commit: Commit) -> Iterator[Record]:
         transaction, self.transaction = self.transaction, None
         if transaction is None or transaction.begin.commit_lsn != commit.commit_lsn:
-            raise StreamError("the commit of another transaction than the one that began")
+            raise StreamError("the commit does not belong to the open transaction")
         if transaction.by_table:
             yield self.envelopes.boundary(transaction.identity(), commit.commit_us, transaction.by_table)
         if transaction.wanted:

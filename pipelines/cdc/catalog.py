@@ -1,4 +1,4 @@
-"""What the catalog says of tables and types: for keys that the log does not tell, and for the snapshot."""
+"""Catalog of tables and types: for keys that the log does not contain, and for the snapshot."""
 
 from dataclasses import dataclass
 

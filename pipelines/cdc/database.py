@@ -73,13 +73,13 @@ def slot_in_use(options: Options) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.ObjectInUse as error:
-        raise CaptureError(f"slot {options.slot_name} is read by somebody else: {error}") from error
+        raise CaptureError(f"slot {options.slot_name} is in use by another client: {error}") from error
     except psycopg.errors.UndefinedObject as error:
-        raise CaptureError(f"slot or publication is gone, and with it the place in the log: {error}") from error
+        raise CaptureError(f"slot or publication was dropped, the position in the log is lost: {error}") from error
 
 
 def patiently(options: Options, action: Callable[[], None]) -> None:
-    """Do what needs the slot, and do it again for as long as somebody has it and slot.wait.ms is not over."""
+    """Retry an operation on the slot while another client uses it, within slot.wait.ms."""
     deadline = time.monotonic() + options.slot_wait_ms / 1000
     while True:
         try:
@@ -120,13 +120,13 @@ FROM pg_roles WHERE rolname = current_user
 
 
 def check_server(connection: Connection) -> None:
-    """Raise CaptureError unless the server can do what is asked of it."""
+    """Raise CaptureError unless the server supports the capture."""
     if ask(connection, "SHOW wal_level")[0][0] != "logical":
         raise CaptureError("wal_level is not logical: set it in postgresql.conf and restart PostgreSQL")
     if ask(connection, "SELECT pg_is_in_recovery()")[0][0]:
         raise CaptureError("this server is a standby: connect to the primary")
     if not ask(connection, _MAY_REPLICATE)[0][0]:
-        raise CaptureError("the role may not replicate: ALTER ROLE ... REPLICATION")
+        raise CaptureError("the role has no replication privilege: ALTER ROLE ... REPLICATION")
 
 
 def ensure_publication(connection: Connection, options: Options, *, create: bool = True) -> None:
@@ -142,8 +142,8 @@ def ensure_publication(connection: Connection, options: Options, *, create: bool
         connection.execute(command + sql.SQL("TABLE ") + sql.SQL(", ").join(tables))
     else:
         raise CaptureError(
-            f"there is no publication {name}: create it (CREATE PUBLICATION {name} FOR TABLE ...), or name the tables "
-            f"in table.include.list"
+            f"publication {name} does not exist: create it (CREATE PUBLICATION {name} FOR TABLE ...), or list the "
+            f"tables in table.include.list"
         )
 
 
@@ -203,7 +203,7 @@ def create_slot(connection: Connection, options: Options) -> tuple[int, str]:
 
 
 def advance_slot(connection: Connection, options: Options, lsn: int) -> None:
-    """Tell the slot that nothing before `lsn` is asked for again. One that is ahead of it stays."""
+    """Confirm all changes before `lsn`. A slot that is ahead is unchanged."""
 
     def advance() -> None:
         slot = find_slot(connection, options.slot_name)
@@ -226,7 +226,7 @@ _PEEK: LiteralString = (
 
 
 def peek(connection: Connection, options: Options, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, message) of all transactions that the slot was not told of and that commit before `end`.
+    """Yield (position, message) of all unconfirmed transactions that commit before `end`.
 
     Some more may come, before and behind. Server: all of it in its memory or temporary files; here: FETCH_ROWS.
     """
@@ -250,7 +250,7 @@ def peek(connection: Connection, options: Options, end: int) -> Iterator[tuple[i
 
 
 def first_change(connection: Connection, options: Options, end: int) -> bytes | None:
-    """Return the first message of what the slot was not told of, a Begin, if there is anything before `end`."""
+    """Return the first unconfirmed message, a Begin, if there is one before `end`."""
     rows: list[TupleRow] = []
     values = (options.slot_name, format_lsn(end), _quoted(options.publication_name))
     statement = sql.SQL(_PEEK).format(sql.SQL("1"), sql.SQL("LIMIT 1"))

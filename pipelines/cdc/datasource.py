@@ -61,7 +61,7 @@ class LogTask(InputPartition):
 
 
 class PostgresqlDataSource(DataSource):
-    """What `spark.readStream.format("kvorum-postgresql")` finds."""
+    """Data source of `spark.readStream.format("kvorum-postgresql")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -193,24 +193,24 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Raise CaptureError unless the log can be read from the position on."""
         slot = database.find_slot(self._session(), self.options.slot_name)
         what = f"Changes from {format_lsn(position.lsn)} on"
-        anew = f"remove the checkpoint and {self.folder}, drop the slot if it is there, and begin with a new snapshot"
+        anew = f"remove the checkpoint and {self.folder}, drop the slot if it exists, and begin with a new snapshot"
         if slot is None:
-            raise CaptureError(f"{what} are lost: slot {self.options.slot_name} is gone. To go on, {anew}")
+            raise CaptureError(f"{what} are lost: slot {self.options.slot_name} does not exist. To continue, {anew}")
         if slot.lost:
             raise CaptureError(
                 f"{what} are lost: slot {self.options.slot_name} was left behind for so long that PostgreSQL removed "
-                f"its log (max_slot_wal_keep_size). To go on, {anew}"
+                f"its log (max_slot_wal_keep_size). To continue, {anew}"
             )
         if slot.confirmed_lsn > position.lsn:
             raise CaptureError(
-                f"{what} are lost: slot {self.options.slot_name} stands at {format_lsn(slot.confirmed_lsn)}, so "
-                f"somebody else moved it, or the checkpoint is an old copy. To go on, {anew}"
+                f"{what} are lost: slot {self.options.slot_name} is at {format_lsn(slot.confirmed_lsn)}: another "
+                f"client moved it, or the checkpoint is an old copy. To continue, {anew}"
             )
 
     def _chunk_tasks(self, first: Position, last: Position) -> Iterator[ChunkTask]:
         manifest = snapshot.load(self.folder)
         if manifest is None or manifest.generation != first.generation:
-            raise CaptureError(f"{self.folder} is not the snapshot that the checkpoint is of ({first.generation})")
+            raise CaptureError(f"{self.folder} is not the snapshot of this checkpoint ({first.generation})")
         for number in range(first.chunk, last.chunk):
             yield ChunkTask(
                 chunk=manifest.chunks[number],
@@ -240,7 +240,7 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 origin = Origin(snapshot=mark, committed_us=task.taken_us, lsn=task.lsn, xid=None)
                 yield envelopes.read(table, copytext.parse_line(line), origin)
         if left != 0:
-            raise CaptureError(f"{task.chunk.file} has not the {task.chunk.rows} rows it was written with")
+            raise CaptureError(f"{task.chunk.file} does not contain the {task.chunk.rows} rows that were written")
 
     def _read_log(self, task: LogTask) -> Iterator[Record]:
         envelopes = Envelopes(self.options.shape(plugins.own_version()), task.ts_ms)

@@ -33,7 +33,7 @@ class StreamError(Exception):
 
 
 class Catalog(Protocol):
-    """What the database knows of its tables now, and the log does not say."""
+    """Information on tables from the database that the log does not contain."""
 
     def primary_key(self, relation_oid: int) -> Sequence[str]:
         """Return the columns of the primary key; none if there is none."""
@@ -134,7 +134,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What `source` says of an event beside its table. A snapshot's events are of no transaction."""
+    """`source` of an event besides its table. A snapshot's events belong to no transaction."""
 
     snapshot: str
     committed_us: int

@@ -1,4 +1,4 @@
-"""What a user sets, under the names of Debezium's PostgreSQL connector where it has one.
+"""User options, under the names of Debezium's PostgreSQL connector where it has one.
 
 The same model reads the `source:` of a pipeline's file and the options of `format("kvorum-postgresql")`.
 """
@@ -97,14 +97,16 @@ class Options(BaseModel):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
         return value
 
     @field_validator("slot_name")
     @classmethod
     def _slot(cls, value: str) -> str:
         if not _SLOT_NAME.fullmatch(value):
-            raise ValueError("a slot's name is of lower-case letters, digits and underscores, 63 at most")
+            raise ValueError(
+                "a slot name may contain lower-case letters, digits and underscores, at most 63 characters"
+            )
         return value
 
     @field_validator("key_columns", mode="before")

@@ -1,4 +1,4 @@
-"""What PostgreSQL's output plugin `pgoutput` writes (proto_version 1): bytes in, messages out.
+"""Decoder of PostgreSQL's output plug-in `pgoutput` (proto_version 1): bytes in, messages out.
 
 Sans-IO. One call of `decode` takes one message, as a row of pg_logical_slot_peek_binary_changes holds it. The order of
 a transaction: Begin, its changes, Commit. A relation is described before its first change, and when its shape changed.
@@ -25,11 +25,11 @@ _TEXT, _NULL, _UNCHANGED = b"tnu"
 
 
 class DecodeError(ValueError):
-    """A message is cut, too long, or of a kind that proto_version 1 does not have."""
+    """A message is truncated, too long, or of a kind that proto_version 1 does not have."""
 
 
 class Missing(enum.Enum):
-    """What stands for a value that is not in the log."""
+    """Placeholder for a value that is not in the log."""
 
     UNCHANGED = "unchanged"  # a TOASTed value that the update did not touch
 
@@ -177,7 +177,7 @@ class _Reader:
                 else:
                     raise DecodeError(f"a value of kind {kind}")
         except (IndexError, struct.error) as error:
-            raise DecodeError(f"a row that ends at {len(data)}, in the middle") from error
+            raise DecodeError(f"row truncated at {len(data)}") from error
         self.position = position
         return tuple(cells)
 
@@ -208,7 +208,7 @@ def _relation(reader: _Reader) -> Message:
 def _expect(reader: _Reader, kinds: bytes) -> bytes:
     kind = reader.kind()
     if kind not in kinds:
-        raise DecodeError(f"a row of kind {kind!r}, where one of {kinds!r} can be")
+        raise DecodeError(f"row kind {kind!r}, expected one of {kinds!r}")
     return kind
 
 
@@ -281,7 +281,7 @@ def decode(data: bytes) -> Message:
     reader = _Reader(data)
     message = decoder(reader)
     if reader.position != len(data):
-        raise DecodeError(f"{len(data) - reader.position} bytes behind a message of kind {data[:1]!r}")
+        raise DecodeError(f"{len(data) - reader.position} bytes after a message of kind {data[:1]!r}")
     return message
 
 

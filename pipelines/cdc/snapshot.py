@@ -80,7 +80,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made: the log is read from `lsn` on, and what was there before it is in the chunks."""
+    """Description of a snapshot: the log is read from `lsn` on, earlier rows are in the chunks."""
 
     slot: str
     generation: str
@@ -117,7 +117,7 @@ def prepare(connection: Connection, options: Options, folder: Path) -> Manifest:
             database.ensure_publication(connection, options, create=False)
             return _adopt(slot, options, folder)
         raise CaptureError(
-            f"there is a slot {options.slot_name}, and {folder} does not know it: it is somebody else's, or of a "
+            f"slot {options.slot_name} exists but is unknown in {folder}: it belongs to another client or to a "
             f"pipeline whose checkpoint was removed. Choose another slot.name, or drop it: "
             f"SELECT pg_drop_replication_slot('{options.slot_name}')"
         )
@@ -155,9 +155,9 @@ def _make(connection: Connection, options: Options, folder: Path, generation: st
 
 
 def _check_wanted(parent: int) -> None:
-    """Raise CaptureError if the process that this one works for was killed: another will begin anew."""
+    """Raise CaptureError if the parent process was killed: another one starts again."""
     if os.getppid() != parent:
-        raise CaptureError("the query that this snapshot was for is gone")
+        raise CaptureError("the query of this snapshot has ended")
 
 
 def _copy_tables(session: Connection, options: Options, folder: Path, generation: str) -> Iterator[Chunk]:
@@ -222,7 +222,7 @@ def _begin_anew(connection: Connection, options: Options, folder: Path) -> None:
     intent = msgspec.json.decode((folder / INTENT).read_bytes(), type=Intent)
     if intent.slot != options.slot_name:
         raise CaptureError(
-            f"{folder} was begun with slot {intent.slot}, not {options.slot_name}: drop that slot if it is there, and "
+            f"{folder} was begun with slot {intent.slot}, not {options.slot_name}: drop that slot if it exists, and "
             f"remove the folder"
         )
     database.drop_slot(connection, options)
@@ -233,7 +233,7 @@ def _begin_anew(connection: Connection, options: Options, folder: Path) -> None:
 
 
 def _adopt(slot: database.Slot, options: Options, folder: Path) -> Manifest:
-    """Begin where a slot stands that somebody made for us."""
+    """Begin at the position of an existing slot."""
     if slot.plugin != "pgoutput" or slot.database != options.dbname or slot.lost:
         raise CaptureError(f"slot {options.slot_name} is not of pgoutput and {options.dbname}, or lost its log: {slot}")
     manifest = Manifest(

@@ -114,7 +114,7 @@ def parse_array(text: str, element: Convert) -> list[object]:
     Raises: ValueError if it is no array with the delimiter comma.
     """
     if not (text.startswith("{") and text.endswith("}")):
-        raise ValueError(f"no array: {text[:40]}")
+        raise ValueError(f"not an array: {text[:40]}")
     top: list[object] = []
     stack, position = [top], 1
     while position < len(text):
@@ -133,7 +133,7 @@ def parse_array(text: str, element: Convert) -> list[object]:
             value, position = _array_item(text, position)
             stack[-1].append(None if value is None else element(value))
     if stack:
-        raise ValueError(f"no end of the array: {text[:40]}")
+        raise ValueError(f"unterminated array: {text[:40]}")
     return top
 
 

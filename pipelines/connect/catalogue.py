@@ -67,7 +67,7 @@ class ConnectorPlugin:
         return Kind.SOURCE if self.type == "source" else Kind.SINK
 
     def names(self) -> set[str]:
-        """Return how it may be asked for: by its class, with or without package and Connector."""
+        """Return the accepted names: the class, with or without package and Connector."""
         return {self.cls, alias_of(self.cls), self.cls.rpartition(".")[2]}
 
 
@@ -106,7 +106,7 @@ def _listed(cls: str, kind: Kind, name: str, version: str) -> ConnectorPlugin:
 
 
 def others() -> list[Json]:
-    """Return the plugins that are no connectors, as Connect lists them with connectorsOnly=false."""
+    """Return the plug-ins that are not connectors, as Connect lists them with connectorsOnly=false."""
     from kvorum.pipelines import formats, transforms
 
     version = plugins.own_version()

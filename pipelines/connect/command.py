@@ -25,13 +25,13 @@ EXIT_USAGE = 2
 @click.option(
     "--checkpoints",
     metavar="DIR|URL",
-    help="Folder of checkpoints; shared between managers that take over from each other.",
+    help="Folder of checkpoints; shared by all managers.",
 )
 @click.option("--group", default="connect-cluster", show_default=True, help="Group id of the managers of one cluster.")
 @click.option(
     "--prefix", default="connect", show_default=True, help="Prefix of the topics -configs, -offsets and -status."
 )
-@click.option("--alone", is_flag=True, help="There is no other manager: workers may outlive this one.")
+@click.option("--alone", is_flag=True, help="Single manager without leader election: workers survive its end.")
 @click.option("--leave-workers", is_flag=True, help="On shutdown, keep the workers for the next manager.")
 @click.option(
     "--lease",

@@ -30,7 +30,7 @@ class Election(Protocol):
         ...
 
     async def leader(self) -> str | None:
-        """Return the URL of who leads, None when nobody does."""
+        """Return the leader's URL, None without a leader."""
         ...
 
     async def end(self) -> None:
@@ -46,7 +46,7 @@ class Alone:
         changed(True)
 
     async def leader(self) -> str | None:
-        """Return nobody else."""
+        """Return the leader's URL, None without a leader."""
         return None
 
     async def end(self) -> None:
@@ -54,7 +54,7 @@ class Alone:
 
 
 class GroupElection:
-    """See the head of the module. The consumer lives in a thread of its own."""
+    """Leader election through a consumer group. The consumer runs in its own thread."""
 
     def __init__(
         self, client: dict[str, str], *, group: str, topic: str, url: str, session_ms: int = SESSION_MS
@@ -111,10 +111,10 @@ class GroupElection:
             try:
                 message = consumer.poll(POLL_SECONDS)
             except KafkaException as error:
-                log.warning("taking part error=%s", error)
+                log.warning("leader election failed error=%s", error)
                 continue
             if message is not None and message.error() is not None:
-                log.info("taking part error=%s", message.error())
+                log.info("leader election failed error=%s", message.error())
         consumer.close()
 
     async def leader(self) -> str | None:
@@ -130,7 +130,7 @@ class GroupElection:
             told = self._admin.describe_consumer_groups([self._group], request_timeout=ASK_SECONDS)
             members = told[self._group].result(ASK_SECONDS).members
         except (KafkaException, TimeoutError) as error:
-            log.warning("asking who leads error=%r", error)
+            log.warning("leader lookup failed error=%r", error)
             return None
         leads = [m.client_id for m in members if m.assignment and m.assignment.topic_partitions]
         return str(leads[0]) if len(leads) == 1 else None

@@ -1,4 +1,4 @@
-"""What a request is refused with: Connect's {"error_code", "message"} and its HTTP status."""
+"""Errors of requests: Connect's {"error_code", "message"} and its HTTP status."""
 
 from typing import Final
 
@@ -6,10 +6,10 @@ REBALANCING: Final = "Cannot complete request because of a conflicting operation
 
 
 class ConnectError(Exception):
-    """A request that cannot be done. The message is for who asked."""
+    """A failed request. The message is for the client."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Keep the HTTP status, which is Connect's error_code, too."""
+        """Store the HTTP status, which is also Connect's error_code."""
         super().__init__(message)
         self.status = status
         self.message = message
@@ -30,7 +30,7 @@ def unknown_connector(name: str) -> ConnectError:
 
 
 def conflict(message: str = REBALANCING) -> ConnectError:
-    """Return what answers a request that may be right in a moment: who asked should try again."""
+    """Return the error for a temporary conflict: the client should retry."""
     return ConnectError(409, message)
 
 

@@ -1,4 +1,4 @@
-"""What a manager that leads does: the operations behind the routes, and a keeper for each connector.
+"""Operations of the leading manager: the routes' operations, and a keeper for each connector.
 
 All that writes runs in one task, one thing after the other, so nothing changes between a check and what relies on it:
 look at the state, write records, replay them. When a write fails, whether it is in is not known: `lead` ends with the
@@ -36,7 +36,7 @@ Operation = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True)
 class Herder:
-    """See the head of the module."""
+    """Executes operations on connectors while this manager leads."""
 
     store: Store
     runner: Runner
@@ -57,7 +57,7 @@ class Herder:
     _positions_at: dict[str, int] = field(default_factory=dict)
 
     async def lead(self, adopt: Callable[[State], Awaitable[None]] | None = None) -> None:
-        """Take over, then do what is asked until cancelled. Raises Fenced, Unavailable: lead again, or do not."""
+        """Take the leadership, then execute operations until cancelled. Raises Fenced, Unavailable."""
         self.state, self._queue = State(), asyncio.Queue(OPERATIONS_MAX)
         self.state.replay(await self.store.load())
         log.info("state read connectors=%d", len(self.state.names()))
@@ -69,7 +69,7 @@ class Herder:
             for name in {*self.state.names(), *await self.runner.alive()}:
                 self._keep(name)
             self.leading = True
-            log.info("leading generation=%d connectors=%d", self.generation, len(self.state.names()))
+            log.info("became leader generation=%d connectors=%d", self.generation, len(self.state.names()))
             while True:
                 await (await self._queue.get())()
         finally:
@@ -93,10 +93,10 @@ class Herder:
         async with asyncio.timeout(RELEASE_SECONDS):
             for outcome in await asyncio.gather(*(self.runner.stop(name) for name in names), return_exceptions=True):
                 if isinstance(outcome, BaseException):
-                    log.error("a worker was not stopped error=%s", outcome)
+                    log.error("worker not stopped error=%s", outcome)
 
     async def hand_over(self) -> None:
-        """End all workers and say so: whoever leads next need not wait for them. Within an operation."""
+        """End all workers and record it, so that the next leader need not wait for them. Within an operation."""
         await self._let_go()
         await self.release()
         nobody = Status(state=Condition.UNASSIGNED, worker_id="", generation=self.generation)
@@ -134,7 +134,7 @@ class Herder:
         try:
             self._queue.put_nowait(turn)
         except asyncio.QueueFull:
-            raise ConnectError(503, "too many requests wait") from None
+            raise ConnectError(503, "too many queued requests; retry later") from None
         self._waiting.add(done)
         try:
             return await done
@@ -179,7 +179,7 @@ class Herder:
         return connector.target, made[1]
 
     async def reported(self, name: str, told: Report, worker: Worker | None) -> None:
-        """Write what a connector is, when it is something else than before; now and then its positions, too."""
+        """Write a connector's changed state, and periodically its offsets."""
         if not self.leading:
             return
         connector = self.state.get(name)
@@ -201,7 +201,7 @@ class Herder:
             try:
                 await self.submit(write)
             except ConnectError as error:
-                log.info("a status was not written connector=%s error=%s", name, error)
+                log.info("status not written connector=%s error=%s", name, error)
 
     def _statuses(self, connector: Connector, told: Report) -> Iterable[Record]:
         name = connector.name
@@ -267,7 +267,7 @@ class Herder:
         if new and there is not None:
             raise conflict(f"Connector {name} already exists")
         if there is None and len(self.state.names()) >= CONNECTORS_MAX:
-            raise bad_request(f"there are {CONNECTORS_MAX} connectors already")
+            raise bad_request(f"limit of {CONNECTORS_MAX} connectors reached")
         written = [records.connector(name, properties)]
         if there is None:
             # A connector that was deleted while it was paused must not begin paused.

@@ -1,4 +1,4 @@
-"""Keeps one connector's worker as it is asked to be. `decide` is pure; Keeper acts on it, one task a connector.
+"""Keeps one connector's worker in its target state. `decide` is pure; Keeper acts on it, one task per connector.
 
 wanted    worker               action
 STARTED   none, stopped        START (after the back-off, if it failed)
@@ -38,7 +38,7 @@ log = logging.getLogger("kvorum.pipelines.connect.keeper")
 
 
 class Action(Enum):
-    """What is to be done next."""
+    """Next action."""
 
     NOTHING = auto()
     START = auto()
@@ -49,7 +49,7 @@ class Action(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """What a keeper remembers of its worker's failures."""
+    """Failures of a worker."""
 
     failures: int = 0
     retry_at_ms: int = 0
@@ -79,7 +79,7 @@ class Memory:
             self.failures, self.trace = 0, None
 
     def forget(self) -> None:
-        """Begin anew: somebody has changed the configuration, or asked for a restart."""
+        """Reset the failures after a change of the configuration or a restart."""
         self.failures, self.retry_at_ms, self.gave_up = 0, 0, False
         self.running_since_ms, self.trace, self.counted = None, None, True
 
@@ -108,7 +108,7 @@ def decide(wanted: Target | None, revision: str | None, worker: Worker | None, m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a connector and its task are; task None: it has none."""
+    """State of a connector and its task; task None: it has none."""
 
     connector: Condition
     task: Condition | None
@@ -116,7 +116,7 @@ class Report:
 
 
 def report(wanted: Target, worker: Worker | None, memory: Memory) -> Report:
-    """Return what is told of a connector."""
+    """Return the state of a connector."""
     alive = worker is not None and worker.alive
     if wanted is Target.STOPPED:
         return Report(connector=Condition.STOPPED, task=None)
@@ -135,7 +135,7 @@ def report(wanted: Target, worker: Worker | None, memory: Memory) -> Report:
 
 
 class Owner(Protocol):
-    """What a keeper asks of the one it works for."""
+    """Interface of a keeper's owner."""
 
     def wanted(self, name: str) -> tuple[Target | None, Callable[[], Pipeline] | None]:
         """Return what a connector should be, and what makes its pipeline (raises RunnerError)."""
@@ -162,7 +162,7 @@ class Keeper:
     _broken: str | None = None
 
     def wake(self, *, anew: bool = False, restart: bool = False) -> None:
-        """Look at once. `anew`: failures are forgotten; `restart`: whatever runs is ended and started again."""
+        """Check at once. `anew`: reset the failures; `restart`: stop the worker and start it again."""
         if anew or restart:
             self.memory.forget()
         self.memory.restart = self.memory.restart or restart
@@ -179,11 +179,11 @@ class Keeper:
             self._woken.clear()
 
     async def _looked(self) -> bool:
-        """Look; what nobody foresaw fails this connector, and no other one."""
+        """Check; an unexpected exception fails this connector only."""
         try:
             return await self.look()
         except Exception as error:
-            log.exception("a connector cannot be kept connector=%s", self.name)
+            log.exception("connector supervision failed connector=%s", self.name)
             trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:]
             told = Report(connector=Condition.FAILED, task=Condition.FAILED, trace=trace)
             await self.owner.reported(self.name, told, None)
@@ -206,7 +206,7 @@ class Keeper:
             try:
                 await self._act(action)
             except RunnerError as error:
-                log.warning("an action failed connector=%s action=%s error=%s", self.name, action.name, error)
+                log.warning("connector action failed connector=%s action=%s error=%s", self.name, action.name, error)
                 if action is Action.START:
                     self.memory.counted = False
                     self.memory.failed(str(error), self.now_ms())
@@ -243,10 +243,10 @@ class Keeper:
             case Action.START:
                 assert self._pipeline is not None and self._revision is not None
                 self.memory.restart = self.memory.counted = False
-                log.info("starting connector=%s failures=%d", self.name, self.memory.failures)
+                log.info("connector starts connector=%s failures=%d", self.name, self.memory.failures)
                 await self.runner.start(self._pipeline, self._revision)
             case Action.STOP:
-                log.info("stopping connector=%s", self.name)
+                log.info("connector stops connector=%s", self.name)
                 await self.runner.stop(self.name)
             case Action.PAUSE:
                 await self.runner.ask(self.name, "pause")

@@ -1,4 +1,4 @@
-"""A manager's hold on its folder: one manager a folder, and workers that end when nobody looks after them any more.
+"""A manager's lease of its folder: one manager per folder, and workers end without a manager.
 
 While a manager leads it touches `lease`. A small process of its own, which outlives it, kills the workers of the folder
 when the lease is older than LEASE_SECONDS: another manager, on another machine, has taken over by then or will. Who
@@ -48,7 +48,7 @@ def hold(folder: Path) -> int:
 
 
 def identity(folder: Path) -> str:
-    """Return the folder's own name, made when it is first asked for."""
+    """Return the folder's unique name, created on first use."""
     path = folder / IDENTITY
     if not path.exists():
         made = path.with_name(f".{IDENTITY}.{os.getpid()}")
@@ -69,7 +69,7 @@ def _machine_seconds() -> float:
 
 
 def give_up(folder: Path) -> None:
-    """Say that nobody looks after them any more: what is left of them ends now."""
+    """Release the lease: remaining workers end now."""
     (folder / LEASE).unlink(missing_ok=True)
 
 
@@ -83,7 +83,7 @@ def age_seconds(folder: Path) -> float:
 
 
 def start_guard(folder: Path, seconds: float) -> "subprocess.Popen[bytes]":
-    """Start the process that ends workers nobody looks after. If there is one already, the new one ends at once."""
+    """Start the process that ends workers without a manager. If one exists already, the new one ends at once."""
     command = [sys.executable, "-m", "kvorum.pipelines.connect.lease", str(folder), str(seconds)]
     with open(folder / "guard.log", "ab") as log:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)

@@ -47,7 +47,7 @@ log = logging.getLogger("kvorum.pipelines.connect.manager")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the command line says."""
+    """Command line options."""
 
     bootstrap: str
     state_dir: Path
@@ -61,7 +61,7 @@ class Settings:
     client: Mapping[str, str] = field(default_factory=dict)
     """Further settings of the Kafka clients, the pipelines' as well: security.protocol and the like."""
     alone: bool = False
-    """There is no other manager: no election, and workers that outlive this one go on for ever."""
+    """Single manager: no election, and workers survive its end without a limit."""
     leave_workers: bool = False
     """When told to end, leave the workers running."""
     lease_seconds: float = lease.LEASE_SECONDS
@@ -75,7 +75,7 @@ def application(service: Service) -> web.Application:
 
 
 class Manager:
-    """See the head of the module."""
+    """A manager of connectors."""
 
     def __init__(self, settings: Settings, *, store: Store, election: Election, runner: Runner, url: str) -> None:
         """Put the parts together; nothing runs yet."""
@@ -97,13 +97,13 @@ class Manager:
         self._follows.set()
 
     def _changed(self, leads: bool) -> None:
-        log.info("leadership leads=%s url=%s", leads, self.service.url)
+        log.info("leadership changed leads=%s url=%s", leads, self.service.url)
         on, off = (self._leads, self._follows) if leads else (self._follows, self._leads)
         on.set()
         off.clear()
 
     async def run(self, ended: asyncio.Event) -> None:
-        """Work until told to end."""
+        """Work until a stop signal."""
         async with aiohttp.ClientSession() as session:
             self.service.session = session
             work = asyncio.create_task(self._work(), name="manager")
@@ -128,9 +128,9 @@ class Manager:
             try:
                 self.service.cluster_id = await self._store.prepare()
                 self.service.ready = True
-                log.info("the cluster is there id=%s", self.service.cluster_id)
+                log.info("cluster available id=%s", self.service.cluster_id)
             except Unavailable as error:
-                log.warning("the cluster is not there yet error=%s", error)
+                log.warning("cluster not available yet error=%s", error)
                 await asyncio.sleep(RETRY_SECONDS)
         self._election.begin(self._changed)
         while True:
@@ -159,14 +159,14 @@ class Manager:
                 try:
                     await self._herder.lead(self._wait_for_the_former)
                 except (Unavailable, Fenced) as error:
-                    log.warning("leading ended, and begins anew error=%s", error)
+                    log.warning("leadership failed, restarted error=%s", error)
                     await asyncio.sleep(RETRY_SECONDS * random.uniform(0.5, 1.5))
         finally:
             if guarding is not None:
                 guarding.cancel()
 
     async def _touch(self) -> None:
-        """Keep the lease, and somebody who watches it."""
+        """Renew the lease, and keep its guard running."""
         folder, watcher = self._settings.state_dir, None
         while True:
             lease.touch(folder)
@@ -178,7 +178,7 @@ class Manager:
         """Wait until the workers of another manager have ended for sure."""
         if state.leader not in (None, self._herder.folder) and not self._settings.alone:
             seconds = self._settings.lease_seconds + lease.MARGIN_SECONDS
-            log.info("waiting until the workers of the former leader have ended seconds=%g", seconds)
+            log.info("leader waits for the end of the former leader's workers seconds=%g", seconds)
             await asyncio.sleep(seconds)
 
 

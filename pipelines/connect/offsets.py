@@ -58,9 +58,7 @@ def asked(body: Any, of_topics: bool) -> Offsets:
     if not isinstance(listed, list) or not listed:
         raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
     if not of_topics:
-        raise bad_request(
-            "the positions of this connector's source are in its checkpoint: they can be reset, but not set"
-        )
+        raise bad_request("source offsets of this connector are in its checkpoint: they can be reset, but not altered")
     return [_one(each) for each in listed]
 
 

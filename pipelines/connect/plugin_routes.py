@@ -1,4 +1,4 @@
-"""What a manager answers by itself: /, /health, /connector-plugins, /admin/loggers."""
+"""Routes that every manager answers itself: /, /health, /connector-plugins, /admin/loggers."""
 
 import asyncio
 from typing import Final
@@ -45,7 +45,7 @@ def routes(service: Service) -> list[web.RouteDef]:
 
 
 def _health(service: Service) -> web.Response:
-    """GET /health (KIP-1017): whether the cluster is reached and somebody leads, as far as this manager knows."""
+    """GET /health (KIP-1017): whether the cluster is reachable and a leader exists, as known by this manager."""
     if not service.ready:
         return answer({"status": "starting", "message": "Worker is still starting up."}, 503)
     healthy = "Worker has completed startup and is ready to handle requests."
@@ -108,5 +108,5 @@ async def set_level(request: web.Request) -> web.StreamResponse:
         raise bad_request("Desired 'level' parameter was not specified in request.")
     scope = request.query.get("scope", "worker").lower()
     if scope == "cluster":
-        raise ConnectError(501, "levels are set manager by manager: scope=worker")
+        raise ConnectError(501, "log levels are set per worker: use scope=worker")
     return answer(loggers.set_level(request.match_info["logger"], level))

@@ -45,7 +45,7 @@ class Topic(StrEnum):
 
 
 class Target(StrEnum):
-    """What a connector is asked to be."""
+    """Target state of a connector."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -53,7 +53,7 @@ class Target(StrEnum):
 
 
 class Condition(StrEnum):
-    """What a connector or a task is, in Connect's words."""
+    """State of a connector or a task, in Connect's terms."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -82,7 +82,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a connector or a task is, where, and why."""
+    """State of a connector or a task, with its worker and trace."""
 
     state: Condition
     worker_id: str
@@ -115,7 +115,7 @@ def connector(name: str, properties: Mapping[str, str] | None) -> Record:
 
 
 def target(name: str, wanted: Target | None) -> Record:
-    """Return what a connector is asked to be; `state` is for workers that do not know STOPPED."""
+    """Return a connector's target state; `state` is for workers that do not know STOPPED."""
     if wanted is None:
         value = None
     else:

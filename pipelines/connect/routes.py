@@ -111,7 +111,7 @@ async def created(service: Service, request: web.Request) -> web.StreamResponse:
     """POST /connectors: {"name", "config", "initial_state"}."""
     body = await body_of(request)
     if not isinstance(body, dict) or not isinstance(body.get("config"), dict):
-        raise bad_request("the body is a JSON object with name and config")
+        raise bad_request("the body must be a JSON object with name and config")
     unknown = set(body) - {"name", "config", "initial_state"}
     if unknown:
         raise bad_request(f"Unrecognized field {sorted(unknown)[0]!r}")
@@ -292,7 +292,7 @@ async def moved(service: Service, request: web.Request) -> web.StreamResponse:
 
 
 async def reset(service: Service, request: web.Request) -> web.StreamResponse:
-    """DELETE /connectors/{name}/offsets: it begins anew, as its configuration says."""
+    """DELETE /connectors/{name}/offsets: the connector restarts as configured."""
     name, herder = name_in(request), service.herder
     await herder.submit(lambda: herder.move(name, None))
     return answer({"message": "The offsets for this connector have been reset successfully"})

@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """What is seen of a worker process."""
+    """Observed state of a worker process."""
 
     alive: bool
     state: State
@@ -36,7 +36,7 @@ class Worker:
 
 
 class Runner(Protocol):
-    """Runs workers. A name has one worker at most, whoever started it."""
+    """Runs workers. A name has at most one worker, whichever manager started it."""
 
     async def seen(self, name: str) -> Worker | None:
         """Return how a worker is; None: there was never one."""
@@ -55,7 +55,7 @@ class Runner(Protocol):
         ...
 
     async def alive(self) -> list[str]:
-        """Return the names of the workers that run, whoever started them."""
+        """Return the names of the running workers, whichever manager started them."""
         ...
 
     def checkpoint(self, name: str, run: int) -> str:
@@ -64,7 +64,7 @@ class Runner(Protocol):
 
 
 def revision_of(pipeline: Pipeline) -> str:
-    """Return what tells a pipeline's configuration from another one: nothing of it can be read from that."""
+    """Return a fingerprint of a pipeline's configuration, which does not reveal it."""
     return hashlib.sha256(records.compact(pipeline.as_data()).encode()).hexdigest()
 
 
@@ -102,7 +102,7 @@ class LocalRunner:
                 return Worker(alive=True, state=State.STARTING, revision=revision if lives else None)
             if not launched:
                 return None
-            trace = f"it ended before it began: {tail(folder.log)}"
+            trace = f"it ended during its start: {tail(folder.log)}"
             return Worker(alive=False, state=State.FAILED, trace=trace, revision=revision)
         ours = status.pid == pid and (lives or not held)
         return Worker(
@@ -157,7 +157,7 @@ class LocalRunner:
         elif held_by := self._held_by(folder):
             kill_tree(held_by)
         if not await self._gone(name, KILL_SECONDS):
-            raise RunnerError(f"the process of {name!r} outlives a SIGKILL")
+            raise RunnerError(f"the process of {name!r} is still running after SIGKILL")
         await self._collect(name)
 
     async def _collect(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What the routes have in common: who leads and gets the request, how bodies are read, how answers and errors look."""
+"""Common parts of the routes: forwarding to the leader, request bodies, responses and errors."""
 
 import ipaddress
 import json
@@ -65,8 +65,8 @@ class Service:
                 headers = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
                 return web.Response(status=answer.status, body=body, content_type=JSON, headers=headers)
         except (aiohttp.ClientError, TimeoutError) as error:
-            log.warning("passing a request on leader=%s error=%s", leader, error)
-            raise ConnectError(500, "IO Error trying to forward REST request: the leader does not answer") from error
+            log.warning("request not forwarded leader=%s error=%s", leader, error)
+            raise ConnectError(500, "IO Error trying to forward REST request: the leader does not respond") from error
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -97,7 +97,7 @@ async def strings_of(request: web.Request, *, nulls: bool = False) -> dict[str, 
 def as_strings(found: Any, *, nulls: bool = False) -> dict[str, str | None]:
     """Return a JSON object as a configuration: all values as text; null ones as None, or left out."""
     if not isinstance(found, dict):
-        raise bad_request("the configuration is a JSON object of strings")
+        raise bad_request("the configuration must be a JSON object with string values")
     texts = {str(key): None if value is None else as_text(value) for key, value in found.items()}
     return {key: value for key, value in texts.items() if nulls or value is not None}
 
@@ -135,9 +135,9 @@ def guard(service: Service) -> Any:
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         try:
             if service.loopback and not is_local(host):
-                raise ConnectError(403, f"Host {host!r} is not this machine's loopback")
+                raise ConnectError(403, f"Host {host!r} is not a loopback address of this machine")
             if origin is not None and origin.lower() != f"http://{host.lower()}":
-                raise ConnectError(403, f"a page of {origin!r} may not use this API")
+                raise ConnectError(403, f"requests from origin {origin!r} are rejected")
             if request.method not in SAFE:
                 refuse_conditions(request.headers)
             return await handler(request)
@@ -148,7 +148,7 @@ def guard(service: Service) -> Any:
             headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
             return answer({"error_code": error.status, "message": message}, error.status, headers)
         except Exception:
-            log.exception("a request failed method=%s path=%s", request.method, request.path)
+            log.exception("request failed method=%s path=%s", request.method, request.path)
             return answer({"error_code": 500, "message": "see the manager's log"}, 500)
 
     return middleware

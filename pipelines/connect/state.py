@@ -1,4 +1,4 @@
-"""What the manager knows: the image of its three topics. Pure: records in, questions answered."""
+"""State of the manager: image of its three topics. Pure: replays records, answers queries."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -42,7 +42,7 @@ class Store(Protocol):
         ...
 
     async def load(self) -> list[Record]:
-        """Fence whoever wrote before, and return what is there. Raises Unavailable."""
+        """Fence earlier writers, and return the state. Raises Unavailable."""
         ...
 
     async def append(self, found: Sequence[Record]) -> None:
@@ -105,7 +105,7 @@ class KafkaStore:
                 raise Fenced(str(kafka_error)) from error
             raise Unavailable(str(kafka_error)) from error
         except TimeoutError as error:
-            raise Unavailable("the cluster gave no answer in time") from error
+            raise Unavailable("no response from the cluster in time") from error
 
     def _prepare(self) -> str:
         admin = AdminClient(dict(self._client))
@@ -120,7 +120,7 @@ class KafkaStore:
         for name, future in (admin.create_topics(missing) if missing else {}).items():
             try:
                 future.result(REQUEST_SECONDS)
-                log.info("topic made name=%s replicas=%d", name, replicas)
+                log.info("topic created name=%s replicas=%d", name, replicas)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -175,7 +175,7 @@ class KafkaStore:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_ends.discard((message.topic(), message.partition()))
                 elif error.fatal() or not error.retriable():
-                    log.warning("reading the state error=%s", error)
+                    log.warning("state not readable error=%s", error)
         return found
 
     def _append(self, found: Sequence[Record]) -> None:

@@ -1,4 +1,4 @@
-"""What differs between databases, behind one seam; and a URL's way to it.
+"""Interface for the differences between databases, and the lookup by URL.
 
 Drivers are Python's (DB-API), not Java's: pip brings them, and they run in the Python workers, where offsets are read
 and rows become Arrow batches (docs/pipelines/README.md says what that costs). URLs are JDBC's or the drivers' own:
@@ -21,7 +21,7 @@ TABLES_MAX = 10_000
 
 
 class DatabaseError(Exception):
-    """What a database or its URL refused, and why."""
+    """An error of a database or its URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +153,13 @@ def dialect_of(url: str, user: str | None = None, password: str | None = None) -
         path = plain.partition(":")[2]
         path = path.removeprefix("///")  # SQLAlchemy's form: three slashes, then the path
         if not path or path == ":memory:":
-            raise DatabaseError(f"{url}: a file is needed; what is in memory is another process's")
+            raise DatabaseError(f"{url}: a file is required; an in-memory database is not visible to other processes")
         return Sqlite(path)
     if scheme in ("postgresql", "postgres"):
         from kvorum.pipelines.databases.postgresql import Postgresql
 
         return Postgresql(postgresql_settings(plain, user, password))
-    raise DatabaseError(f"{url}: there are sqlite and postgresql, no {scheme!r}")
+    raise DatabaseError(f"{url}: unsupported scheme {scheme!r}; use sqlite or postgresql")
 
 
 def postgresql_settings(url: str, user: str | None, password: str | None) -> dict[str, str]:

@@ -48,7 +48,7 @@ class AvroOptions(FormatOptions):
     @model_validator(mode="after")
     def _wire(self) -> Self:
         if self.wire == "plain" and (self.schemas or self.id is not None):
-            raise ValueError("schemas and schema.id are of wire: confluent")
+            raise ValueError("schemas and schema.id require wire: confluent")
         return self
 
 
@@ -136,7 +136,7 @@ def _body(column: Column) -> Column:
 
 
 def _read_natively(column: Column, writer: Any, reader: Any) -> Coded:
-    """Read within a record of one field: its bytes are the same, and a failure is told from a record of nulls."""
+    """Decode within a record of one field: the bytes are the same, and a failure differs from a record of nulls."""
     from pyspark.sql.avro.functions import from_avro
 
     options = {"mode": "PERMISSIVE"}

@@ -93,7 +93,7 @@ def parsed(given: Any) -> Any:
         # A name that is none; or the mapping that says it, if the name stands for a type with parts.
         name = error.name.get("type") if isinstance(error.name, dict) else error.name
         hint = meant(str(name), (*PLAIN, *NESTED))
-        raise FormatError(f"{named(given)}not an Avro schema: there is no type {name!r}{hint}") from error
+        raise FormatError(f"{named(given)}not an Avro schema: unknown type {name!r}{hint}") from error
     except KeyError as error:
         raise FormatError(f"{named(given)}not an Avro schema: {error} is missing") from error
     except (SchemaParseException, TypeError, ValueError) as error:
@@ -135,7 +135,7 @@ def nullable(schema: Any) -> bool:
 
 
 def field_names(schema: Any) -> list[str] | None:
-    """Return the names of a record's fields; None of a schema that is no record's."""
+    """Return the names of a record's fields; None if the schema is not a record."""
     if isinstance(schema, dict) and schema.get("type") == "record":
         return [str(one["name"]) for one in schema["fields"]]
     return None
@@ -159,7 +159,7 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
         if schema in PLAIN and schema not in ("enum", "fixed"):
             return PLAIN[schema]
         if schema in inside:
-            raise FormatError(f"{schema!r} holds itself: Spark has no type for that")
+            raise FormatError(f"{schema!r} is recursive: Spark has no type for it")
         if schema in named:
             return _type(named[schema], named, inside)
         raise FormatError(f"Avro's {schema!r} has no type in Spark")

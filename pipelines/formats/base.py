@@ -1,4 +1,4 @@
-"""What all formats share: bytes in, a value and a failure out, and back.
+"""Common interface of formats: bytes to a value or a failure, and back.
 
 A format decides for one column; what it cannot read or write becomes the row's `_failure`, with the value null, and the
 row goes on. Null bytes are null whatever the format (a tombstone), and null is null bytes.
@@ -24,7 +24,7 @@ class FormatError(ValueError):
 
 
 class FormatOptions(BaseModel):
-    """What all formats' options share: nothing unknown."""
+    """Base of all formats' options: unknown keys are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
@@ -72,7 +72,7 @@ class FormatConverter:
         frame = frames.with_origin(frame)
         kind = frame.schema[column].dataType
         if not isinstance(kind, BinaryType | StringType):
-            raise FormatError(f"the {column} is no bytes to decode, but {kind.simpleString()}")
+            raise FormatError(f"the {column} must be bytes to decode, not {kind.simpleString()}")
         coded = self.format.read(F.col(column).cast("binary"), frame.sparkSession)
         return _replaced(frame, column, coded)
 

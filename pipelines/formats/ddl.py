@@ -68,7 +68,7 @@ class Token:
 
 
 class _Stop(Exception):
-    """What follows cannot be understood."""
+    """The rest cannot be parsed."""
 
 
 def faults(text: str, *, columns: bool = False) -> list[Fault]:

@@ -55,10 +55,10 @@ def described(descriptors: bytes, message: str) -> Descriptor:
         found: Descriptor = pool.FindMessageTypeByName(message)
         return found
     except DecodeError as error:
-        raise FormatError("the descriptor file is none: make it with protoc --descriptor_set_out") from error
+        raise FormatError("not a descriptor file: create it with protoc --descriptor_set_out") from error
     except (KeyError, TypeError) as error:
         hint = meant(message, there)
-        raise FormatError(f"there is no message {message!r} in the descriptor file{hint or f': {error}'}") from error
+        raise FormatError(f"message {message!r} is not in the descriptor file{hint or f': {error}'}") from error
 
 
 def spark_type(descriptors: bytes, message: str) -> StructType:
@@ -68,7 +68,7 @@ def spark_type(descriptors: bytes, message: str) -> StructType:
 
 def _struct(found: Descriptor, inside: tuple[str, ...]) -> StructType:
     if found.full_name in inside:
-        raise FormatError(f"{found.full_name} holds itself: Spark has no type for that")
+        raise FormatError(f"{found.full_name} is recursive: Spark has no type for it")
     deeper = (*inside, found.full_name)
     return StructType([StructField(one.name, _type(one, deeper)) for one in found.fields])
 

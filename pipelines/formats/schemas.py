@@ -139,7 +139,7 @@ def from_data(found: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
 
 
 def unknown_type(found: Any) -> str | None:
-    """Return the first name in Spark's JSON form that is no type of Spark's."""
+    """Return the first name in Spark's JSON form that is not a Spark type."""
     if isinstance(found, str):
         plain = re.sub(r"\(.*\)", "", found)
         return None if plain in SPARKS or plain.startswith("interval") else found
@@ -229,7 +229,7 @@ def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> DataType:
             return PLAIN[kind]
         case _:
             there = (*PLAIN, "struct", "array", "map")
-            raise FormatError(f"{kind!r} is no type of Connect's{meant(kind, there)}")
+            raise FormatError(f"{kind!r} is not a type of Kafka Connect{meant(kind, there)}")
 
 
 def to_connect(kind: DataType, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,4 +268,4 @@ def _to_connect(kind: DataType) -> dict[str, Any]:
         case _ if type(kind) in CONNECT_NAMES:
             return {"type": CONNECT_NAMES[type(kind)]}
         case _:
-            raise FormatError(f"Connect has no type for {kind.simpleString()}")
+            raise FormatError(f"Kafka Connect has no type for {kind.simpleString()}")

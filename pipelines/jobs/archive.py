@@ -31,7 +31,7 @@ HOUR_US: Final = 3_600_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archiving:
-    """What to archive, and where."""
+    """Topic to archive, and target."""
 
     cluster: Cluster
     topic: str
@@ -53,7 +53,7 @@ def archive(spark: SparkSession, wanted: Archiving) -> list[Run]:
     books = Books(store)
     runs = books.runs()
     if runs and runs[-1].plan.by != wanted.by:
-        raise ArchiveError(f"{store.url()} is an archive by {runs[-1].plan.by}, and stays one")
+        raise ArchiveError(f"{store.url()} is partitioned by {runs[-1].plan.by}; this cannot be changed")
     records = Records(spark, wanted.cluster, wanted.topic)
     until = records.end()
     made: list[Run] = []
@@ -80,7 +80,9 @@ def plan_run(number: int, wanted: Archiving, reached: Bounds, begin: Bounds, unt
     """
     back = [n for n, end in reached.items() if until.get(n, -1) < end]
     if back:
-        raise ArchiveError(f"{wanted.topic}: partitions {back} end before what is archived: is it another topic now?")
+        raise ArchiveError(
+            f"{wanted.topic}: partitions {back} end before the archived offsets: was the topic recreated?"
+        )
     gaps = {str(n): [reached[n], begin[n]] for n in reached if begin[n] > reached[n]}
     if gaps and not wanted.allow_gaps:
         raise ArchiveError(f"{wanted.topic}: deleted before it was archived (partition: from, up to): {gaps}")

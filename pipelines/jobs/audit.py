@@ -35,7 +35,7 @@ VERDICTS: Final = ("missing", "stale", "resurrected", "different", "unknown", "w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong with some keys. Examples are (partition, key as text, offset in the archive, in the topic)."""
+    """A difference of some keys. Examples are (partition, key as text, offset in the archive, in the topic)."""
 
     verdict: str
     count: int
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What an audit came to."""
+    """Result of an audit."""
 
     topic: str
     keys: int
@@ -69,7 +69,7 @@ def audit(spark: SparkSession, cluster: Cluster, topic: str, path: str) -> Audit
     runs = Books(store).runs()
     archived = read_back(spark, store, *(run.plan.run for run in runs))
     if archived is None:
-        raise ArchiveError(f"{store.url()} has no record to compare with")
+        raise ArchiveError(f"{store.url()} has no records to compare")
     records = Records(spark, cluster, topic)
     begin, end = records.begin(), records.end()
     if all(begin[number] >= offset for number, offset in end.items()):

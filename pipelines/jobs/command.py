@@ -51,7 +51,7 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
     try:
         at = datetime.fromisoformat(value)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is no time such as 2026-01-31T07:00") from None
+        raise click.BadParameter(f"{value!r} is not a time such as 2026-01-31T07:00") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -66,7 +66,7 @@ def cluster_of(bootstrap: str, options: tuple[str, ...]) -> Cluster:
 
 @contextmanager
 def session(name: str, master: str | None, memory: str) -> Iterator[SparkSession]:
-    """Give a session; what is wrong with an archive or a topic is told in a line, with exit code 1."""
+    """Give a session; errors of an archive or a topic are printed in one line, with exit code 1."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     spark = build(name, SessionSettings(master=master, memory=memory, connector="kvorum")).spark

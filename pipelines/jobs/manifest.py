@@ -27,7 +27,7 @@ class ArchiveError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run takes: offsets from `start` up to `end`, by partition."""
+    """Offsets of a run: from `start` up to `end`, by partition."""
 
     run: int
     topic: str
@@ -41,7 +41,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one file holds of one partition."""
+    """Records of one partition in one file."""
 
     first: int
     last: int
@@ -122,7 +122,7 @@ class Books:
             ]
             return Run(plan=_plan(data["plan"]), files=files, count=data["count"], counts=data["counts"])
         except (ValueError, TypeError, KeyError) as error:
-            raise ArchiveError(f"{self._store.url(f'{FOLDER}/{name}')} is no manifest: {error}") from error
+            raise ArchiveError(f"{self._store.url(f'{FOLDER}/{name}')} is not a manifest: {error}") from error
 
 
 def ends_of(runs: Sequence[Run]) -> Bounds:
@@ -148,5 +148,5 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
 def _plan(data: Mapping[str, Any]) -> Plan:
     fields = dict(data)
     if fields.pop("format") != FORMAT:
-        raise ArchiveError(f"a manifest of format {data['format']}, which this version does not read")
+        raise ArchiveError(f"unsupported manifest format {data['format']}")
     return Plan(**{**fields, "start": numbers(data["start"]), "end": numbers(data["end"])})

@@ -1,4 +1,4 @@
-"""What is in a topic: keys, sizes, nulls, rates, formats; counted by Spark, told as one HTML page (report).
+"""Profile of a topic: keys, sizes, nulls, rates, formats; computed by Spark, shown as one HTML page (report).
 
 One aggregation over the records gives most of it; times are those of the records. A bucket of the rates is a second, a
 minute, an hour or a day, whichever gives BUCKETS_MAX bars at most.

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromArchive:
-    """What an archive has of a topic."""
+    """A topic's records in an archive."""
 
     path: str
     topic: str
@@ -34,7 +34,7 @@ class FromArchive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromTopic:
-    """What a topic has."""
+    """A topic's records."""
 
     cluster: Cluster
     topic: str
@@ -42,7 +42,7 @@ class FromTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What to write again, and where."""
+    """Records to write again, and the target."""
 
     name: str
     """Unique on the target's cluster."""
@@ -145,4 +145,4 @@ def _within(frame: DataFrame, wanted: Replay) -> DataFrame:
 def _check_partitions(wanted: Replay, needed: int) -> None:
     there = len(wanted.target.lookup().of_topic(wanted.topic))
     if needed > there:
-        raise ArchiveError(f"topic {wanted.topic} has {there} partitions, the records need {needed}")
+        raise ArchiveError(f"topic {wanted.topic} has {there} partitions, the records require {needed}")

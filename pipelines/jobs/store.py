@@ -41,7 +41,7 @@ class Store:
         stream.close()
         self._files.delete(path, False)
         if not self._files.rename(draft, path):
-            raise OSError(f"{path} could not be written")
+            raise OSError(f"{path} was not written")
 
     def names(self, folder: str = "") -> list[str]:
         """Return what is in a folder, without what begins with a dot; nothing for a folder that is not there."""

@@ -1,4 +1,4 @@
-"""The mirror's micro-batches: topics first, then the records, then the marks that say what lies where.
+"""Micro-batches of the mirror: topics first, then the records, then the marks of their offsets.
 
 Order in a batch, and why a crash between any two steps does no harm:
 
@@ -86,7 +86,7 @@ class Ledger:
 
 
 class Batches:
-    """What foreachBatch calls."""
+    """Function for foreachBatch."""
 
     def __init__(
         self, spec: MirrorSpec, spark: SparkSession, topics: TopicSync, ledger: Ledger, figures: Figures
@@ -138,7 +138,7 @@ class Batches:
         """Return where a micro-batch begins and ends."""
         text = self._checkpoint.read(f"offsets/{batch_id}")
         if text is None:
-            raise BadCheckpoint(f"{self._checkpoint.url(f'offsets/{batch_id}')} is not there")
+            raise BadCheckpoint(f"{self._checkpoint.url(f'offsets/{batch_id}')} does not exist")
         starts, ends = read_offsets(text)
         before = self._checkpoint.read(f"offsets/{batch_id - 1}") if batch_id else None
         if before is not None:
@@ -161,7 +161,7 @@ def read_offsets(text: str) -> tuple[Ends, Ends]:
             Place(*where): at for where, at in offsets.from_json(read).items()
         }
     except (IndexError, ValueError, TypeError, AttributeError) as error:
-        raise BadCheckpoint(f"offsets of a micro-batch that cannot be read ({error}): {text[:200]!r}") from error
+        raise BadCheckpoint(f"offsets of a micro-batch cannot be decoded ({error}): {text[:200]!r}") from error
 
 
 def to_target(frame: DataFrame, naming: Policy, *, provenance: bool) -> DataFrame:

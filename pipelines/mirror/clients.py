@@ -59,7 +59,7 @@ class ControlWriter:
         except KafkaException as error:
             cause = client.error_of(error)
             if cause.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-                raise Superseded(f"another run of this mirror has begun: {cause.str()}") from error
+                raise Superseded(f"fenced by another run of this mirror: {cause.str()}") from error
             if cause.txn_requires_abort():
                 self._producer.abort_transaction(REQUEST_SECONDS)
             raise

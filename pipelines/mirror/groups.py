@@ -41,7 +41,7 @@ Positions = dict[Place, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsSeen:
-    """What one round of the groups came to."""
+    """Result of one round of the groups."""
 
     checkpoints: Sequence[Checkpoint]
     committed: Mapping[str, int] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class Translator:
             self._reported.add(place)
             logger.warning(
                 "groups of %s-%d are not translated: the target had records before the mirror began, and without "
-                "provenance the mirror cannot tell which of them a group has read",
+                "provenance it is unknown which of them a group has read",
                 place.topic,
                 place.partition,
             )
@@ -191,7 +191,7 @@ class Translator:
                 )
             except (KafkaException, TimeoutError) as error:
                 logger.warning(
-                    "offsets of %s-%d are placed at the batch's start: %s", place.topic, place.partition, error
+                    "offsets of %s-%d set to the start of the batch: %s", place.topic, place.partition, error
                 )
                 fresh = {}
             known |= fresh
@@ -240,7 +240,7 @@ class GroupSync:
     """Follows the groups of one mirror."""
 
     def __init__(self, spec: MirrorSpec, source: AdminClient, target: AdminClient, translator: Translator) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self._spec = spec
         self._naming = spec.naming
         self._source = source
@@ -331,7 +331,7 @@ class GroupSync:
         """Return the groups of the source that are followed."""
         listed = retried(lambda: self._source.list_consumer_groups(request_timeout=REQUEST_SECONDS).result())
         for error in listed.errors:
-            logger.warning("not all groups of %s are told: %s", self._spec.source.alias, error)
+            logger.warning("groups of %s not available: %s", self._spec.source.alias, error)
         return sorted(group.group_id for group in listed.valid if self._pattern.fullmatch(group.group_id))
 
     def _positions(self, group: str, topics: Mapping[str, int]) -> Positions:
@@ -356,11 +356,11 @@ class GroupSync:
                 if client.error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
                     states[group] = ConsumerGroupState.DEAD
                 else:
-                    logger.warning("group %s of %s is not described: %s", group, self._spec.target.alias, error)
+                    logger.warning("group %s of %s not available: %s", group, self._spec.target.alias, error)
         return states
 
     def _commit(self, group: str, wanted: Positions) -> int:
-        """Commit what lies ahead of where the target's group stands; returns how many partitions that were."""
+        """Commit offsets that are ahead of the target group's; return the number of partitions."""
         there = _committed(self._target, group)
         ahead = {
             Place(self._naming.to_target(place.topic), place.partition): offset for place, offset in wanted.items()
@@ -383,10 +383,10 @@ class GroupSync:
         try:
             retried(ask)
         except KafkaException as error:
-            logger.info("group %s of %s is left as it is: %s", group, self._spec.target.alias, error)
+            logger.info("group %s of %s: offsets not changed: %s", group, self._spec.target.alias, error)
             return 0
         logger.info(
-            "group %s of %s stands at %s",
+            "group %s of %s: offsets committed: %s",
             group,
             self._spec.target.alias,
             {f"{t}-{p}": o for (t, p), o in ahead.items()},

@@ -1,4 +1,4 @@
-"""What a mirror tells of itself: lag and rates by partition, in Prometheus' text format, over HTTP if asked for."""
+"""Metrics of a mirror: lag and rates by partition, in Prometheus' text format, over HTTP if configured."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from kvorum.pipelines.mirror.spec import MirrorSpec
 
 @dataclass(slots=True)
 class Figures:
-    """Counted by the mirror's loop and its batches, read by whoever looks. Each field is replaced, never changed."""
+    """Counters of the mirror's loop and batches. Each field is replaced, never modified."""
 
     source_ends: Mapping[Place, int] = field(default_factory=dict)
     """Where the source's partitions end."""
@@ -84,7 +84,7 @@ def _escaped(label: str) -> str:
 
 
 class Listener:
-    """Tells a text to whoever asks for /metrics."""
+    """Serves a text on /metrics."""
 
     def __init__(self, address: str, told: Callable[[], str]) -> None:
         """Listen at HOST:PORT, port 0 for any, in a thread of its own."""
@@ -100,7 +100,7 @@ class Listener:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing: a line a scrape is no event."""
+                """Log nothing: a scrape is not an event."""
 
         self._server = ThreadingHTTPServer((host, int(port)), Handler)
         self._server.daemon_threads = True

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """See the head of the module. `number` counts a partition's marks, from 0."""
+    """A pair of offsets on source and target. `number` counts a partition's marks, from 0."""
 
     place: Place
     number: int
@@ -65,9 +65,9 @@ def read_mark(key: bytes, value: bytes) -> tuple[str, Mark]:
         place = Place(str(topic), int(partition))
         mark = Mark(place=place, number=fields["number"], source=fields["source"], target=fields["target"])
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"no mark of an offset map: {key!r}") from error
+        raise ValueError(f"not a mark of an offset map: {key!r}") from error
     if form != FORMAT:
-        raise ValueError(f"a mark of format {form!r}")
+        raise ValueError(f"unsupported mark format {form!r}")
     return str(mirror), mark
 
 

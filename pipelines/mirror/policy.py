@@ -1,4 +1,4 @@
-"""What a topic is called on the other side, which topics are mirrored at all, and how loops are avoided. Pure.
+"""Names of mirrored topics, selection of topics, and avoidance of loops. Pure.
 
 Names follow MirrorMaker's policies. `default` puts the source's alias in front: `orders` of cluster `a` is `a.orders`
 on `b`. A topic that has the target's alias among its prefixes came from there, and is not sent back. `identity` keeps
@@ -33,7 +33,7 @@ class Policy:
         return topic if self.name == "identity" else f"{self.source}{self.separator}{topic}"
 
     def to_source(self, topic: str) -> str | None:
-        """Return the source's name of a topic of the target, None if it is no mirrored one."""
+        """Return the source's name of a topic of the target, None if it is not mirrored."""
         if self.name == "identity":
             return topic
         prefix = f"{self.source}{self.separator}"

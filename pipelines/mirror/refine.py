@@ -1,4 +1,4 @@
-"""Where an offset inside a batch lies on the target: by walking both logs from a mark on, record by record.
+"""Finds the target offset of an offset inside a batch by reading both logs from a mark on, record by record.
 
 The mirror keeps the order of a partition. So the target's record that is the first, from the mark on, equal to the
 source's first record, is at or before its copy; and so on for the next from there. What is found by this is never
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """What two copies of a record have in common."""
+    """Common values of two copies of a record."""
 
     offset: int
     key: bytes | None

@@ -61,7 +61,7 @@ class Mirror:
 
     @property
     def metrics_port(self) -> int | None:
-        """Return where the metrics are told."""
+        """Return the port of the metrics."""
         return self._listener.port if self._listener else None
 
     def start(self) -> None:
@@ -121,7 +121,7 @@ class Mirror:
                 step()
             except (KafkaException, TimeoutError) as error:
                 self.figures.errors += 1
-                logger.warning("mirror %s: %s could not be followed: %s", self.spec.name, what, error)
+                logger.warning("mirror %s: %s not synchronised: %s", self.spec.name, what, error)
 
     def _follow_configs(self) -> None:
         self.figures.configs_changed += self._topics.follow_configs()
@@ -151,7 +151,7 @@ class Mirror:
             self._ledger.write([Control(self.spec.naming.heartbeats_topic, key, value)])
 
     def close(self) -> None:
-        """Stop the query and let go of everything."""
+        """Stop the query and release all resources."""
         try:
             if self._query is not None and self._query.isActive:
                 self._query.stop()
@@ -173,7 +173,7 @@ def run(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures
         except StreamingQueryException as error:
             if WORKER_LATE not in str(error) or stop.is_set():
                 raise
-            logger.warning("mirror %s begins again: %s", spec.name, WORKER_LATE)
+            logger.warning("mirror %s restarted: %s", spec.name, WORKER_LATE)
     return run_once(spec, spark, stop)
 
 
@@ -195,5 +195,5 @@ def run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Fi
         try:
             mirror.close()
         except PySparkException as error:
-            logger.warning("mirror %s did not stop in order: %s", spec.name, error)
+            logger.warning("mirror %s did not stop cleanly: %s", spec.name, error)
     return mirror.figures

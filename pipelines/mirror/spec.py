@@ -33,7 +33,7 @@ def _is_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+        raise ValueError(f"{text!r} is not a regular expression: {error}") from None
     return text
 
 
@@ -60,7 +60,7 @@ class Cluster(Model):
 
 
 class Sync(Model):
-    """What is followed besides records, and how often."""
+    """What is synchronised besides records, and how often."""
 
     interval: Duration = "10s"
     configs: bool = True

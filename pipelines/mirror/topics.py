@@ -39,7 +39,7 @@ Configs = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What the target lacks, by the target's names: partitions of whole topics, and of topics that have grown."""
+    """Missing topics and partitions of the target, by the target's names."""
 
     create: Mapping[str, int]
     grow: Mapping[str, int]
@@ -47,7 +47,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What makes a topic's configs those of the source."""
+    """Changes that make a topic's configs equal to the source's."""
 
     set: Configs
     unset: Sequence[str]
@@ -78,7 +78,7 @@ class TopicSync:
     """Follows the topics of one mirror."""
 
     def __init__(self, spec: MirrorSpec, source: Lookup, target: Lookup) -> None:
-        """Ask nobody yet."""
+        """Begin without connections."""
         self._spec = spec
         self._naming = spec.naming
         self._source = source.admin
@@ -90,7 +90,7 @@ class TopicSync:
         """Partitions by the source's topic name, as last seen, all of which are on the target."""
 
     def ensure(self) -> None:
-        """Make sure that every topic and partition that the source has now is on the target, too.
+        """Create every topic and partition of the source on the target.
 
         Called by the batches and by the mirror's loop; one at a time.
         """
@@ -108,7 +108,7 @@ class TopicSync:
         for topic, count in growth.grow.items():
             future = self._target.create_partitions([NewPartitions(topic, count)])[topic]
             future.result(REQUEST_SECONDS)
-            logger.info("topic %s has %d partitions now, as on %s", topic, count, self._spec.source.alias)
+            logger.info("topic %s extended to %d partitions, as on %s", topic, count, self._spec.source.alias)
         self.partitions = mirrored
 
     def _create(self, topics: Mapping[str, int]) -> None:
@@ -124,7 +124,7 @@ class TopicSync:
             made.append(NewTopic(topic, count, factor, config=config))
         create_topics(self._target, made)
         for topic, count in topics.items():
-            logger.info("topic %s is made, with %d partitions", topic, count)
+            logger.info("topic %s created with %d partitions", topic, count)
 
     def follow_configs(self) -> int:
         """Give the target's topics the configs of the source's; returns how many topics were changed."""
@@ -154,9 +154,9 @@ class TopicSync:
             try:
                 future.result(REQUEST_SECONDS)
             except KafkaException as error:
-                logger.warning("topic %s cannot have the configs of the source: %s", topic, error)
+                logger.warning("configs of the source not applied to topic %s: %s", topic, error)
                 return
-        logger.info("configs of %s: set %s, unset %s", topic, change.set, list(change.unset))
+        logger.info("configs of %s changed: set %s, deleted %s", topic, change.set, list(change.unset))
 
     @staticmethod
     def configs_of(admin: AdminClient, topics: Sequence[str]) -> dict[str, Configs]:
@@ -168,7 +168,7 @@ class TopicSync:
                 try:
                     entries = future.result(REQUEST_SECONDS * 2)
                 except KafkaException as error:
-                    logger.warning("configs of %s are not told: %s", resource.name, error)
+                    logger.warning("configs of %s not available: %s", resource.name, error)
                     continue
                 found[resource.name] = {
                     name: entry.value

@@ -37,9 +37,9 @@ def read_checkpoint(key: bytes, value: bytes) -> Checkpoint:
         version, source_offset, target_offset = struct.unpack_from(">hqq", value, 0)
         metadata, _ = read_string(value, 18)
     except (struct.error, UnicodeDecodeError) as error:
-        raise ValueError(f"no checkpoint: {error}") from error
+        raise ValueError(f"not a checkpoint: {error}") from error
     if version != 0:
-        raise ValueError(f"a checkpoint of version {version}")
+        raise ValueError(f"unsupported checkpoint version {version}")
     return Checkpoint(
         group=group,
         topic=topic,
@@ -66,5 +66,5 @@ def read_string(data: bytes, at: int) -> tuple[str, int]:
     (size,) = struct.unpack_from(">h", data, at)
     end = at + 2 + size
     if size < 0 or end > len(data):
-        raise struct.error("a string that is cut off")
+        raise struct.error("truncated string")
     return data[at + 2 : end].decode(), end

@@ -52,7 +52,7 @@ def models(parts: Parts) -> dict[str, type[BaseModel]]:
 
 
 def problems_of(parts: Parts, places: Places) -> list[Problem]:
-    """Return what is wrong with what plugins are told, as far as it shows without Spark. Raises PluginError."""
+    """Return the errors in plug-ins' options that can be found without Spark. Raises PluginError."""
     problems = parts.wrong_settings(models(parts), places)
     for index, transform in parts.transforms.items():
         wrong = transforms.wrong_form(transform)
@@ -90,7 +90,7 @@ def validate(pipeline: Pipeline) -> Ends:
 
 
 def context_of(pipeline: Pipeline, checkpoint: str, connector: Connector) -> Context:
-    """Return what source and sink are told."""
+    """Return the context for source and sink."""
     return Context(
         name=pipeline.name,
         checkpoint=checkpoint,

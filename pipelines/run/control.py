@@ -38,7 +38,7 @@ def ask(state_dir: str | os.PathLike[str], name: str, command: str, timeout: flo
     """Return a pipeline's answer. Raises StateError if its process does not run, or refuses."""
     folder = Folder(Path(state_dir), name)
     if not folder.alive():
-        raise StateError(f"pipeline {name!r} does not run")
+        raise StateError(f"pipeline {name!r} is not running")
     try:
         with socket.socket(socket.AF_UNIX) as connection, address(folder.path) as where:
             connection.settimeout(timeout)
@@ -46,11 +46,11 @@ def ask(state_dir: str | os.PathLike[str], name: str, command: str, timeout: flo
             connection.sendall(json.dumps({"command": command}).encode() + b"\n")
             line = read_line(connection)
     except TimeoutError as error:
-        raise StateError(f"pipeline {name!r} gave no answer to {command} within {timeout:g} s") from error
+        raise StateError(f"pipeline {name!r} did not respond to {command} within {timeout:g} s") from error
     except OSError as error:
-        raise StateError(f"pipeline {name!r} does not listen (yet, or any more): {error}") from error
+        raise StateError(f"pipeline {name!r} does not accept commands (starting or stopping): {error}") from error
     if not line:
-        raise StateError(f"pipeline {name!r} ended before it answered {command}")
+        raise StateError(f"pipeline {name!r} ended before it responded to {command}")
     found: dict[str, Any] = json.loads(line)
     if "error" in found:
         raise StateError(f"pipeline {name!r}: {found['error']}")

@@ -81,6 +81,6 @@ def bootstrap_of(pipeline: Pipeline) -> str:
     found = pipeline.errors.bootstrap or next(iter(there), None)
     if found is None:
         raise PluginError(
-            "errors.bootstrap is missing: neither end of the pipeline says where the dead letters' topic is"
+            "errors.bootstrap is missing: neither source nor sink defines the cluster of the dead-letter topic"
         )
     return found

@@ -14,7 +14,7 @@ RETRIES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """See the head of the module; None and empty: as the session does without."""
+    """Options of a pipeline's start; None and empty: the session's defaults."""
 
     master: str | None = None
     memory: str = "1g"

@@ -14,7 +14,7 @@ def checkpoint_of(folder: Folder) -> Path:
     """Return a pipeline's checkpoint. Raises StateError if it is not on this machine."""
     given = json.loads(folder.spec.read_text(encoding="utf-8")).get("checkpoint") or str(folder.checkpoint)
     if "://" in given and not given.startswith("file://"):
-        raise StateError(f"the checkpoint is in {given}: only Spark reaches it")
+        raise StateError(f"the checkpoint is in {given}, which only Spark can read")
     return Path(given.removeprefix("file://"))
 
 

@@ -82,10 +82,10 @@ def wait(
         if status is not None and (status.state in states or ended or (status.restarts and status.trace)):
             return status
         if ended:
-            raise StateError(f"pipeline {started.name!r} ended before it began; {folder.log} says why")
+            raise StateError(f"pipeline {started.name!r} ended during its start; see {folder.log}")
         if time.monotonic() > until:
             raise StateError(
-                f"pipeline {started.name!r} is {status.state if status else 'not there'} after {timeout:g} s"
+                f"pipeline {started.name!r} is {status.state if status else 'not running'} after {timeout:g} s"
             )
         time.sleep(LOOK_SECONDS)
 
@@ -119,7 +119,7 @@ def restart(state_dir: str | os.PathLike[str], name: str) -> Started:
     """Stop a pipeline, if it runs, and start it as it was started last. Raises StateError, SpecError."""
     folder = Folder(Path(state_dir).absolute(), name)
     if not folder.spec.exists():
-        raise StateError(f"there is no pipeline {name!r} in {folder.root}")
+        raise StateError(f"no pipeline {name!r} in {folder.root}")
     stop(state_dir, name)
     return start(folder.spec, state_dir, launch_of(folder))
 

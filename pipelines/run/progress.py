@@ -1,4 +1,4 @@
-"""What a pipeline has done: records, rates, lag and offsets, out of Spark's reports of its micro-batches."""
+"""Progress of a pipeline: records, rates, lag and offsets, from Spark's reports of its micro-batches."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -72,6 +72,14 @@ class Progress:
         self.lag = None if not lags or None in lags else sum(each or 0 for each in lags)
         for each in data["sources"]:
             self.offsets[each["description"].partition("[")[0]] = parsed(each.get("endOffset"))
+
+    def line(self) -> str:
+        """Return it for people; unknown figures are left out."""
+        out = None if self.records_out is None else f"{self.records_out} records out"
+        lag = None if self.lag is None else f"lag {self.lag}"
+        last = None if self.batch_ms is None else f"last micro-batch {self.batch_ms} ms"
+        read = f"{self.batches} micro-batches, {self.records_in} records in ({self.rate_in:.1f}/s)"
+        return ", ".join(each for each in (read, out, lag, last) if each is not None)
 
     def data(self) -> dict[str, Any]:
         """Return it for the status."""

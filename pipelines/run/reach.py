@@ -70,7 +70,7 @@ def check(pipeline: Pipeline, ends: Ends, pause: Pause, *, is_java: bool = False
         except Refused as error:
             if not is_java:
                 raise
-            logger.warning("%s (Spark's connector may know better)", error)
+            logger.warning("%s (checked without Spark's connector)", error)
             return
     source = ends.source_options
     if isinstance(source, TopicsOptions) and source.topics and source.failOnDataLoss:
@@ -147,7 +147,7 @@ def failed(cluster: Cluster, said: Mapping[str, KafkaError]) -> Unreachable:
 
 
 def refuses(error: KafkaError) -> bool:
-    """Tell whether somebody is there who does not want us: now and then OpenSSL's error has the code of another one."""
+    """Tell whether a server rejects the connection; OpenSSL sometimes reports the code of another error."""
     return error.code() in REFUSED or "SSL" in error.str()
 
 

@@ -1,4 +1,4 @@
-"""What a failure comes down to: one line out of Spark's traces, which hold a cause within a cause within a cause.
+"""Reason of a failure in one line, extracted from Spark's nested traces.
 
 Three languages wrap one another. An exception of Python (a data source's, a sink's) reaches us as text inside one of
 Java's, and that as text inside one of pyspark's; of all of them only the innermost says what was wrong. Everything is
@@ -75,7 +75,7 @@ def trace(error: BaseException, line: str) -> str:
 
 
 def cause(text: str) -> str:
-    """Return the innermost cause that a text tells of, in one line."""
+    """Return the innermost cause in a text, in one line."""
     text = END.split(text, maxsplit=1)[0]
     for _ in range(DEPTH_MAX):
         inner = unwrapped(text)

@@ -40,12 +40,12 @@ ENDED = frozenset({State.FAILED, State.STOPPED, State.FINISHED})
 
 
 class StateError(Exception):
-    """What cannot be done with a pipeline as it is."""
+    """An operation that is not possible in the pipeline's present state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What status.json says."""
+    """Contents of status.json."""
 
     name: str
     state: State
@@ -160,7 +160,7 @@ class Folder:
                     break
                 except BlockingIOError:
                     if time.monotonic() > until:
-                        raise StateError(f"pipeline {self.name!r} runs already ({self.path})") from None
+                        raise StateError(f"pipeline {self.name!r} is already running ({self.path})") from None
                     time.sleep(0.02)
             yield
         finally:

@@ -1,4 +1,4 @@
-"""What a pipeline that runs in the foreground shows: lines for people on the terminal, and all the rest in its log.
+"""Output of a pipeline in the foreground: lines for people on the terminal, everything else in its log.
 
 Spark's JVM and librdkafka write to the process's stderr, hundreds of lines for one that matters. They inherit the
 descriptor, so it is the descriptor that is turned: from here on stderr is the pipeline's log, as with a detached one.

@@ -41,13 +41,13 @@ STATUS_SECONDS = 1.0
 LOG_SECONDS = 60.0
 
 
-class Told(Exception):
+class StopRequested(Exception):
     """To stop."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """See the head of the module."""
+    """Runs one pipeline in this process."""
 
     folder: Folder
     pipeline: Pipeline
@@ -76,7 +76,7 @@ class Worker:
                 self.keep_running()
                 self.become(State.FINISHED)
                 return 0
-            except Told:
+            except StopRequested:
                 self.stop_queries()
                 self.become(State.STOPPED)
                 return 0
@@ -89,18 +89,18 @@ class Worker:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
                     self.become(State.FAILED, trace)
                     return 1
-                again = "pipeline %s failed, tried again in %g s: %s"
+                again = "pipeline %s failed, restarted in %g s: %s"
                 logger.warning(again, self.pipeline.name, pause, reason, exc_info=error)
                 self.status = replace(self.status, restarts=self.status.restarts + 1)
                 self.become(State.STARTING, trace)
                 try:
                     self.wait(pause)
-                except Told:
+                except StopRequested:
                     self.become(State.STOPPED)
                     return 0
 
     def keep_running(self) -> None:
-        """Start, and look after it until it is finished. Raises Told, and whatever the queries failed with."""
+        """Start, and look after it until it is finished. Raises StopRequested, and whatever the queries failed with."""
         ends = compiling.validate(self.pipeline)
         if self.wanted is State.RUNNING:  # before the session, which takes its time
             self.reach(ends)
@@ -129,7 +129,7 @@ class Worker:
             self.stop_queries()
 
     def reach(self, ends: compiling.Ends) -> None:
-        """See that the clusters are there. Raises Unreachable, TopicMissing, Told, ConnectorError."""
+        """See that the clusters are there. Raises Unreachable, TopicMissing, StopRequested, ConnectorError."""
         wanted = self.launch.session(self.pipeline)
         jars = folder_of_jars(wanted.jars)
         choice = self.session.choice if self.session else choose(wanted.connector, jars, wanted.settings)
@@ -147,14 +147,14 @@ class Worker:
             self.write()
         if now - self.logged_at >= LOG_SECONDS:
             self.logged_at = now
-            logger.info("pipeline %s: %s", self.pipeline.name, self.progress.data())
+            logger.info("pipeline %s: %s", self.pipeline.name, self.progress.line())
 
     def wait(self, seconds: float) -> None:
-        """Answer commands for so long, at least one look. Raises Told."""
+        """Answer commands for so long, at least one look. Raises StopRequested."""
         until = time.monotonic() + seconds
         while True:
             if self.told:
-                raise Told
+                raise StopRequested
             left = max(0.0, min(until - time.monotonic(), LOOK_SECONDS))
             with contextlib.suppress(queue.Empty):
                 self.obey(self.requests.get(timeout=left) if left else self.requests.get_nowait())
@@ -162,13 +162,13 @@ class Worker:
                 return
 
     def obey(self, request: control.Request) -> None:
-        """Do what a command says and answer it when it is done. Raises Told."""
+        """Do what a command says and answer it when it is done. Raises StopRequested."""
         match request.command:
             case "stop":
                 self.stop_queries()
                 self.become(State.STOPPED)
                 request.answer.put(self.status.data())
-                raise Told
+                raise StopRequested
             case "pause" | "resume":
                 self.wanted = State.PAUSED if request.command == "pause" else State.RUNNING
                 if self.wanted is State.PAUSED and self.status.state is State.RUNNING:
@@ -192,7 +192,7 @@ class Worker:
             try:
                 query.stop()
             except Exception as error:  # the session may be gone already: there is nothing more to stop then
-                logger.warning("query %s did not stop: %s", query.name, reasons.reason(error), exc_info=error)
+                logger.warning("query %s not stopped: %s", query.name, reasons.reason(error), exc_info=error)
         with contextlib.suppress(Exception):  # the same: a last look at what was done
             self.progress.look(self.queries)
         self.queries = []
@@ -212,7 +212,7 @@ class Worker:
         self.folder.write_status(self.status)
 
     def catch_signals(self) -> None:
-        """End in order when told by a signal. Spark sets its own handler when it starts; so this comes after."""
+        """Stop in order on a signal. Call after Spark's start, which sets its own handler."""
 
         def note(number: int, frame: FrameType | None) -> None:
             self.told = True

@@ -1,4 +1,4 @@
-"""Who reads and writes topics: Spark's own connector for Kafka, or Kvorum's, and why that one.
+"""Choice between Spark's own connector for Kafka and Kvorum's, with the reason.
 
 Spark's (`spark-sql-kafka-0-10`) is a set of jars that pyspark does not bring: from a local folder ($KVORUM_SPARK_JARS
 or an option), from what the session's settings name already, or fetched by Spark from Maven, if it is asked for by
@@ -34,7 +34,7 @@ VARIABLE = "KVORUM_SPARK_JARS"
 
 
 class ConnectorError(Exception):
-    """Spark's connector was asked for and cannot be had; the message says what is missing."""
+    """Spark's connector is required and not available; the message has the missing parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def folder_of_jars(option: str | None, environment: Mapping[str, str] = os.envir
 
 
 def choose(wanted: Wanted, folder: str | None, settings: Mapping[str, str]) -> Choice:
-    """Decide. `settings` are the session's own: a connector that they name is at hand, too. Raises ConnectorError."""
+    """Decide. `settings` are the session's own: a connector in them is available as well. Raises ConnectorError."""
     if wanted == "kvorum":
         return Choice(connector="kvorum", reason="as asked for")
     because = "as asked for" if wanted == "spark" else "auto"
@@ -98,7 +98,7 @@ def choose(wanted: Wanted, folder: str | None, settings: Mapping[str, str]) -> C
             return Choice(connector="spark", reason=f"{because}: {from_folder(jars)}")
         lacking = f"{folder} lacks {', '.join(jars.missing)}"
         if wanted == "spark":
-            raise ConnectorError(f"Spark's connector was asked for, but {lacking}")
+            raise ConnectorError(f"Spark's connector is required, but {lacking}")
         return Choice(connector="kvorum", reason=f"auto: {lacking}")
     if wanted == "spark":
         packages = ",".join(filter(None, (settings.get("spark.jars.packages"), coordinates())))

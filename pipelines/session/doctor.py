@@ -1,4 +1,4 @@
-"""What pipelines need and what of it is on this machine: a row a thing, with what to do where it is missing."""
+"""Requirements of pipelines on this machine: one row each, with what to do if it is missing."""
 
 import importlib.metadata
 import os
@@ -98,7 +98,7 @@ def python_findings() -> Iterator[Finding]:
 
 
 def jar_findings(folder: str | None) -> Iterator[Finding]:
-    """Yield what lies in the folder of jars: the connector with its parts, and what else Spark can load."""
+    """Yield the contents of the jar folder: the connector with its parts, and other modules for Spark."""
     try:
         there = None if folder is None else connector.look_into(folder)
     except connector.ConnectorError as error:

@@ -1,4 +1,4 @@
-"""What Spark needs of the machine before it starts: a Java it runs on, and memory for it."""
+"""Requirements of Spark on the machine: Java, and memory."""
 
 import os
 import re
@@ -20,7 +20,7 @@ MIB = {"k": 1 / 1024, "": 1 / 1024 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 class MachineError(Exception):
-    """What the machine lacks, and what to do about it."""
+    """A missing requirement of the machine, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     wanted = " or ".join(str(each) for each in JAVA_VERSIONS)
     if path is None:
         raise MachineError(
-            f"there is no java on the PATH and JAVA_HOME is not set; Spark needs Java {wanted} "
+            f"java not found on PATH and JAVA_HOME is not set; Spark requires Java {wanted} "
             "(Debian: apt-get install openjdk-17-jre-headless)"
         )
     try:
@@ -47,10 +47,10 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
         raise MachineError(f"{path} cannot be run: {error}" + (" (JAVA_HOME names it)" if home else "")) from error
     found = VERSION.search(answer.stderr + answer.stdout)
     if found is None:
-        raise MachineError(f"{path} -version does not say which version it is: {answer.stderr.strip()[:200]!r}")
+        raise MachineError(f"{path} -version returned no version: {answer.stderr.strip()[:200]!r}")
     version = int(found[1])
     if version not in JAVA_VERSIONS:
-        raise MachineError(f"{path} is Java {version}; Spark needs {wanted}: point JAVA_HOME at one")
+        raise MachineError(f"{path} is Java {version}; Spark requires {wanted}: set JAVA_HOME")
     return Java(path=path, version=version)
 
 

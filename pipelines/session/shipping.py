@@ -20,7 +20,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def package_folder() -> Path:
-    """Return where kvorum.pipelines lies: the checkout's pipelines/, or the one in site-packages."""
+    """Return the folder of kvorum.pipelines: the checkout's pipelines/, or the one in site-packages."""
     return Path(next(iter(kvorum.pipelines.__path__)))
 
 

@@ -1,4 +1,4 @@
-"""Which query a micro-batch is of, so that a sink can tell a replayed one from a new one."""
+"""Query of a micro-batch, so that a sink can distinguish a replayed one from a new one."""
 
 import json
 

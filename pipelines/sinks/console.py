@@ -22,7 +22,7 @@ class ConsoleOptions(Options):
 
 
 class ConsoleSink:
-    """See the head of the module."""
+    """Sink that prints records."""
 
     Options: ClassVar[type[BaseModel]] = ConsoleOptions
 

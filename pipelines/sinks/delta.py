@@ -31,7 +31,7 @@ class DeltaOptions(Options):
 
 
 class DeltaSink:
-    """See the head of the module."""
+    """Sink into a Delta table."""
 
     Options: ClassVar[type[BaseModel]] = DeltaOptions
 
@@ -62,6 +62,6 @@ def require_delta(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm
     if not jvm.org.apache.spark.util.Utils.classIsLoadable(EXTENSION):
         raise PluginError(
-            "sink delta: delta-spark's jars are not there; put delta-spark_2.13 and delta-storage into the folder of "
-            "jars ($KVORUM_SPARK_JARS), or set spark.jars.packages under `spark:`; `kvorum pipelines doctor` looks"
+            "sink delta: delta-spark's jars were not found; put delta-spark_2.13 and delta-storage into the folder of "
+            "jars ($KVORUM_SPARK_JARS), or set spark.jars.packages under `spark:`; `kvorum pipelines doctor` checks it"
         )

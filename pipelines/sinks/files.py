@@ -33,7 +33,7 @@ class FilesSinkOptions(Options):
 
 
 class FilesSink:
-    """See the head of the module."""
+    """Sink into files."""
 
     Options: ClassVar[type[BaseModel]] = FilesSinkOptions
 

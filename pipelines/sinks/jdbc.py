@@ -56,11 +56,13 @@ class JdbcSinkOptions(ConnectOptions):
         if self.insert_mode == "upsert" and self.pk_mode == "none":
             raise ValueError("upsert needs a key: pk.mode is none")
         if self.pk_mode == "record_value" and not self.keys and self.insert_mode == "upsert":
-            raise ValueError("pk.mode record_value needs pk.fields: which columns are the key")
+            raise ValueError("pk.mode record_value requires pk.fields, the columns of the key")
         if self.delete_enabled and self.pk_mode != "record_key":
-            raise ValueError("delete.enabled needs pk.mode record_key: a tombstone has nothing but its key")
+            raise ValueError("delete.enabled requires pk.mode record_key: a tombstone has only a key")
         if "${" in self.table_name_format:
-            raise ValueError("table.name.format: one table a pipeline, since columns differ: no ${topic}")
+            raise ValueError(
+                "table.name.format: ${topic} is not supported: one table per pipeline, because columns differ"
+            )
         return self
 
     @property
@@ -75,7 +77,7 @@ class JdbcSinkOptions(ConnectOptions):
 
 
 class JdbcSink:
-    """See the head of the module."""
+    """Sink into a database table."""
 
     Options: ClassVar[type[BaseModel]] = JdbcSinkOptions
 
@@ -130,7 +132,7 @@ def key_columns(frame: DataFrame, options: Any) -> dict[str, Column]:
         check_fields(names, {field.name for field in kind}, "key")
         return {name: F.col("key").getField(name) for name in names}
     if len(names) != 1:
-        raise ValueError("pk.fields: the key has no fields, so one name is needed for its column")
+        raise ValueError("pk.fields: the key has no fields, give one name for its column")
     return {names[0]: F.col("key")}
 
 

@@ -28,7 +28,7 @@ class TopicsSinkOptions(TopicOptions):
 
 
 class TopicsSink:
-    """See the head of the module."""
+    """Sink into topics."""
 
     Options: ClassVar[type[BaseModel]] = TopicsSinkOptions
 

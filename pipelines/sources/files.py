@@ -39,7 +39,7 @@ class FilesOptions(Options):
 
 
 class FilesSource:
-    """See the head of the module."""
+    """Source of files."""
 
     Options: ClassVar[type[BaseModel]] = FilesOptions
 

@@ -1,10 +1,12 @@
 """Records made up at a rate: {id, timestamp, text}, for trying things out and for measuring."""
 
+import time
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Context
@@ -23,7 +25,7 @@ class GeneratorOptions(Options):
     count: int | None = Field(default=None, ge=1)
     """Ids from 0 up to here; later ones are left out, and the pipeline goes on without work."""
     per_batch: bool = False
-    """Each micro-batch has `rate` records, however long it takes: the same ones in every run."""
+    """Each micro-batch has `rate` records, however long it takes: the same ids and texts in every run."""
     size: int = Field(default=16, ge=0, le=TEXT_BYTES_MAX)
     """The length of the text."""
     keys: int | None = Field(default=None, ge=1)
@@ -31,17 +33,22 @@ class GeneratorOptions(Options):
     topic: str | None = None
 
 
+def reader_of(spark: SparkSession, options: GeneratorOptions, now_ms: int) -> DataStreamReader:
+    """Return Spark's reader. The timestamps of micro-batches begin now; a checkpoint keeps them over a restart."""
+    if not options.per_batch:
+        return spark.readStream.format("rate").option("rowsPerSecond", options.rate)
+    reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", options.rate)
+    return reader.option("startTimestamp", now_ms)
+
+
 class GeneratorSource:
-    """See the head of the module."""
+    """Source of generated records."""
 
     Options: ClassVar[type[BaseModel]] = GeneratorOptions
 
     def read(self, spark: SparkSession, options: Any, context: Context) -> DataFrame:
         """Return the records: key a string, value a struct."""
-        if options.per_batch:
-            reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", options.rate)
-        else:
-            reader = spark.readStream.format("rate").option("rowsPerSecond", options.rate)
+        reader = reader_of(spark, options, time.time_ns() // 1_000_000)
         if context.parallelism is not None:
             reader = reader.option("numPartitions", context.parallelism)
         rows = reader.load()

@@ -64,13 +64,13 @@ class JdbcSourceOptions(ConnectOptions):
     @model_validator(mode="after")
     def _complete(self) -> "JdbcSourceOptions":
         if (self.table_whitelist is None) == (self.query is None):
-            raise ValueError("say one of table (table.whitelist) and query")
+            raise ValueError("give either table (table.whitelist) or query")
         if "incrementing" in self.mode and self.incrementing_column_name is None:
             raise ValueError(f"mode {self.mode} needs incrementing (incrementing.column.name)")
         if "timestamp" in self.mode and not self.timestamps:
             raise ValueError(f"mode {self.mode} needs timestamp (timestamp.column.name)")
         if self.table_whitelist is not None and "," in self.table_whitelist:
-            raise ValueError("one table a pipeline: their columns differ")
+            raise ValueError("one table per pipeline, because columns differ")
         return self
 
     @property
@@ -97,7 +97,7 @@ class JdbcSourceOptions(ConnectOptions):
 
 
 class JdbcSource:
-    """See the head of the module."""
+    """Source of a database table or query."""
 
     Options: ClassVar[type[BaseModel]] = JdbcSourceOptions
 

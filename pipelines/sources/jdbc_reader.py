@@ -28,7 +28,7 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is read, and how far at a time."""
+    """Table or query to read, and limits per batch."""
 
     relation: str
     mode: str
@@ -113,7 +113,7 @@ class JdbcPartition(InputPartition):
 
 
 class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Positions and rows of one table. Lives in the driver's Python process and, anew, in each task."""
+    """Positions and rows of one table. Exists in the driver's Python process and, separately, in each task."""
 
     def __init__(self, dialect: Dialect, settings: Settings, schema: StructType) -> None:
         """Take what to read; the first look happens at the first call."""
@@ -199,7 +199,7 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return [None if value is None else self._dialect.from_database(value, kind) for value in column]
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise DatabaseError(f"column {name}: a value is no {kind.simpleString()}: {error}") from error
+            raise DatabaseError(f"column {name}: a value is not a {kind.simpleString()}: {error}") from error
 
     def _find(self, connection: Any, start: Position | None, end: Position | None, skip: int | None) -> Position | None:
         statement = self._growth.beyond(start, end, skip)

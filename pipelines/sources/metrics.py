@@ -44,7 +44,7 @@ class MetricsOptions(Options):
 
 
 class MetricsSource:
-    """See the head of the module."""
+    """Source of scraped metrics."""
 
     Options: ClassVar[type[BaseModel]] = MetricsOptions
 

@@ -1,4 +1,4 @@
-"""What the options of sources and sinks have in common: nothing unknown, either way of writing a name."""
+"""Base of the options of sources and sinks: unknown keys are rejected, both spellings of a name are accepted."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar

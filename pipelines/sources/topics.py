@@ -31,7 +31,7 @@ class TopicsOptions(TopicOptions):
     @model_validator(mode="after")
     def _one_way(self) -> "TopicsOptions":
         if sum(bool(each) for each in (self.topics, self.pattern, self.assign)) != 1:
-            raise ValueError("say one of topics, pattern and assign")
+            raise ValueError("give one of topics, pattern and assign")
         return self
 
     def of_spark(self) -> dict[str, str | None]:
@@ -49,7 +49,7 @@ class TopicsOptions(TopicOptions):
 
 
 class TopicsSource:
-    """See the head of the module."""
+    """Source of topics."""
 
     Options: ClassVar[type[BaseModel]] = TopicsOptions
 

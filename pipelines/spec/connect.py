@@ -31,7 +31,7 @@ Role = Literal["source", "sink", "both"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorClass:
-    """What a connector's class is here."""
+    """Kvorum's equivalent of a connector class."""
 
     role: Role
     type: str

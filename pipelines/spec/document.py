@@ -57,7 +57,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a file says."""
+    """A parsed file."""
 
     data: Mapping[str, Any]
     places: Places = field(default_factory=Places)

@@ -15,7 +15,7 @@ from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """See the head of the module."""
+    """A pipeline's file during its parsing."""
 
     places: Places
     parts: Parts

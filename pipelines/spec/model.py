@@ -41,7 +41,7 @@ Duration = Annotated[str, AfterValidator(_checked_duration)]
 
 
 class Errors(Model):
-    """What becomes of records that fail."""
+    """Treatment of failed records."""
 
     tolerance: Literal["fail", "skip", "dead-letter"] = "fail"
     topic: str | None = Field(default=None, min_length=1)
@@ -81,7 +81,7 @@ class Trigger(Model):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if sum(map(bool, (self.interval, self.once, self.available_now, self.real_time))) > 1:
-            raise ValueError("one of interval, once, available-now and real-time")
+            raise ValueError("give one of interval, once, available-now and real-time")
         return self
 
     def arguments(self) -> dict[str, str | bool]:

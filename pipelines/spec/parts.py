@@ -18,7 +18,7 @@ FORMS: Final = ("$Key", "$Value")
 
 
 class Model(BaseModel):
-    """What all parts share: frozen, nothing unknown."""
+    """Base of all parts: frozen, unknown keys are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
@@ -120,7 +120,7 @@ P = TypeVar("P", bound=Open)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a file names of plugins, as far as it is right."""
+    """Plug-in references of a file, as far as they are valid."""
 
     source: Endpoint | None = None
     sink: Endpoint | None = None
@@ -130,7 +130,7 @@ class Parts:
 
     @classmethod
     def lenient(cls, data: Mapping[str, Any]) -> Self:
-        """Return what is right of a file's data; who asks tells of the rest."""
+        """Return the valid parts of a file's data; the caller reports the others."""
         steps, conditions = data.get("transforms"), data.get("predicates")
         made = {
             index: _made(Transform, each) for index, each in enumerate(steps if isinstance(steps, list | tuple) else ())

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline's file, each with its line, its path, and what was probably meant."""
+"""Errors in a pipeline's file, each with its line, its path, and a suggestion."""
 
 import re
 import types

@@ -17,11 +17,11 @@ VARIABLE: Final = re.compile(r"\$\{(env|file|directory|dir):([^{}]*)\}")
 
 
 class _Missing(Exception):
-    """What a provider could not give, and why."""
+    """A variable that a provider could not resolve, with the reason."""
 
 
 def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return data with every variable in their strings replaced. Raises SpecError that tells where each is."""
+    """Return data with all variables in strings replaced. Raises SpecError with the position of each."""
     resolved, problems = resolved_as_far(data, places, environment)
     if problems:
         raise SpecError(problems)

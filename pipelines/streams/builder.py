@@ -48,7 +48,7 @@ class StreamsBuilder:
         pattern = topics.pattern if isinstance(topics, re.Pattern) else None
         names = () if isinstance(topics, re.Pattern) else (topics,) if isinstance(topics, str) else tuple(topics)
         if pattern is None and not all(names):
-            raise TopologyError("a stream reads at least one topic, and topics have names")
+            raise TopologyError("a stream needs at least one topic, and topic names are not empty")
         source = Source(
             topics=names,
             pattern=pattern,

@@ -1,4 +1,4 @@
-"""What can be wrong with a topology: found before anything runs."""
+"""Errors in a topology, found before it runs."""
 
 
 class TopologyError(Exception):

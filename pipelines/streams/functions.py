@@ -35,7 +35,7 @@ def last_arguments(function: Callable[..., Any], arguments: tuple[Any, ...]) -> 
     """Return as many of the arguments as the function takes, from the end. Raises TopologyError for more than that."""
     count = arity(function)
     if count > len(arguments):
-        raise TopologyError(f"{function!r} takes {count} arguments, there are {len(arguments)}")
+        raise TopologyError(f"{function!r} takes {count} arguments, found {len(arguments)}")
     return arguments[len(arguments) - count :]
 
 

@@ -19,7 +19,7 @@ COUNT = "count(1)"
 
 
 class _Grouped:
-    """What KGroupedStream and its windowed forms have in common."""
+    """Common parts of KGroupedStream and its windowed forms."""
 
     def __init__(self, graph: Graph, node: Node, windows: Windows | None = None) -> None:
         self._graph = graph
@@ -79,7 +79,7 @@ class KGroupedStream(_Grouped):
     """Records by key."""
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream | SessionWindowedKStream":
-        """Group by window, too. The key becomes STRUCT<key, window: STRUCT<start, end>>."""
+        """Group by window as well. The key becomes STRUCT<key, window: STRUCT<start, end>>."""
         if isinstance(windows, TimeWindows):
             return TimeWindowedKStream(self._graph, self.node, windows)
         return SessionWindowedKStream(self._graph, self.node, windows)

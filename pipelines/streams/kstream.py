@@ -121,7 +121,7 @@ class KStream:
         store: str | None = None,
         named: str | None = None,
     ) -> "KStream":
-        """Join as join does; a record without a counterpart comes out, too, and `right` is null."""
+        """Join as join does; a record without a counterpart is emitted with a null `right`."""
         return self._join(other, joiner, windows, "left", key_selector, store, named)
 
     def outer_join(
@@ -133,7 +133,7 @@ class KStream:
         store: str | None = None,
         named: str | None = None,
     ) -> "KStream":
-        """Join with a stream within a window; records of either without a counterpart come out, too."""
+        """Join with a stream within a window; records of either without a counterpart are emitted as well."""
         return self._join(other, joiner, windows, "outer", None, store, named)
 
     def _join(
@@ -149,13 +149,13 @@ class KStream:
         operation: Operation
         if isinstance(other, KStream):
             if windows is None:
-                raise TopologyError("two streams are joined within a window: say JoinWindows")
+                raise TopologyError("a join of two streams needs a window: pass JoinWindows")
             operation = StreamJoin(joiner=joiner, windows=windows, kind=kind)
             prefix = "KSTREAM-JOIN"
         else:
             is_global = isinstance(other, ktable.GlobalKTable)
             if windows is not None or (key_selector is not None) != is_global:
-                raise TopologyError("no window joins a table, and only a global table is looked up by key_selector")
+                raise TopologyError("a join with a table takes no window, and key_selector is for global tables")
             operation = TableLookup(joiner=joiner, kind=kind, selector=key_selector)
             prefix = "KSTREAM-GLOBALKTABLE-JOIN" if is_global else "KSTREAM-KTABLE-JOIN"
         node = self._graph.add(

@@ -35,25 +35,25 @@ class KTable:
         return self._then(MapValues(mapper=mapper, is_table=True), "KTABLE-MAPVALUES", named=named)
 
     def group_by(self, selector: Callable[..., Any]) -> "grouped.KGroupedTable":
-        """Group the rows anew: `lambda key, value: (new key, new value)`."""
+        """Group the rows by a new key: `lambda key, value: (new key, new value)`."""
         return grouped.KGroupedTable(self._graph, self.node, selector)
 
     def join(
         self, other: "KTable", joiner: Expression, *, store: str | None = None, named: str | None = None
     ) -> "KTable":
-        """Join with the rows of the same key in another table; without a counterpart there is no row."""
+        """Join with the rows of the same key in another table; rows without a counterpart are omitted."""
         return self._join(other, joiner, "inner", store, named)
 
     def left_join(
         self, other: "KTable", joiner: Expression, *, store: str | None = None, named: str | None = None
     ) -> "KTable":
-        """Join; a row of this table without a counterpart is there, too, and `right` is null."""
+        """Join; a row of this table without a counterpart is included, with a null `right`."""
         return self._join(other, joiner, "left", store, named)
 
     def outer_join(
         self, other: "KTable", joiner: Expression, *, store: str | None = None, named: str | None = None
     ) -> "KTable":
-        """Join; a row of either table without a counterpart is there, too."""
+        """Join; rows of either table without a counterpart are included."""
         return self._join(other, joiner, "outer", store, named)
 
     def _join(

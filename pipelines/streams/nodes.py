@@ -79,7 +79,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """What fulfils `predicate` and none before it; None: what fulfils none of those."""
+    """Records that fulfil `predicate` and none before it; None: records that fulfil none of those."""
 
     before: tuple[Expression, ...]
     predicate: Expression | None
@@ -117,7 +117,7 @@ class Suppress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAggregate:
-    """A table's rows grouped anew: a changed row leaves its old group and joins its new one."""
+    """A regrouped table: a changed row leaves its old group and joins its new one."""
 
     selector: Any
     function: Python | None
@@ -230,7 +230,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dag:
-    """What a builder built: the sinks, and through their parents all that leads to them."""
+    """A built topology: the sinks, and through their parents all other nodes."""
 
     sinks: tuple[Node, ...]
 

@@ -48,7 +48,7 @@ UPDATE: frozenset[Mode] = frozenset(("update",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a query has taken on, seen from one of its nodes; of one operation, what that adds."""
+    """Operations of a query up to one of its nodes; of one operation: its own."""
 
     modes: frozenset[Mode] = BOTH
     has_state: bool = False
@@ -131,7 +131,7 @@ class _Final:
                 is_above = is_final
             case _ if is_final:
                 raise TopologyError(
-                    f"suppress follows a windowed aggregate, with nothing between but filter and map_values; "
+                    f"suppress follows a windowed aggregate, with only filter and map_values in between; "
                     f"{node.name} has no windows that close"
                 )
         parents = tuple(self.visit(parent, is_above) for parent in node.parents)

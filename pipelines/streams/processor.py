@@ -39,7 +39,7 @@ STATE = StructType([StructField("json", StringType())])
 
 
 class Processor(Protocol):
-    """What process() takes a factory of. `init`, `punctuate` and `close` may be missing."""
+    """Interface of the processors of process(). `init`, `punctuate` and `close` are optional."""
 
     def process(self, record: "Record") -> None:
         """Handle one record."""
@@ -85,7 +85,7 @@ class Store:
 
 @dataclass(slots=True, kw_only=True)
 class ProcessorContext:
-    """What a processor may do. It is the same object for the life of the processor."""
+    """Services for a processor. It is the same object for the life of the processor."""
 
     stores: Mapping[str, Store]
     handle: StatefulProcessorHandle
@@ -98,7 +98,7 @@ class ProcessorContext:
     forwarded: list[tuple[Any, Any, int]] = field(default_factory=list)
 
     def store(self, name: str) -> Store:
-        """Return one of the stores that process() was told of."""
+        """Return one of the stores given to process()."""
         return self.stores[name]
 
     def forward(self, value: Any, *, key: Any = None, timestamp_ms: int | None = None) -> None:
@@ -136,14 +136,14 @@ class ProcessorRunner(StatefulProcessor):
     """Runs a Processor in Spark's terms. Rows come in groups of `_key`, the packed key."""
 
     def __init__(self, factory: Callable[[], Any], stores: tuple[str, ...], has_own_keys: bool) -> None:
-        """Take what process() was told."""
+        """Store the arguments of process()."""
         self._factory = factory
         self._stores = stores
         self._has_own_keys = has_own_keys
         self._processor: Any = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Make the stores known. Spark calls this on the driver, too, where the processor is not made."""
+        """Register the stores. Spark calls this on the driver as well, where the processor is not created."""
         stores = {name: Store(handle.getValueState(name, STATE)) for name in self._stores}
         self._context = ProcessorContext(stores=stores, handle=handle)
 

@@ -82,7 +82,7 @@ def run_available(topology: Topology, topics: RunnableTopics, on_bad_record: OnB
             except StreamingQueryException as error:
                 if WORKER_LATE not in str(error) or attempt == WORKER_ATTEMPTS_MAX:
                     raise
-                logger.warning("%s: no Python worker came up in ten seconds, trying again", query.name)
+                logger.warning("%s: no Python worker started within ten seconds, retried", query.name)
     topics.purge(topology.queries, ended)
 
 

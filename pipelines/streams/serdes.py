@@ -1,4 +1,4 @@
-"""What the bytes of a topic's keys and values mean.
+"""Serdes: meaning of the bytes of a topic's keys and values.
 
 Formats are the converters of kvorum.pipelines.formats (strings, numbers as Kafka's own serializers write them, JSON,
 Avro, Protobuf, CSV). Windowed keys are added here as Kafka Streams writes them: the key's bytes, then the window's

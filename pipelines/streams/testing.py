@@ -76,7 +76,7 @@ class FolderTopics:
     def read(self, source: Source) -> DataFrame:
         """Return a stream of records."""
         if source.pattern is not None:
-            raise TopologyError("the test driver knows topics by name only")
+            raise TopologyError("the test driver does not support topic patterns")
         frames_ = [self._read(topic) for topic in source.topics]
         made = frames_[0]
         for frame in frames_[1:]:
@@ -115,7 +115,7 @@ class FolderTopics:
         return trigger.apply(writer.outputMode(query.mode)).start()
 
     def create_internal(self, queries: tuple[Query, ...]) -> None:
-        """Nothing to do: a folder is made when it is first asked for."""
+        """Nothing to do: a folder is created on first use."""
 
     def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
         """Nothing to do: the folder ends with the test."""
@@ -135,12 +135,12 @@ class _Seen:
 
 
 class TopologyTestDriver:
-    """See the head of the module."""
+    """Runs a topology on test records."""
 
     def __init__(
         self, topology: Topology, spark: SparkSession, folder: Path, *, on_bad_record: OnBadRecord = "fail"
     ) -> None:
-        """Work in a folder of its own; a driver that is made anew in the same one goes on."""
+        """Use a folder; a new driver on the same folder continues."""
         for key, value in STATE_SETTINGS.items():
             spark.conf.set(key, value)
         self.topics = FolderTopics(spark=spark, folder=folder)

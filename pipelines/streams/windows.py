@@ -124,7 +124,7 @@ Windows = TimeWindows | SessionWindows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
-    """What a table holds back."""
+    """Suppression of a table's intermediate results."""
 
     until_closed: bool
 

@@ -47,7 +47,7 @@ def models() -> dict[str, type[BaseModel]]:
 
 
 def wrong_form(transform: TransformSpec) -> str | None:
-    """Return what is wrong with a type's $Key or $Value; None: nothing, or it is no transform of ours."""
+    """Return the error of a type's $Key or $Value; None: none, or not a transform of ours."""
     if transform.plain in FORMED and transform.part is None:
         return f"write {transform.plain}$Key or {transform.plain}$Value"
     if transform.plain in FORMLESS and transform.part is not None:

@@ -57,7 +57,7 @@ class CastOptions(WithDefaults):
             if kind not in TYPES:
                 raise ValueError(f"{kind!r} is not one of {', '.join(TYPES)}")
             if ":" not in one and len(spec) > 1:
-                raise ValueError("one type for the whole, or field:type for each")
+                raise ValueError("give one type for the whole value, or field:type for each field")
         return spec
 
     def whole(self) -> DataType | None:
@@ -140,7 +140,7 @@ INSTANCES: Final[Sequence[tuple[str, DataType]]] = (
 
 
 class FlattenOptions(Options):
-    """What stands between the names."""
+    """Delimiter between the names."""
 
     delimiter: str = "."
     replace_null: bool = Option(default=True, alias="replace.null.with.default")
@@ -150,7 +150,7 @@ def flatten(record: Record, options: FlattenOptions, part: Part) -> Change:
     """Put the fields of structs within structs beside the others, under joined names. Arrays and maps stay."""
     value = record.value(part)
     if value.schemaless:
-        raise TransformError("Flatten needs a schema: without one the names are known row by row only")
+        raise TransformError("Flatten needs a schema: without one, names differ per row")
     values.fields(value, "Flatten")
     assert isinstance(value.type, StructType)
     leaves = _leaves(value.column, value.type, "", options)

@@ -46,7 +46,7 @@ class WithDefaults(Options):
 
 
 def only_objects(value: Value, purpose: str, *, nulls: bool = True) -> list[Wrong]:
-    """Return what is wrong with values that have no fields (and, when told, with null): they fail, row by row."""
+    """Return the error for values without fields (and, if requested, for null): they fail, row by row."""
     wrong = []
     if value.schemaless:
         wrong.append(Wrong(when=values.not_an_object(value), message=f"{purpose}: the value has no fields"))
@@ -76,7 +76,7 @@ class InsertFieldOptions(WithDefaults):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not (self.topic or self.partition or self.offset or self.timestamp or self.static_field):
-            raise ValueError("no field to insert is named")
+            raise ValueError("no field to insert; set one of the *.field options")
         if self.static_field and self.static_value is None:
             raise ValueError("static.field needs static.value")
         return self
@@ -122,7 +122,7 @@ class ReplaceFieldOptions(WithDefaults):
     def _pairs(cls, renames: list[str]) -> list[str]:
         for pair in renames:
             if len([name for name in pair.split(":") if name.strip()]) != 2:
-                raise ValueError(f"{pair!r} is not old:new")
+                raise ValueError(f"{pair!r} is not of the form old:new")
         return renames
 
     def new_names(self) -> dict[str, str]:
@@ -297,7 +297,7 @@ class HoistFieldOptions(Options):
 
 
 def hoist_field(record: Record, options: HoistFieldOptions, part: Part) -> Change:
-    """Put the whole under a field. Null, too: a tombstone becomes a value, as in Connect."""
+    """Wrap the value in a field. Null as well: a tombstone becomes a value, as in Connect."""
     value = record.value(part)
     one = Field(name=options.field, column=value.column, type=value.type, metadata=value.metadata)
     if isinstance(value.type, VariantType):
@@ -327,7 +327,7 @@ def split_path(path: str) -> list[str]:
             while end != -1 and end + 1 < len(rest) and rest[end + 1] != ".":
                 end = rest.find("`", end + 1)
             if end == -1:
-                raise TransformError(f"a backtick does not end in {path!r}")
+                raise TransformError(f"unterminated backtick in {path!r}")
             name, ends, rest = rest[1:end], end + 1 == len(rest), rest[end + 2 :]
         else:
             name, dot, rest = rest.partition(".")
@@ -366,7 +366,7 @@ class SetSchemaMetadataOptions(WithDefaults):
 
 
 def set_schema_metadata(record: Record, options: SetSchemaMetadataOptions, part: Part) -> Change:
-    """Name the schema. The name lies in the column's metadata; JSON's envelope and Avro write it."""
+    """Set the schema's name. It is stored in the column's metadata; JSON's envelope and Avro write it."""
     value = record.value(part)
     if value.schemaless:
         raise TransformError("SetSchemaMetadata needs a schema: give the source's format one")

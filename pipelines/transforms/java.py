@@ -37,7 +37,7 @@ FLOATING: Final = r"^\s*[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFd
 
 
 def to_type(column: Column, kind: DataType, wanted: DataType) -> Column | None:
-    """Return a value of a plain type in another one; null where it cannot be. None: there is no such conversion."""
+    """Convert a value of a plain type; null if it is not convertible. None: there is no such conversion."""
     if isinstance(kind, DateType | TimestampType | TimestampNTZType | TimeType) and not isinstance(wanted, StringType):
         number = F.unix_date(column) if isinstance(kind, DateType) else millis(column, kind)
         column, kind = number, IntegerType() if isinstance(kind, DateType) else LongType()

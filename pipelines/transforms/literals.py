@@ -1,4 +1,4 @@
-"""What becomes of InsertHeader's literal: Connect reads it as a value of some type and writes that value again.
+"""InsertHeader's literal: Connect parses it as a value of some type and writes that value again.
 
 So `007` becomes 7, `1.50` 1.5, `[1, 2]` [1,2], and `null` no value at all; other text stays as it is.
 """

@@ -45,7 +45,7 @@ def tokens(pattern: str) -> list[Token]:
     for matched in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z']+)|(')", pattern):
         quoted, letter, other, single = matched.groups()
         if single:
-            raise TransformError(f"a quote does not end in {pattern!r}")
+            raise TransformError(f"unterminated quote in {pattern!r}")
         if letter is None:
             text = other if quoted is None else quoted.replace("''", "'") or "'"
             if found and not found[-1].letter:
@@ -56,7 +56,7 @@ def tokens(pattern: str) -> list[Token]:
         if letter in LOCALE_LETTERS:
             raise TransformError(f"{letter!r} in {pattern!r} depends on the machine's locale")
         if letter not in "GyMLdHkKhmsSEuFaDzZX":
-            raise TransformError(f"{letter!r} in {pattern!r} is no letter of a date pattern")
+            raise TransformError(f"{letter!r} in {pattern!r} is not a letter of a date pattern")
         found.append(Token(letter, count=len(matched.group())))
     return found
 
@@ -137,7 +137,7 @@ def parsed(text: Column, pattern: str) -> Column:
     found = tokens(pattern)
     unread = [token.letter for token in found if token.letter and token.letter not in READ_LETTERS]
     if unread:
-        raise TransformError(f"{unread[0]!r} in {pattern!r} can be written, not read")
+        raise TransformError(f"{unread[0]!r} in {pattern!r} can be written but not parsed")
     translated = "".join(_translated(found, index) for index in range(len(found)))
     if any(token.letter in ZONES for token in found if token.letter):
         return F.unix_millis(F.try_to_timestamp(text, F.lit(translated)))

@@ -23,12 +23,12 @@ def whole(pattern: str) -> str:
 
 
 def _java_pattern(pattern: str) -> str:
-    """Refuse what is no pattern, as far as Python's and Java's patterns are alike."""
+    """Reject invalid patterns, as far as Python's and Java's syntax agree."""
     try:
         re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", pattern))
     except re.error as error:
         if not re.search(r"\\[pPQEhHRzZXG]|[+*?}]\+|&&|\\k<", pattern):  # Java has these, Python has not
-            raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
     return pattern
 
 
@@ -186,7 +186,7 @@ def has_header_key(options: HasHeaderKeyOptions) -> Column:
 
 
 def record_is_tombstone(options: RecordIsTombstoneOptions) -> Column:
-    """Tell whether there is no value."""
+    """Tell whether the value is null."""
     return F.col("value").isNull()
 
 

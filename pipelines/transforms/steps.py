@@ -1,4 +1,4 @@
-"""What a transform is: options and a record's columns in, changes out; and how the changes get into the frame.
+"""Interface of a transform: options and a record's columns in, changes out; and their application to the frame.
 
 A transform decides with column expressions only, so that all of a pipeline's steps become one plan in which no row
 leaves the JVM. It never looks at rows, it never starts a job.
@@ -36,7 +36,7 @@ Text = Annotated[str, BeforeValidator(_text)]
 
 
 class Options(BaseModel):
-    """What all transforms' options share: Connect's keys, nothing unknown."""
+    """Base of all transforms' options: Connect's keys, unknown ones are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
@@ -63,7 +63,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a transform does to a frame."""
+    """A transform's change of a frame."""
 
     columns: Mapping[str, Value] = field(default_factory=dict)
     wrong: Sequence[Wrong] = ()

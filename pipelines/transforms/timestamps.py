@@ -35,7 +35,7 @@ PER_SECOND: Final = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_0
 
 
 class TimestampConverterOptions(WithDefaults):
-    """What becomes of which field (the whole when none is named)."""
+    """Field to convert (the whole value by default), and the target type."""
 
     field: str = ""
     target: Target = Option(alias="target.type")
@@ -55,7 +55,7 @@ class TimestampConverterOptions(WithDefaults):
 
 
 def timestamp_converter(record: Record, options: TimestampConverterOptions, part: Part) -> Change:
-    """Convert between text, unix time, Date, Time and Timestamp. Null stays null; text that is no time fails."""
+    """Convert between text, unix time, Date, Time and Timestamp. Null stays null; invalid text fails."""
     value = record.value(part)
     if not options.field:
         return _whole(value, options, part)
@@ -85,7 +85,7 @@ def _whole(value: Value, options: TimestampConverterOptions, part: Part) -> Chan
 
 
 def schema_name(options: TimestampConverterOptions) -> str | None:
-    """Return the name of the target's schema, where its type does not tell it."""
+    """Return the name of the target's schema, if its type does not imply it."""
     return moments.TIME_NAME if options.target == "Time" else None
 
 
@@ -111,7 +111,7 @@ def _moment(column: Column, kind: DataType, options: TimestampConverterOptions) 
         case moments.Clock() | DateType() | TimestampType() | TimestampNTZType() | TimeType():
             return moments.millis(column, kind)
         case _:
-            raise TransformError(f"{kind.simpleString()} is no time: string, bigint, date, time or timestamp is")
+            raise TransformError(f"{kind.simpleString()} is not a time; use string, bigint, date, time or timestamp")
 
 
 def _moment_of_variant(column: Column, options: TimestampConverterOptions) -> Column:

@@ -117,9 +117,9 @@ def struct(made: Iterable[Field], unless_null: Column | None = None) -> tuple[Co
     names = [one.name for one in made]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TransformError(f"the field {twice[0]!r} would be there twice")
+        raise TransformError(f"the field {twice[0]!r} would exist twice")
     if not made:
-        raise TransformError("no field would be left")
+        raise TransformError("no field would remain")
     column = F.struct(*(_alias(one) for one in made))
     kind = StructType([StructField(one.name, one.type, metadata=dict(one.metadata)) for one in made])
     return (column if unless_null is None else F.when(unless_null.isNotNull(), column)), kind
@@ -139,7 +139,7 @@ def rebuilt(value: Value, made: Iterable[Field]) -> Value:
 
 
 def as_map(value: Value) -> Column:
-    """Return a value without schema as a map; null where it is null, or is no object (see not_an_object)."""
+    """Return a value without schema as a map; null for null and for other values (see not_an_object)."""
     if isinstance(value.type, VariantType):
         return F.try_variant_get(value.column, "$", MAP_OF_VARIANTS)
     assert is_map(value.type), value.type
@@ -199,7 +199,7 @@ def entries_map(entries: Sequence[Field], wanted: DataType) -> Column:
     """Return entries as a map. Raises TransformError when a name is there twice."""
     names = [entry.name for entry in entries]
     if len(set(names)) < len(names):
-        raise TransformError("a field would be there twice")
+        raise TransformError("a field would exist twice")
     columns = [into_item(entry.column, entry.type, wanted) for entry in entries]
     return F.map_from_arrays(F.array(*map(F.lit, names)), F.array(*columns))
 

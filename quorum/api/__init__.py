@@ -1,1 +1,1 @@
-"""What a controller's listener serves, a module each: `async handle(ctx, request, services) -> response`."""
+"""Request handlers of the controller listener, one module each: `async handle(ctx, request, services) -> response`."""

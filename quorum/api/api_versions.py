@@ -19,7 +19,7 @@ from kvorum.quorum.controller.features import SUPPORTED
 from kvorum.quorum.services import ControllerServices
 
 FEATURES_FROM_ZERO_VERSION = 4
-"""Older clients refuse a feature whose first level is 0, so they are not told of it (KIP-1022)."""
+"""Older clients reject a feature whose first level is 0, so it is not returned to them (KIP-1022)."""
 
 
 async def handle(

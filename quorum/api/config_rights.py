@@ -1,4 +1,4 @@
-"""Who may change which resource's configs (ControllerApis.handleIncrementalAlterConfigs)."""
+"""Authorization of config changes by resource (ControllerApis.handleIncrementalAlterConfigs)."""
 
 from collections.abc import Sequence
 

@@ -77,7 +77,7 @@ def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
 
 
 def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Answer UNKNOWN_TOPIC_OR_PARTITION for each partition asked for, as Kafka's DescribeQuorumRequest."""
+    """Return UNKNOWN_TOPIC_OR_PARTITION for each requested partition, as Kafka's DescribeQuorumRequest."""
     return DescribeQuorumResponse(
         error_message=None,
         topics=[

@@ -20,7 +20,7 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: ElectLeadersRequest, services: ControllerServices
 ) -> ElectLeadersResponse:
-    """Elect leaders as asked."""
+    """Elect the requested leaders."""
     try:
         services.authorize_cluster(ctx, Operation.ALTER)
         return await services.submit(ctx, elect_leaders, request, name="electLeaders")

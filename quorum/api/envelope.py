@@ -22,10 +22,10 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: EnvelopeRequest, services: ControllerServices, router: Router
 ) -> EnvelopeResponse:
-    """Carry out the request inside for whoever made it."""
+    """Execute the embedded request for its original client."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     if ctx.forwarded:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "an envelope holds no envelope")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an envelope must not contain an envelope")
     client = RequestContext(
         principal=decode_principal(request.request_principal),
         listener=ctx.listener,
@@ -52,7 +52,7 @@ async def handle(
         answer += part
     # Looked at only when it could matter: a decode costs more than the rest of this.
     if services.controller.epoch != epoch and _says_not_controller(data, answer):
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "leadership was lost while the request was under way")
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "leadership was lost during the request")
     return EnvelopeResponse(response_data=bytes(answer), metadata_offset=services.store.image.offset)
 
 

@@ -35,7 +35,7 @@ FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """One answer; a batch is at most so large, so there is always room for one."""
 TOPIC_IDS_VERSION: Final = 13
 FIRST_SHORT_VERSION: Final = 12
-"""From here on a fetch tells its last fetched epoch."""
+"""First version with the last fetched epoch."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest, services: ControllerServices) -> FetchResponse:
@@ -72,12 +72,12 @@ def _only_partition(ctx: RequestContext, request: FetchRequest) -> FetchPartitio
     """Return the request's one partition. Raises KafkaError INVALID_REQUEST for any other."""
     topic = request.topics[0] if len(request.topics) == 1 else None
     if topic is None or len(topic.partitions) != 1 or topic.partitions[0].partition != METADATA_PARTITION:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition alone")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition only")
     known = (
         topic.topic_id == METADATA_TOPIC_ID if ctx.api_version >= TOPIC_IDS_VERSION else (topic.topic == METADATA_TOPIC)
     )
     if not known:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition alone")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition only")
     return topic.partitions[0]
 
 
@@ -118,7 +118,7 @@ def _look(
 
 
 def _below_start(ctx: RequestContext, services: ControllerServices) -> PartitionData:
-    """Return the name of the snapshot that stands for what is no longer in the log."""
+    """Return the id of the snapshot that replaces the trimmed part of the log."""
     snapshot = services.metadata_log.latest_snapshot()
     if snapshot is None or ctx.api_version < FIRST_SHORT_VERSION:
         return PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)

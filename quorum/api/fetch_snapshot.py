@@ -66,7 +66,7 @@ async def handle(
         return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     topic = request.topics[0] if len(request.topics) == 1 else None
     if topic is None or topic.name != METADATA_TOPIC or len(topic.partitions) != 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition alone")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition only")
     asked = topic.partitions[0]
     row = ResponsePartitionSnapshot(
         index=asked.partition,

@@ -46,7 +46,7 @@ async def handle(
 def alter_loggers(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest, services: ControllerServices
 ) -> Iterator[tuple[AlterConfigsResource, KafkaError | None]]:
-    """Change this process's log levels as far as they are asked for and may be; yield each resource with its error."""
+    """Change the requested log levels of this process if permitted; yield each resource with its error."""
     for resource in request.resources:
         if resource.resource_type != ResourceType.BROKER_LOGGER:
             continue

@@ -1,4 +1,4 @@
-"""What the three requests about voters share: who may be asked, where a voter listens, waiting for the commit."""
+"""Common parts of the three voter requests: who may send them, a voter's endpoint, waiting for the commit."""
 
 import asyncio
 from collections.abc import Sequence

@@ -85,6 +85,6 @@ def _of_the_controller(error: KafkaError) -> KafkaError:
 
 
 def _tell(services: ControllerServices, change: asyncio.Future[None]) -> None:
-    """Write the level once the upgrade is committed, whoever still waits for it."""
+    """Write the level when the upgrade is committed, even if the client has disconnected."""
     if not change.cancelled() and change.exception() is None and services.controller.is_active():
         services.controller.write_nowait("kraftVersion", [Feature(name=KRAFT_VERSION, level=1)])

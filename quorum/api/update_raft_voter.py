@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (82): v0, at the leader of a dynamic quorum (KIP-853): a voter tells where it listens now.
+"""UpdateRaftVoter (82): v0, at the leader of a dynamic quorum (KIP-853): a voter reports its endpoints.
 
 It is answered once it is in the log. Only controllers send it, at their start, where the voter set says otherwise.
 Order: authorise, cluster id, epoch, leadership, the voter, its listener, a range that is none, a change under way,

@@ -1,4 +1,4 @@
-"""What configs a node has, and what DescribeConfigs says of them: a broker and a controller alike.
+"""Configs of a node and their description by DescribeConfigs, for brokers and controllers.
 
 layers      static settings with the dynamic configs of the metadata over them
 entries     each config's value, where it comes from, and what else decides it

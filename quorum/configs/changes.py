@@ -1,4 +1,4 @@
-"""Whether a dynamic broker config may be changed: asked by brokers before they forward, and by controllers. Sans-IO.
+"""Checks of dynamic broker config changes, on brokers before forwarding and on controllers. Sans-IO.
 
 Source: Kafka's DynamicBrokerConfig.validate.
 """

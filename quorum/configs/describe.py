@@ -39,13 +39,13 @@ Row: TypeAlias = DescribeConfigsResourceResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedNode:
-    """Who answers, and what it knows."""
+    """The responding node and its configs."""
 
     node_id: int
     layers: ConfigLayers
     """Its own configuration."""
     configs: ConfigsImage
-    """What the metadata set, of everything."""
+    """Dynamic configs of the metadata, for all resources."""
     has_topic: Callable[[str], bool]
     may: Callable[[ResourceType, str], bool]
     """Tells whether the client may describe the configs of this resource."""
@@ -143,7 +143,7 @@ def _require_own_id(name: str, node: DescribedNode, alternative: str) -> None:
 
 
 def _chosen(entries: Iterable[ConfigEntry], keys: list[str] | None) -> Iterable[ConfigEntry]:
-    """Return the entries that were asked for: null or none means all."""
+    """Return the requested entries: null or none means all."""
     if not keys:
         return entries
     wanted = set(keys)

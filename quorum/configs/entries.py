@@ -1,4 +1,4 @@
-"""What DescribeConfigs says of each config: value in force, where it comes from, and what else decides it.
+"""Entries of DescribeConfigs: effective value, source and synonyms.
 
 A value comes from the first of its synonyms that is set, layer by layer: the topic's own, this broker's dynamic
 one, the cluster-wide dynamic one, the static one, the default. As in Kafka, synonyms count from the first that
@@ -19,10 +19,10 @@ from kvorum.runtime.config_defs import BROKER, COORDINATOR_PARTITIONS, GROUP, TO
 from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value, parse
 
 REQUIRED: Final = ("node.id", "process.roles")
-"""Kafka has no default for these, so none is told."""
+"""Configs without a default in Kafka; none is returned."""
 
 Said: TypeAlias = tuple[tuple[Mapping[str, str], ConfigSource], ...]
-"""What each of a node's layers says, the strongest first; made once for all configs of a resource."""
+"""Values in a node's layers, the strongest first; built once for all configs of a resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def broker_entries(layers: ConfigLayers) -> Iterator[ConfigEntry]:
 
 
 def unknown_entry(name: str, sources: Sequence[ConfigSource]) -> ConfigEntry:
-    """Return a dynamic broker config that nobody knows, perhaps a plugin's: told as a secret, since it may be one."""
+    """Return the entry of an unknown dynamic config, perhaps a plug-in's: sensitive, because it may be a secret."""
     return ConfigEntry(
         name=name,
         value=None,

@@ -41,7 +41,7 @@ Texts = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigLayers:
-    """See the head of the module."""
+    """Layers of a node's configs (order in the module docstring)."""
 
     static: Settings
     settings: Settings
@@ -122,7 +122,7 @@ def check_value(key: str, text: str, layer: Source, refused: Refused = MappingPr
     """Raise ConfigError for a dynamic value that may not be, or is not readable."""
     definition = config_defs.broker_def(key)
     if definition is None or not definition.dynamic:
-        raise ConfigError(key, None, layer.where, "it is not known as a dynamic config")
+        raise ConfigError(key, None, layer.where, "it is not a dynamic config")
     if layer is CLUSTER_LAYER and definition.mutability is Mutability.PER_BROKER:
         raise ConfigError(key, None, layer.where, "it cannot be set for all brokers")
     if (key, text) in refused:

@@ -1,7 +1,7 @@
-"""What the active controller decides: pure functions of the image, one module a subject.
+"""Decisions of the active controller: pure functions of the image, one module per subject.
 
     (Context, request) -> Result(records, response)        refuses a request as a whole: KafkaError(code, message)
-    (Context) -> Result(records, response)                 the controller's own duties
+    (Context) -> Result(records, response)                 periodic tasks of the controller
 
 `context` says what a decision sees, `result` what it is. Requests: registration, liveness (heartbeats),
 alter_partition, elections, create_topics, change_topics, configs_control, producer_ids, features. Duties:

@@ -118,7 +118,7 @@ def _alter(
 
 
 def proposed_isr(data: RequestPartitionData, api_version: int) -> list[BrokerState]:
-    """Return the ISR that is asked for, with the epoch of each member where the version has them."""
+    """Return the proposed ISR, with the epoch of each member if the version has them."""
     if api_version >= EPOCHS_VERSION:
         return data.new_isr_with_epochs
     return [BrokerState(broker_id=broker_id, broker_epoch=UNCHECKED_EPOCH) for broker_id in data.new_isr]

@@ -71,7 +71,7 @@ class Assigning:
         self.records: list[MetadataRecord] = []
 
     def directory(self, wanted: RequestDirectoryData) -> Steps[ResponseDirectoryData]:
-        """Assign what lies in one directory."""
+        """Assign the replicas of one directory."""
         answer = ResponseDirectoryData(id_=wanted.id_)
         for topic in wanted.topics:
             answer.topics.append((yield from self._topic(topic, wanted.id_)))

@@ -1,4 +1,4 @@
-"""Replicas for new partitions: those somebody names, or those the placer finds. Sans-IO."""
+"""Replicas of new partitions: given in the request, or chosen by the placer. Sans-IO."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,7 +28,7 @@ def place_partitions(context: Context, count: int, replication_factor: int) -> S
 
 
 def check_manual_assignment(context: Context, replicas: Sequence[int], replication_factor: int | None) -> None:
-    """Check replicas that somebody named; None: the first partition decides the replication factor.
+    """Check a manual assignment; None: the first partition defines the replication factor.
 
     Raises KafkaError INVALID_REPLICA_ASSIGNMENT.
     """

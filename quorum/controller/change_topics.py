@@ -95,13 +95,13 @@ def _topic_to_delete(context: Context, topic: DeleteTopicState, names: Counter[s
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
         image = context.image.topics.topic_by_id(topic.topic_id)
         if image is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic.topic_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic with id {topic.topic_id} does not exist")
         return image
     if names[topic.name] > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     image = context.image.topics.topic(topic.name)
     if image is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} does not exist")
     return image
 
 
@@ -147,7 +147,7 @@ def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> Steps[lis
     """
     image = context.image.topics.topic(topic.name)
     if image is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} does not exist")
     existing = len(image.partitions)
     if topic.count == existing:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partition(s).")

@@ -31,11 +31,11 @@ RECORDS_MAX: Final = 10_000
 NAME_BYTES_MAX: Final = 32_767
 """Of an entity's name: Kafka's longest string."""
 FRACTION_MAX: Final = 1e-6
-"""What a whole number may be off by."""
+"""Tolerance of an integer."""
 
 
 class Kind(Enum):
-    """What a quota's value is (ConfigDef.Type): a whole number up to its greatest, or any."""
+    """Type of a quota's value (ConfigDef.Type): an integer up to a maximum, or any number."""
 
     DOUBLE = None
     INT = 2.0**31 - 1

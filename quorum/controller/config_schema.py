@@ -1,4 +1,4 @@
-"""What configs exist, which values they take, and what is in effect (Kafka's KafkaConfigSchema, LogConfig.validate).
+"""Known configs, their valid and effective values (Kafka's KafkaConfigSchema, LogConfig.validate).
 
 Sans-IO. `ConfigSchema` is what decisions ask; `KafkaConfigSchema` answers from the tables of runtime.config_defs and
 the node's own configuration.
@@ -21,11 +21,11 @@ from kvorum.runtime.config_types import ConfigType, InvalidValue, Value
 CONFIG_LENGTH_MAX: Final = 64 * 1024
 """Characters of one config's name and value: written as JSON they fit a metadata record six times over escaped."""
 CONFIGS_PER_RESOURCE_MAX: Final = 1_000
-"""Several times what Kafka has; only configs that nobody knows (a plugin's, for brokers) could be more."""
+"""Several times Kafka's number; only unknown configs (a plug-in's, for brokers) could exceed it."""
 
 
 class ConfigSchema(Protocol):
-    """What decisions ask about configs."""
+    """Config lookups for decisions."""
 
     def validate(
         self,

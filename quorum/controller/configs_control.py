@@ -19,10 +19,15 @@ from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages import incremental_alter_configs as incremental
 from kvorum.protocol.topic_names import check_topic_name
 from kvorum.quorum.configs.alterations import altered
+from kvorum.quorum.controller.broker_admin_state import (
+    check_admin_state_configs,
+    decommissioned_by,
+    refusals_of,
+    taken_back,
+)
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure import moves_taken_back
 from kvorum.quorum.controller.departure_throttle import throttle_consequences
-from kvorum.quorum.controller.duty import check_duty_configs, decommissioned_by, refusals_of, taken_back
 from kvorum.quorum.controller.elr import check_min_isr_configs, min_isr_consequences
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
@@ -78,19 +83,19 @@ def _with_refusals(context: Context, items: "Iterable[tuple[Altered, Mapping[str
 
 
 class Altered(Protocol):
-    """What the two requests' resources have in common."""
+    """Common fields of the resources of both requests."""
 
     resource_type: int
     resource_name: str
 
     @property
     def configs(self) -> Sized:
-        """What is named of it."""
+        """The configs of the resource."""
         ...
 
 
 class MakeRow(Protocol[Row_co]):
-    """What the two answers' rows have in common: how they are made."""
+    """Constructor of the rows of both responses."""
 
     def __call__(
         self, *, error_code: int = 0, error_message: str | None, resource_type: int, resource_name: str
@@ -192,7 +197,7 @@ def _incremental_changes(
     records = _records(kind, resource, current, wanted)
     check_min_isr_configs(context, records)
     _check(context, kind, resource, {**current, **wanted}, wanted)
-    check_duty_configs(context.image, context.departures_refused, records)
+    check_admin_state_configs(context.image, context.departures_refused, records)
     return records
 
 
@@ -213,7 +218,7 @@ def _replacement(
     records = _records(kind, resource, current, {**wanted, **removed})
     check_min_isr_configs(context, records)
     _check(context, kind, resource, wanted, {**wanted, **removed})
-    check_duty_configs(context.image, context.departures_refused, records)
+    check_admin_state_configs(context.image, context.departures_refused, records)
     return records
 
 

@@ -1,4 +1,4 @@
-"""What a decision may look at besides the request. Sans-IO: image, time and chance are handed in.
+"""Input of a decision besides the request. Sans-IO: image, time and randomness are passed in.
 
 Every decision is a function `(context, request) -> Result`, or Steps of one where much may follow from little; what it
 refuses as a whole it raises as KafkaError. It sees the *speculative* image: all that was decided before it, committed
@@ -14,8 +14,8 @@ from kvorum.network.authorizer import MutationQuota
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.broker_admin_state import Refusals, is_leaving, rests
 from kvorum.quorum.controller.config_schema import ConfigSchema
-from kvorum.quorum.controller.duty import Refusals, is_leaving, rests
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -36,7 +36,7 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class SettingsView(Protocol):
-    """What is read of a node's configuration (runtime.config.Settings)."""
+    """Read access to a node's configuration (runtime.config.Settings)."""
 
     def int(self, key: str) -> int:
         """Return a number."""
@@ -49,12 +49,12 @@ class SettingsView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """What of the node's own configuration decisions depend on, by Kafka's keys."""
+    """Settings of the node that decisions depend on, by Kafka's keys."""
 
     cluster_id: str
     node_id: int
     controller_ids: frozenset[int] = frozenset()
-    """The voters: their dynamic configs may be set though they are no brokers."""
+    """The voters: their dynamic configs may be set although they are not brokers."""
     session_timeout_ms: int = 9_000
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -97,16 +97,16 @@ class Context:
     """Soft state; registrations and heartbeats write it."""
     api_version: int = LATEST_VERSION
     mutation_quota: MutationQuota | None = None
-    """What the client may change (KIP-599); None: as much as it likes."""
+    """The client's mutation quota (KIP-599); None: unlimited."""
     is_direct: bool = False
     """The request came to this controller itself: no broker held it against its own configuration."""
     departures_refused: Refusals = field(default_factory=dict)
-    """The brokers of this request that cannot be decommissioned, and why (duty.refusals_of)."""
+    """The brokers of this request that cannot be decommissioned, and why (broker_admin_state.refusals_of)."""
     _unclean: dict[str, bool] = field(default_factory=dict)
     _min_isr: dict[str, int] = field(default_factory=dict)
-    """What was looked up already in this decision, by topic."""
+    """Cache of lookups in this decision, by topic."""
     _rests: dict[int, bool] = field(default_factory=dict)
-    """Who rests for maintenance, as far as it was asked in this decision."""
+    """Cache of brokers in maintenance in this decision."""
     _described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = field(default_factory=dict)
     """The configs of new topics of this decision, by their overrides: most topics of a request have the same."""
 
@@ -157,7 +157,7 @@ class Context:
         return list(found)
 
     def rests(self, broker_id: int) -> bool:
-        """Tell whether a broker rests for maintenance: it leads only what nobody else in sync may lead."""
+        """Tell whether a broker is in maintenance: it leads only partitions without another in-sync replica."""
         resting = self._rests.get(broker_id)
         if resting is None:
             resting = self._rests[broker_id] = rests(self.image.configs, broker_id)
@@ -181,7 +181,7 @@ class Context:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def default_directory(self, broker_id: int) -> Uuid:
-        """Return where a new replica lies on a broker: its only log directory, else not known yet (KIP-858)."""
+        """Return the directory of a new replica on a broker: its only log directory, else unassigned (KIP-858)."""
         broker = self.image.cluster.broker(broker_id)
         if broker is None or len(broker.log_dirs) != 1:
             return UNASSIGNED_DIRECTORY

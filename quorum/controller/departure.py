@@ -1,18 +1,18 @@
-"""The replicas of brokers that are decommissioned go to others, some at a time. Sans-IO; see controller/duty.
+"""Moves the replicas of decommissioned brokers to other brokers, in portions. Sans-IO (controller/broker_admin_state).
 
-Each is a reassignment as any operator's (KIP-455): somebody takes the broker's place in the order of the replicas, and
-the broker leaves when that replica is in sync. Who takes it: an active broker that is to stay, whose log directories
-are not all cordoned (KIP-1066), and that has no replica of the partition; of those one whose rack has the fewest of the
-other replicas, then the one with the fewest replicas, then (for the first place) with the fewest partitions it is the
-preferred leader of.
+Each move is a normal reassignment (KIP-455): another broker takes the position in the list of replicas, and the
+decommissioned broker is removed when the new replica is in sync. Candidates are unfenced brokers that are not being
+decommissioned, have a log directory that is not cordoned (KIP-1066), and have no replica of the partition. The order of
+preference is: the rack with the fewest other replicas, the fewest replicas, and for the first position the fewest
+preferred leaderships.
 
-At most kvorum.decommission.partitions.max are on their way at a time, of all brokers that leave. New ones begin when
-half of that is free, since to find them costs a walk over all partitions. A partition that somebody else reassigns is
-left alone until that is over, unless it is to bring a replica to a broker that leaves or is not registered any more.
-A partition without a leader waits for one: a new replica could copy nothing, and an unclean election could choose it,
-empty. A partition for which no broker is free waits for a broker to come back, or a new one.
+At most kvorum.decommission.partitions.max partitions move at a time, over all decommissioned brokers. New moves start
+when half of them are free, because the search walks over all partitions. A partition that an operator reassigns is
+skipped until that reassignment ends, unless its target is a decommissioned or unregistered broker. A partition without
+a leader is skipped: a new replica could not copy anything, and an unclean election could elect it empty. A partition
+without a candidate waits for a broker.
 
-With kvorum.decommission.throttle what moves is throttled: departure_throttle.
+With kvorum.decommission.throttle the moves are throttled: departure_throttle.
 """
 
 from collections import Counter
@@ -20,9 +20,9 @@ from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
 from kvorum.protocol.errors import KafkaError
+from kvorum.quorum.controller.broker_admin_state import BrokerAdminState, admin_states_in, cleared, replica_counts
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure_throttle import throttle_consequences, throttle_records, throttles_in
-from kvorum.quorum.controller.duty import Duty, cleared, duties_in, replica_counts
 from kvorum.quorum.controller.partition_change import PartitionChangeBuilder
 from kvorum.quorum.controller.reassignments import builder_of, cancel
 from kvorum.quorum.controller.result import Result
@@ -51,14 +51,14 @@ class Departure:
 
 @dataclass(slots=True, kw_only=True)
 class _Places:
-    """Who may take a replica, and what each has."""
+    """Candidate brokers for replicas, with their counts."""
 
     racks: dict[int, str | None]
     replicas: Counter[int] = field(default_factory=Counter)
     leaders: Counter[int] = field(default_factory=Counter)
 
     def choose(self, others: set[int], racks_of_others: Counter[str | None], *, first: bool) -> int | None:
-        """Return who takes a place beside these others, None if nobody can."""
+        """Return the broker for one replica next to the others, None without a candidate."""
         free = [broker_id for broker_id in self.racks if broker_id not in others]
         if not free:
             return None
@@ -78,7 +78,9 @@ class _Places:
 def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
     """Begin the moves there is room for; the answer: how far it is. Cost: all partitions, if there is room."""
     image = context.image
-    leaving = [broker_id for broker_id, duty in duties_in(image).items() if duty is Duty.DECOMMISSIONED]
+    leaving = [
+        broker_id for broker_id, state in admin_states_in(image).items() if state is BrokerAdminState.DECOMMISSIONED
+    ]
     if not leaving:
         return Result(records=[], response=[])
     moving = yield from moves_under_way(image, leaving)
@@ -174,7 +176,7 @@ def _move(context: Context, key: TopicIdPartition, leaving: frozenset[int], plac
 def _target(
     context: Context, partition: PartitionRegistration, leaving: frozenset[int], places: _Places
 ) -> tuple[int, ...] | None:
-    """Return the replicas a partition is to have; None where nobody can take a place."""
+    """Return the target replicas of a partition; None if there is no candidate."""
     target = [replica for replica in partition.replicas if replica not in partition.removing_replicas]
     for index, replica in enumerate(target):
         if replica not in leaving:
@@ -206,7 +208,7 @@ def moves_taken_back(
         try:
             cancel(context, topic, builder)
         except KafkaError as error:
-            log.warning("not taken back", topic=topic.name, partition=key.partition_id, reason=error)
+            log.warning("reassignment not cancelled", topic=topic.name, partition=key.partition_id, reason=error)
             continue
         change = builder.build()
         if change is not None:

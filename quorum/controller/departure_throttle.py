@@ -15,7 +15,7 @@ set before its broker is to leave stays for then.
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Final
 
-from kvorum.quorum.controller.duty import STATE_KEY, Duty, cleared, taken_back
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState, cleared, taken_back
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from kvorum.quorum.image.metadata import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -44,7 +44,7 @@ def throttles_in(image: MetadataImage) -> dict[int, int]:
 def _throttle_in(configs: Mapping[str, str | None]) -> int | None:
     """Return by how much a broker with these configs is throttled; None where it is not, or does not leave."""
     value = configs.get(DECOMMISSION_THROTTLE)
-    leaves = configs.get(STATE_KEY) == Duty.DECOMMISSIONED
+    leaves = configs.get(STATE_KEY) == BrokerAdminState.DECOMMISSIONED
     known = BROKER[DECOMMISSION_THROTTLE]
     return int(value) if leaves and value is not None and is_value(known, value) else None
 
@@ -52,7 +52,7 @@ def _throttle_in(configs: Mapping[str, str | None]) -> int | None:
 def throttle_records(
     image: MetadataImage, throttles: Collection[int], changes: Sequence[PartitionChange]
 ) -> list[Config]:
-    """Return what throttles the moves that begin with these changes; nothing where no throttle is asked for."""
+    """Return the records that throttle the moves started by these changes; none without a throttle."""
     if not throttles or not changes:
         return []
     records = [record for key in RATES for record in _rate(image.configs, key, str(min(throttles)))]
@@ -106,7 +106,7 @@ def _throttles_after(image: MetadataImage, changes: Sequence[Config]) -> dict[in
 
 
 def _marks_off(image: MetadataImage, departed: Container[int]) -> Steps[list[Config]]:
-    """Return what takes the marks off replicas whose partitions nobody reassigns, or only off those brokers."""
+    """Return records that unthrottle replicas whose partitions are not reassigned, or only those of some brokers."""
     records: list[Config] = []
     for piece in pieces(image.configs.resources.items()):
         for resource, configs in piece:

@@ -36,7 +36,7 @@ Key = tuple[str, int]
 
 
 def elect_leaders(context: Context, request: ElectLeadersRequest) -> Steps[Result[ElectLeadersResponse]]:
-    """Elect as asked, partition by partition. Raises KafkaError INVALID_REQUEST: no such kind of election."""
+    """Elect the requested leaders, partition by partition. Raises KafkaError INVALID_REQUEST: unknown election type."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     records: list[MetadataRecord] = []
@@ -151,7 +151,7 @@ def balance_leaders(context: Context) -> Steps[Result[bool]]:
 
 
 def sweep_unclean(context: Context) -> Steps[Result[bool]]:
-    """Elect uncleanly where nobody leads and the configs allow it; the answer: ask again at once.
+    """Elect uncleanly where there is no leader and the configs permit it; return whether to repeat at once.
 
     Each unclean.leader.election.interval.ms: so a config that is switched on takes effect. A failover of a topic that
     allows it already does not wait for this: fencing elects at once.
@@ -165,7 +165,7 @@ def _up_to_a_limit(
     partitions: Iterable[TopicIdPartition],
     change_of: Callable[[Context, TopicIdPartition], PartitionChange | None],
 ) -> Steps[Result[bool]]:
-    """Find the changes, ELECTIONS_MAX of them at the most; the answer: that there may be more."""
+    """Find at most ELECTIONS_MAX changes; return whether there may be more."""
     records: list[MetadataRecord] = []
     for piece in pieces(partitions):
         for key in piece:

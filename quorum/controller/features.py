@@ -37,7 +37,7 @@ GROUP_VERSION_LATEST: Final = 1
 """1: the consumer protocol (KIP-848)."""
 
 NONE_UPDATED: Final = "The update failed for all features since the following feature had an error: "
-"""What Kafka's controller writes in front of the first problem: levels change together or not at all."""
+"""Prefix of Kafka's controller before the first problem: levels change atomically."""
 
 RESULTS_VERSION_LAST: Final = 1
 
@@ -53,7 +53,7 @@ SUPPORTED: Mapping[str, FeatureRange] = MappingProxyType(
         )
     }
 )
-"""What controllers and brokers of this release support, by name; brokers register with it."""
+"""Features of controllers and brokers of this release, by name; brokers register with them."""
 
 
 class UpgradeType(IntEnum):

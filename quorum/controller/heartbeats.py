@@ -1,4 +1,4 @@
-"""Who gave a sign of life when: the active controller's soft state (Kafka's BrokerHeartbeatManager).
+"""Times of the brokers' last heartbeats: soft state of the active controller (Kafka's BrokerHeartbeatManager).
 
 Sans-IO; never replicated: a new active controller knows nothing and gives everybody a fresh session (`activate`).
 Whether a broker is fenced or shutting down is in the image, so a decision that never comes to be leaves nothing here.

@@ -1,4 +1,4 @@
-"""What happens to partitions when a broker goes or comes (ReplicationControlManager.generateLeaderAndIsrUpdates).
+"""Changes of partitions when a broker is fenced or unfenced (ReplicationControlManager.generateLeaderAndIsrUpdates).
 
 Sans-IO. The partitions come from the image's index, so the cost is what the broker had a part in, not what exists;
 that can be tens of thousands, so it is all done in steps.
@@ -68,7 +68,7 @@ def leader_and_isr_changes(
 
 
 def fence_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
-    """Find what fences a broker: it leaves every ISR, somebody else leads, and it may do neither again."""
+    """Return the records that fence a broker: it leaves every ISR, and other replicas become leaders."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
     records = yield from leaving_records(context, broker_id)
@@ -77,7 +77,7 @@ def fence_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord
 
 
 def unfence_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
-    """Find what unfences a broker: it may lead again, and leads what nobody does where it may."""
+    """Return the records that unfence a broker: it becomes leader of partitions without one where permitted."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
     leaderless = yield from context.image.topics.index.partitions_without_leader()

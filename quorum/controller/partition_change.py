@@ -32,7 +32,7 @@ NOBODY: Final = -1
 
 
 class Election(Enum):
-    """What an election is for.
+    """Kind of an election.
 
     PREFERRED: the first replica if it is in the ISR; else as ONLINE. ONLINE: the leader stays if it may, else the
     first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss. Replicas
@@ -48,7 +48,7 @@ class Election(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class PartitionChangeBuilder:
-    """See the head of the module. None of a target means: as it is."""
+    """Builds a PartitionChange. A target of None means unchanged."""
 
     topic_id: Uuid
     partition_id: int
@@ -59,14 +59,14 @@ class PartitionChangeBuilder:
     """Whether a replica in this directory of a broker works, as far as is known (KIP-858)."""
     election: Election = Election.ONLINE
     is_resting: Acceptable = lambda broker_id: False
-    """Whether a broker rests for maintenance: it is elected only where nobody else in the ISR may lead."""
+    """Whether a broker is in maintenance: it is elected only without another candidate in the ISR."""
     target_isr: tuple[int, ...] | None = None
     target_replicas: tuple[int, ...] | None = None
     target_removing: tuple[int, ...] | None = None
     target_adding: tuple[int, ...] | None = None
     target_recovery_state: int | None = None
     target_directory: tuple[int, Uuid] | None = None
-    """A replica, and the log directory it lies in."""
+    """A replica and its log directory."""
     elr_enabled: bool = False
     min_isr: int = 1
     """The topic's effective one; it matters to the ELR alone."""
@@ -155,7 +155,7 @@ class PartitionChangeBuilder:
         return known[0]
 
     def _last_known(self, isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
-        """Return the last known leader to keep: noted when the ISR dies out, forgotten when somebody leads again."""
+        """Return the last known leader to store: set when the ISR becomes empty, cleared with the next leader."""
         before = self.partition
         if not self.elr_enabled or leader != NO_LEADER or isr:
             return ()

@@ -14,9 +14,9 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, cleared
 from kvorum.quorum.controller.context import Context, is_reserved
 from kvorum.quorum.controller.departure_throttle import throttle_consequences
-from kvorum.quorum.controller.duty import STATE_KEY, cleared
 from kvorum.quorum.controller.leader_isr import leaving_records, new_incarnation_records
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
@@ -57,7 +57,7 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Ste
         raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, message)
     if request.broker_id < 0 or request.is_migrating_zk_broker:
         raise _invalid(
-            f"broker {request.broker_id} cannot be registered: it is no KRaft broker with an id of 0 or more"
+            f"broker {request.broker_id} cannot be registered: it must be a KRaft broker with an id of at least 0"
         )
     _check_texts(request)
     _check_log_dirs(context, request)
@@ -152,13 +152,13 @@ def _check_texts(request: BrokerRegistrationRequest) -> None:
 def _check_log_dirs(context: Context, request: BrokerRegistrationRequest) -> None:
     log_dirs = request.log_dirs
     if not log_dirs:
-        raise _invalid("the broker names no log directory")
+        raise _invalid("the registration has no log directory")
     if len(log_dirs) > LOG_DIRS_MAX:
-        raise _invalid(f"the broker names {len(log_dirs)} log directories, at most {LOG_DIRS_MAX} are taken")
+        raise _invalid(f"the registration has {len(log_dirs)} log directories; the limit is {LOG_DIRS_MAX}")
     if any(is_reserved(directory) for directory in log_dirs):
-        raise _invalid("the broker names a log directory with a reserved id")
+        raise _invalid("the registration has a log directory with a reserved id")
     if len(set(log_dirs)) != len(log_dirs):
-        raise _invalid("the broker names a log directory twice")
+        raise _invalid("the registration has a duplicate log directory")
     owners: Mapping[Uuid, int] = {
         directory: broker.broker_id
         for broker in context.image.cluster.brokers.values()
@@ -173,15 +173,15 @@ def _check_log_dirs(context: Context, request: BrokerRegistrationRequest) -> Non
 def _check_listeners(request: BrokerRegistrationRequest) -> None:
     names = [listener.name for listener in request.listeners]
     if len(set(names)) != len(names):
-        raise _invalid("the broker names a listener twice")
+        raise _invalid("the registration has a duplicate listener")
     if len(names) > LISTENERS_MAX:
-        raise _invalid(f"the broker names {len(names)} listeners, at most {LISTENERS_MAX} are taken")
+        raise _invalid(f"the registration has {len(names)} listeners; the limit is {LISTENERS_MAX}")
 
 
 def _checked_features(context: Context, request: BrokerRegistrationRequest) -> tuple[FeatureRange, ...]:
     """Return what the broker supports, every finalized feature among it. Raises KafkaError UNSUPPORTED_VERSION."""
     if len(request.features) > FEATURES_MAX:
-        raise _invalid(f"the broker names {len(request.features)} features, at most {FEATURES_MAX} are taken")
+        raise _invalid(f"the registration has {len(request.features)} features; the limit is {FEATURES_MAX}")
     supported = {
         feature.name: FeatureRange(feature.name, feature.min_supported_version, feature.max_supported_version)
         for feature in request.features

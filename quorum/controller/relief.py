@@ -1,19 +1,19 @@
-"""Leaderships that leave a broker for its maintenance, and come back after it. Sans-IO; see controller/duty.
+"""Moves leaderships off a broker in maintenance, and back afterwards. Sans-IO (controller/broker_admin_state).
 
-    maintenance  each partition it leads goes to the first other replica that is in the ISR and may lead; a partition
-                 for which there is none stays, until one has come into sync
-    active       each partition it is the preferred leader of comes back, as soon as it is in the ISR; when it leads
-                 them all, the config is removed
+    maintenance  the first other eligible in-sync replica becomes leader; a partition without one keeps its leader
+                 until another replica is in sync
+    active       each preferred leadership returns when the replica is in the ISR; when all have returned, the config
+                 is removed
 
-A decision makes LEADERS_A_STEP changes at the most, since clients look for so many new leaders at once. What cannot be
-done now is tried when something of the metadata has changed.
+A decision changes at most LEADERS_A_STEP leaders, because clients search for all of them at the same time. Impossible
+changes are tried again after a change of the metadata.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
+from kvorum.quorum.controller.broker_admin_state import BrokerAdminState, admin_states_in, cleared
 from kvorum.quorum.controller.context import Context
-from kvorum.quorum.controller.duty import Duty, cleared, duties_in
 from kvorum.quorum.controller.elections import partition_election
 from kvorum.quorum.controller.partition_change import Election
 from kvorum.quorum.controller.result import Result
@@ -25,13 +25,13 @@ LEADERS_A_STEP: Final = 100
 
 
 def move_leaders(context: Context) -> Steps[Result[bool]]:
-    """Relieve whom maintenance was asked of, give back to whom it is over; the answer: there is more to do at once."""
+    """Move leaders off brokers in maintenance and back to active ones; return whether more can be done at once."""
     records: list[MetadataRecord] = []
     more = False
-    for broker_id, duty in duties_in(context.image).items():
-        if duty is Duty.MAINTENANCE:
+    for broker_id, state in admin_states_in(context.image).items():
+        if state is BrokerAdminState.MAINTENANCE:
             more |= yield from _relieve(context, broker_id, records)
-        elif duty is Duty.ACTIVE:
+        elif state is BrokerAdminState.ACTIVE:
             more |= yield from _give_back(context, broker_id, records)
     return Result(records=records, response=more)
 
@@ -42,7 +42,7 @@ def _relieve(context: Context, broker_id: int, records: list[MetadataRecord]) ->
 
 
 def _shared(context: Context, partitions: Iterator[TopicIdPartition]) -> Iterator[TopicIdPartition]:
-    """Leave out what nobody else is in sync with: a broker may have many such, each time."""
+    """Skip partitions without another in-sync replica: a broker may have many."""
     return (key for key in partitions if len(context.image.topics.existing(key)[1].isr) > 1)
 
 

@@ -1,4 +1,4 @@
-"""What a decision is: the records that change something, and the answer once they are committed. Sans-IO."""
+"""Result of a decision: records, and the response after their commit. Sans-IO."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

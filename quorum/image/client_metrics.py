@@ -56,7 +56,7 @@ DEFINITIONS: Final[Mapping[str, Definition]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What one resource asks of whom."""
+    """A client metrics subscription: metrics, interval and matching clients."""
 
     name: str
     metrics: frozenset[str]

@@ -1,4 +1,4 @@
-"""The quotas of clients, by whom they are for (org.apache.kafka.image.ClientQuotasImage). Sans-IO, immutable."""
+"""Client quotas by entity (org.apache.kafka.image.ClientQuotasImage). Sans-IO, immutable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: (entity type, name) by type, each type once; the name None is the default of its type."""
+"""Entity of a quota: (entity type, name) by type, each type once; the name None is the default of its type."""
 
 NO_QUOTAS: Final[Mapping[str, float]] = MappingProxyType({})
 
@@ -36,7 +36,7 @@ def quota_record(entity: Entity, key: str, value: float | None) -> ClientQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuotasImage:
-    """All quotas by entity; an entity without any is not in it. The order of the maps is no order."""
+    """All quotas by entity; entities without quotas are not included. The maps are unordered."""
 
     entities: HashTrieMap[Entity, HashTrieMap[str, float]] = field(default_factory=lambda: HashTrieMap())
 
@@ -57,7 +57,7 @@ class ClientQuotasImage:
 
 
 class ClientQuotasDelta:
-    """What changed among the quotas since `image`: entity -> key -> value, None where it was removed."""
+    """Changed quotas since `image`: entity -> key -> value, None if removed."""
 
     __slots__ = ("changes", "image")
 

@@ -43,7 +43,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_replicas(self) -> bool:
-        """Tell whether a directory is online and not cordoned. A broker that named no directories does, too."""
+        """Tell whether a directory is online and not cordoned, which is assumed for brokers without directories."""
         return not self.log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
     @property
@@ -112,7 +112,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterImage:
-    """All registered brokers by id. The order of the map is no order."""
+    """All registered brokers by id. The map is unordered."""
 
     brokers: HashTrieMap[int, BrokerRegistration] = field(default_factory=lambda: HashTrieMap())
 
@@ -151,7 +151,7 @@ class ClusterImage:
 
 
 class ClusterDelta:
-    """What changed among the brokers since `image`; None in `changed_brokers` is one that is gone."""
+    """Changed brokers since `image`; None in `changed_brokers` is a removed broker."""
 
     __slots__ = ("changed_brokers", "image")
 

@@ -42,7 +42,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """Whose configs: a ResourceType's number, and a name ("" of BROKER: all brokers)."""
+    """A config resource: a ResourceType's number, and a name ("" of BROKER: all brokers)."""
 
     resource_type: int
     name: str
@@ -58,7 +58,7 @@ class EffectiveValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsImage:
-    """All dynamic configs by resource; a resource without any is not in it. The order of the maps is no order."""
+    """All dynamic configs by resource; resources without configs are not included. The maps are unordered."""
 
     resources: HashTrieMap[ConfigResource, HashTrieMap[str, str]] = field(default_factory=lambda: HashTrieMap())
 
@@ -98,7 +98,7 @@ class ConfigsImage:
 
 
 class ConfigsDelta:
-    """What changed among the configs since `image`: resource -> name -> value, None where it was removed."""
+    """Changed configs since `image`: resource -> name -> value, None if removed."""
 
     __slots__ = ("changes", "image")
 

@@ -39,7 +39,7 @@ class FeaturesImage:
 
 
 class FeaturesDelta:
-    """What changed among the features since `image`: name -> level."""
+    """Changed features since `image`: name -> level."""
 
     __slots__ = ("changes", "image")
 

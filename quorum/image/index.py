@@ -54,7 +54,7 @@ class ReplicaIndex:
         return self.leads.get(broker_id, NO_PARTITIONS).in_order()
 
     def partitions_without_leader(self) -> Steps[Iterator[TopicIdPartition]]:
-        """Find the partitions that nobody leads."""
+        """Find the partitions without a leader."""
         return self.partitions_led_by(NO_LEADER)
 
     def imbalanced_partitions(self) -> Steps[Iterator[TopicIdPartition]]:
@@ -132,7 +132,7 @@ class ReplicaIndexBuilder:
 
 
 class _Changes(Generic[K]):
-    """What enters and leaves the sets of a map, by their owner."""
+    """Additions and removals of a map's sets, by owner."""
 
     __slots__ = ("_added", "_removed")
 
@@ -149,7 +149,7 @@ class _Changes(Generic[K]):
         self._removed.setdefault(owner, {}).setdefault(key.topic_id, []).append(key.partition_id)
 
     def move(self, before: Sequence[K], after: Sequence[K], key: TopicIdPartition) -> None:
-        """Note whom a partition leaves and whom it enters."""
+        """Record the old and the new owner of a partition."""
         if before == after:
             return
         for owner in before:

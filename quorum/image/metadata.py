@@ -21,7 +21,7 @@ from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.steps import STEP_COUNT, Steps, finish, pieces
 
 DIGEST_SIZE = 16
-"""Bytes: 128 bits tell apart the images of nodes that should be equal; nobody chooses them against us."""
+"""Bytes: 128 bits distinguish the images of nodes that should be equal; there is no adversary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class MetadataImage:
 
 
 class MetadataDelta:
-    """What changed since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
+    """Changes since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
 
     __slots__ = (
         *("client_quotas_delta", "cluster_delta", "configs_delta", "features_delta", "image", "producer_ids_delta"),

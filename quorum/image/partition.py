@@ -1,4 +1,4 @@
-"""What the cluster knows of one partition (org.apache.kafka.metadata.PartitionRegistration). Sans-IO."""
+"""Registration of one partition (org.apache.kafka.metadata.PartitionRegistration). Sans-IO."""
 
 from typing import Final, TypeAlias
 
@@ -9,7 +9,7 @@ from kvorum.protocol.uuids import ONE_UUID, ZERO_UUID, Uuid
 from kvorum.quorum.records import NO_LEADER, RECOVERING, Partition, PartitionChange
 
 UNASSIGNED_DIRECTORY: Final = ZERO_UUID
-"""The broker has not said yet in which of its log directories the replica lies (KIP-858)."""
+"""The broker has not assigned the replica to a log directory yet (KIP-858)."""
 LOST_DIRECTORY: Final = ONE_UUID
 """The replica lay in a directory that went offline."""
 
@@ -117,7 +117,7 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
     @property
     def is_imbalanced(self) -> bool:
-        """Tell whether somebody other than the preferred leader leads it, or nobody."""
+        """Tell whether the partition is not led by its preferred leader."""
         return self.leader != self.replicas[0]
 
     @property

@@ -20,7 +20,7 @@ from kvorum.quorum.steps import Steps, pieces
 RUN_COUNT: Final = 500
 """Topics that are sorted in one step."""
 FEW_COUNT: Final = 16
-"""Up to here a number made anew for each bit costs less than room for all of them."""
+"""Up to here copying an integer for each bit costs less than room for all of them."""
 
 
 class TopicIdPartition(NamedTuple):
@@ -35,7 +35,7 @@ PartitionsByTopic = Mapping[Uuid, list[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSet:
-    """See the head of the module. A topic without any is not in it."""
+    """Immutable set of partitions by topic. Topics without partitions are not included."""
 
     topics: HashTrieMap[Uuid, int] = field(default_factory=lambda: HashTrieMap())
     count: int = 0

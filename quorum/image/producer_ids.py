@@ -8,7 +8,7 @@ from kvorum.quorum.records import MetadataRecord, ProducerIds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsImage:
-    """The first producer id that is free, and who got the last block (-1: nobody yet)."""
+    """The next free producer id, and the owner of the last block (-1: none)."""
 
     next_producer_id: int = 0
     broker_id: int = -1

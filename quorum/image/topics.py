@@ -44,7 +44,7 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsImage:
-    """All topics, by id and by name, and the index from brokers to partitions. The order of the maps is no order."""
+    """All topics, by id and by name, and the index from brokers to partitions. The maps are unordered."""
 
     by_id: HashTrieMap[Uuid, TopicImage] = field(default_factory=lambda: HashTrieMap())
     by_name: HashTrieMap[str, TopicImage] = field(default_factory=lambda: HashTrieMap())
@@ -80,7 +80,7 @@ class TopicsImage:
         return sorted(self.by_name.values(), key=lambda topic: topic.name)
 
     def parts(self) -> list[object]:
-        """Return the large maps that this is made of: whoever frees it may do so one by one."""
+        """Return the large maps of the image, so that they can be freed one by one."""
         index = self.index
         by_broker = (each for found in (index.in_isr, index.leads, index.eligible) for each in found.values())
         return [self.by_id, self.by_name, self.collisions, index.imbalanced, index.reassigning, *by_broker]

@@ -1,4 +1,4 @@
-"""What changed among the topics (org.apache.kafka.image.TopicsDelta, TopicDelta, LocalReplicaChanges). Sans-IO."""
+"""Changes of topics (org.apache.kafka.image.TopicsDelta, TopicDelta, LocalReplicaChanges). Sans-IO."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalReplicaChanges:
-    """What one broker has to do about a delta, in this order: deletes, then leaders, then followers.
+    """One broker's changes in a delta, in this order: deletes, then leaders, then followers.
 
     `deletes` maps to the id of the topic the replica belonged to: a topic deleted and made again in one delta is in
     `deletes` with its old id and in `leaders` or `followers` with its new one. `elected_leaders` are those of `leaders`
@@ -52,7 +52,7 @@ class LocalReplicaChanges:
 
 
 class TopicDelta:
-    """What changed in one topic since `image`; `partition_changes` holds each changed partition as it is now."""
+    """Changes of one topic since `image`; `partition_changes` has the new state of each changed partition."""
 
     __slots__ = ("_directories", "image", "partition_changes")
 
@@ -116,7 +116,7 @@ class TopicDelta:
 
 
 class TopicsDelta:
-    """What changed among the topics since `image`."""
+    """Changes of topics since `image`."""
 
     __slots__ = ("_directories", "changed_topics", "deleted_topics", "image")
 

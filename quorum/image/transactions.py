@@ -72,19 +72,21 @@ class TransactionBuffer:
         match record:
             case BeginTransaction():
                 if self._open_since is not None:
-                    raise InvalidTransaction(f"a transaction begins at {offset} inside the one of {self._open_since}")
+                    raise InvalidTransaction(
+                        f"transaction begins at {offset} inside the transaction of {self._open_since}"
+                    )
                 self._open_since, self._name = offset, record.name
                 return ()
             case EndTransaction() | AbortTransaction():
                 if self._open_since is None:
-                    raise InvalidTransaction(f"a transaction ends at {offset} that never began")
+                    raise InvalidTransaction(f"transaction end at {offset} without a begin")
                 held, self._held, self._open_since = self._held, [], None
                 return held if isinstance(record, EndTransaction) else ()
         if self._open_since is None:
             return ((offset, record),)
         if len(self._held) >= TRANSACTION_RECORDS_MAX:
             raise InvalidTransaction(
-                f"transaction {self._name!r} of {self._open_since} passes {TRANSACTION_RECORDS_MAX}"
+                f"transaction {self._name!r} of {self._open_since} exceeds {TRANSACTION_RECORDS_MAX} records"
             )
         self._held.append((offset, record))
         return ()

@@ -1,4 +1,4 @@
-"""What a Raft entry's command says: a batch of metadata records, or the voter set. Sans-IO.
+"""Commands of Raft entries: a batch of metadata records, or the voter set. Sans-IO.
 
     command  0x00 (pysyncobj: a regular command), kind, payload
     'B'      one Kafka record batch, base offset and leader epoch filled in by its author (what is compared)
@@ -38,7 +38,7 @@ def encode_voters(voters: VoterSet, endpoints: Endpoints | None) -> bytes:
 
 
 def decode_voters(data: bytes) -> tuple[VoterSet, Endpoints | None]:
-    """Return what `encode_voters` was given (None also where there is no voter). Raises msgspec.MsgspecError."""
+    """Decode the result of `encode_voters` (None if there are no voters). Raises msgspec.MsgspecError."""
     found = msgspec.msgpack.decode(data, type=dict[int, bytes | tuple[bytes, list[Endpoint]]])
     voters, endpoints = VoterSet(), Endpoints()
     for node_id, value in found.items():

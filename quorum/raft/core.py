@@ -35,10 +35,10 @@ REGULAR: Final = 0
 
 
 class CoreHooks(Protocol):
-    """What QuorumNode does in pysyncobj's place. Called inside `tick` and `receive_*`."""
+    """Hooks with which QuorumNode replaces parts of pysyncobj. Called inside `tick` and `receive_*`."""
 
     def may_stand(self) -> bool:
-        """The election deadline has passed: stand for election now? (False: asked again when the deadline passes.)"""
+        """Tell whether to start an election at the election deadline. (False: called again at the next deadline.)"""
         ...
 
     def send_appends(self) -> None:
@@ -160,7 +160,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         return int(self._SyncObj__raftCurrentTerm)
 
     def voted_for(self) -> int | None:
-        """Who got this node's vote in the current term."""
+        """The node that received this node's vote in the current term."""
         vote: int | None = self._SyncObj__votedForNodeId
         return vote
 
@@ -195,7 +195,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._SyncObj__raftElectionDeadline = when
 
     def random_timeout(self) -> float:
-        """Return an election timeout, drawn anew."""
+        """Return a new random election timeout."""
         low, high = self._settings.election_timeout_min_s, self._settings.election_timeout_max_s
         return low + (high - low) * self._rng.random()
 
@@ -208,7 +208,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._SyncObj__newAppendEntriesTime = when
 
     def transfer_pending(self) -> bool:
-        """Whether the leader asked this node to stand at once."""
+        """Whether the leader requested that this node starts an election at once."""
         return bool(self._SyncObj__transferInProgress)
 
     def last_response(self, peer: int) -> float:
@@ -222,7 +222,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
             self._SyncObj__lastResponseTime[node] = when
 
     def forget_response(self, peer: int) -> None:
-        """A peer that does not count as a voter helps nobody to stay leader."""
+        """Ignore a peer's response in the leader check, because it does not count as a voter."""
         self._SyncObj__lastResponseTime[self.node(peer)] = float("-inf")
 
     def set_match(self, peer: int, index: int) -> None:

@@ -1,4 +1,4 @@
-"""Votes and pre-votes in and out, around pysyncobj's election: who may ask, whom to answer, when to try again.
+"""Votes and pre-votes around pysyncobj's election: who may vote, responses, and retries.
 
 pysyncobj decides by terms and logs. What is added: only voters that count (node id and directory), nobody twice,
 loyalty to a live leader unless it handed over itself, a pre-vote round before any term is spent, and refusals said
@@ -35,7 +35,7 @@ class Elections:
         self.connected: set[int] = set()
         self.by_transfer = False
         self.silent = False
-        """The election deadline passed: somebody may not know us, Hello is due again."""
+        """The election deadline has passed: peers may not know this node, so Hello is due again."""
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._rounds = 0

@@ -33,7 +33,7 @@ class Follower:
         self._installing = False
 
     def _follow(self, peer: int, term: int, sequence: int) -> bool:
-        """Accept the sender as leader; an outdated one is told so."""
+        """Accept the sender as leader; an outdated sender receives the current term."""
         replica = self._replica
         if term < replica.core.term():
             replica.outbox.send(peer, Ack(replica.core.term(), sequence, False, 0))

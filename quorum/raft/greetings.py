@@ -9,7 +9,7 @@ from kvorum.quorum.raft.elections import Elections
 from kvorum.quorum.raft.leader import NO_INDEX, Leader
 from kvorum.quorum.raft.messages import Hello
 from kvorum.quorum.raft.replica import Replica
-from kvorum.quorum.raft.voters import KRAFT_VERSION_MAX, Told
+from kvorum.quorum.raft.voters import KRAFT_VERSION_MAX, PeerInfo
 
 
 class Greetings:
@@ -32,7 +32,7 @@ class Greetings:
         self._tell(peer)
 
     def tell_news(self) -> None:
-        """Tell everybody what changed in the voters' view, and ask them for theirs where an election got no answer."""
+        """Send changes of the voters' view to all peers, and request theirs after an election without responses."""
         elections, version = self._elections, self._replica.voters.version
         if not elections.silent and self._told_version == version:
             return
@@ -49,7 +49,7 @@ class Greetings:
             return
         if message.answer and peer in self._elections.connected:
             self._tell(peer, answer=True)
-        voters.told[peer] = Told(message.kraft_version_max, tuple(message.endpoints), message.dynamic)
+        voters.told[peer] = PeerInfo(message.kraft_version_max, tuple(message.endpoints), message.dynamic)
         if voters.hello(peer, message.directory_id, message.pins, message.forced):
             self._replica.keep_voters()
         progress = self._leader.peer(peer)

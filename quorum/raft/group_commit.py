@@ -21,7 +21,7 @@ class GroupCommit:
     __slots__ = ("_loop", "_replica", "_snapshotting", "_stopped", "_synced")
 
     def __init__(self, replica: Replica, snapshotting: Snapshotting, synced: Callable[[float], None]) -> None:
-        """Serve one replica; `synced` is told how many seconds each commit took. Called inside the running loop."""
+        """Serve one replica; `synced` receives the seconds of each commit. Called inside the running loop."""
         self._loop = asyncio.get_running_loop()
         self._replica = replica
         self._snapshotting = snapshotting

@@ -17,7 +17,7 @@ TermAt = Callable[[int], int | None]
 
 
 class AppendVerdict(NamedTuple):
-    """What to do with an Append whose term is current.
+    """Action for an Append whose term is current.
 
     `matched`: truncate from `truncate_from` (None: nothing to truncate), add the entries from place `skip` on, answer
     `at`, the last index vouched for. Not matched: change nothing, answer `at` as where to go on from.
@@ -83,7 +83,7 @@ class AckFilter:
     session_start: int = 0
     """Sequence numbers up to this were sent to an earlier life of the peer, or in an earlier term."""
     rewound_at: int = 0
-    """What was sent up to here was sent before the last rewind: it tells nothing new about the gap."""
+    """Frames up to here were sent before the last rewind: their responses say nothing about the gap."""
 
     def accepts(self, term: int, sequence: int, *, current_term: int) -> bool:
         """Tell whether an answer is to something this leader sent, in this term, to this life of the peer."""

@@ -50,7 +50,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Batch:
-    """What one group commit makes durable."""
+    """Records that one group commit makes durable."""
 
     parts: list[bytes]
     head: list[bytes]
@@ -384,9 +384,9 @@ def format_journal(disk: Disk, path: str, state: bytes, *, segment_bytes: int = 
 
 
 def open_journal(disk: Disk, path: str, *, segment_bytes: int = SEGMENT_BYTES) -> DurableJournal:
-    """Recover and open the journal. Raises JournalCorrupt if it is damaged, or missing: a lost log is no empty log."""
+    """Recover and open the journal. Raises JournalCorrupt if it is damaged or missing (lost is not empty)."""
     if not disk.is_dir(path):
-        raise JournalCorrupt(f"{path}: there is no journal; a directory that lost it must be formatted anew")
+        raise JournalCorrupt(f"{path}: the journal is missing; a directory without its journal must be formatted again")
     replayed = replay(disk, path)
     disk.remove(f"{path}/{SPARE_NAME}")
     return DurableJournal(disk, path, replayed, segment_bytes=segment_bytes)

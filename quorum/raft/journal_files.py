@@ -1,4 +1,4 @@
-"""What lies on disk before the journal writes to it: its folder, segments of real zeros, and how one begins."""
+"""Files of the journal before its first write: folder, zero-filled segments, and a segment's beginning."""
 
 from typing import Final
 

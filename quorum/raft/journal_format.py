@@ -41,7 +41,7 @@ class JournalCorrupt(Exception):
 
 
 class RecordKind(IntEnum):
-    """What a record does on replay."""
+    """Effect of a record on replay."""
 
     ENTRY = 1
     """A Raft entry: index, term, command."""
@@ -54,7 +54,7 @@ class RecordKind(IntEnum):
     RESET = 5
     """All entries are gone; the log begins behind (index, term), which a snapshot stands for."""
     STATE = 6
-    """What the owner keeps beside the log (identity, pinned voters): the payload replaces the one before."""
+    """State of the owner besides the log (identity, pinned voters): the payload replaces the previous one."""
     BASE = 7
     """First in a segment: the log ends at (index, term) here."""
 
@@ -71,7 +71,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a segment holds: its sound blocks as (sequence, records), and where the next one would begin.
+    """Contents of a segment: its valid blocks as (sequence, records), and the position of the next block.
 
     `torn` tells that something other than zeros follows.
     """
@@ -91,7 +91,7 @@ def encode_segment_header(number: int) -> bytes:
 def decode_segment_header(data: bytes, path: str) -> int:
     """Return the segment's number. Raises JournalCorrupt; a newer version is refused by name."""
     if len(data) < SEGMENT_HEADER_SIZE:
-        raise JournalCorrupt(f"{path}: {len(data)} bytes are no segment header")
+        raise JournalCorrupt(f"{path}: {len(data)} bytes are not a segment header")
     magic, version, number, checksum = SEGMENT_HEADER.unpack_from(data)
     if magic != SEGMENT_MAGIC:
         raise JournalCorrupt(f"{path}: not a journal segment (magic {magic!r})")
@@ -136,11 +136,11 @@ def decode_records(payload: bytes, path: str) -> Iterator[Record]:
     position = 0
     while position < len(payload):
         if position + RECORD_HEADER.size > len(payload):
-            raise JournalCorrupt(f"{path}: half a record header in a sound block")
+            raise JournalCorrupt(f"{path}: truncated record header in a valid block")
         length, kind, index, term = RECORD_HEADER.unpack_from(payload, position)
         position += RECORD_HEADER.size
         if position + length > len(payload):
-            raise JournalCorrupt(f"{path}: a record of {length} bytes runs over its block")
+            raise JournalCorrupt(f"{path}: a record of {length} bytes exceeds its block")
         if kind not in RecordKind.__members__.values():
             raise JournalCorrupt(f"{path}: unknown record kind {kind}")
         yield Record(kind, index, term, payload[position : position + length])
@@ -148,7 +148,7 @@ def decode_records(payload: bytes, path: str) -> Iterator[Record]:
 
 
 def scan_segment(data: bytes, path: str) -> Scan:
-    """Read a whole segment. Raises JournalCorrupt when a sound block lies behind an unsound one."""
+    """Read a complete segment. Raises JournalCorrupt if a valid block follows an invalid one."""
     number = decode_segment_header(data, path)
     blocks: list[tuple[int, list[Record]]] = []
     position = SEGMENT_HEADER_SIZE
@@ -180,7 +180,7 @@ def _refuse_damage(data: bytes, position: int, last_sequence: int, path: str) ->
             block = _block_at(data, found)
             if block is not None and block[0] > last_sequence:
                 raise JournalCorrupt(
-                    f"{path}: damaged at byte {position}: block {last_sequence + 1} is unsound, "
-                    f"yet block {block[0]} at byte {found}, written after it was durable, is sound"
+                    f"{path}: damaged at byte {position}: block {last_sequence + 1} is invalid, "
+                    f"yet block {block[0]} at byte {found}, written after it was durable, is valid"
                 )
         found = data.find(_MAGIC_BYTES, found + 1)

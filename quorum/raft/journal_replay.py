@@ -27,7 +27,7 @@ def segment_name(number: int) -> str:
 
 @dataclass(slots=True)
 class Replayed:
-    """What the stream adds up to."""
+    """Result of the replay."""
 
     log: list[tuple[bytes, int, int]] = field(default_factory=list)
     term: int = 0
@@ -87,7 +87,7 @@ class Replayed:
         if not 0 <= place < len(self.log):
             raise JournalCorrupt(f"{path}: start {record.at} outside of {first}..{self.last_index}")
         if self.log[place][2] not in (record.term, _UNKNOWN_TERM):
-            raise JournalCorrupt(f"{path}: start {record.at} has another term than the entry")
+            raise JournalCorrupt(f"{path}: start {record.at} has a different term than the entry")
         kept = self.log[place]
         self.log = [(kept[0], record.at, record.term), *self.log[place + 1 :]]
         self.floating = False
@@ -106,7 +106,7 @@ def replay(disk: Disk, path: str) -> Replayed:
     """Read all segments of the folder; cut a torn tail off durably. Raises JournalCorrupt."""
     names = [name for name in disk.listdir(path) if _NAME.fullmatch(name)]
     if not names:
-        raise JournalCorrupt(f"{path}: there is no journal; a directory that lost it must be formatted anew")
+        raise JournalCorrupt(f"{path}: the journal is missing; a directory without its journal must be formatted again")
     result = Replayed()
     for place, name in enumerate(names):
         file_path = f"{path}/{name}"
@@ -118,25 +118,25 @@ def replay(disk: Disk, path: str) -> Replayed:
         last_index = result.last_index
         for sequence, records in scan.blocks:
             if sequence != result.sequence:
-                raise JournalCorrupt(f"{file_path}: block {sequence} where {result.sequence} was due")
+                raise JournalCorrupt(f"{file_path}: block {sequence}, expected {result.sequence}")
             result.sequence = sequence + 1
             for record in records:
                 result.apply(record, file_path)
                 last_index = max(last_index, result.last_index)
         if not scan.blocks:
-            raise JournalCorrupt(f"{file_path}: not even the first block is sound")
+            raise JournalCorrupt(f"{file_path}: the first block is invalid")
         result.segments.append((scan.number, last_index))
         result.end = scan.end
         if scan.torn:
             _cut_tail(disk, file_path, scan.end)
     if result.floating:
-        raise JournalCorrupt(f"{path}: the log begins at {result.log[0][1]}, and no snapshot start says so")
+        raise JournalCorrupt(f"{path}: the log begins at {result.log[0][1]}, without a snapshot start record")
     return result
 
 
 def _check_order(result: Replayed, scan: Scan, name: str, path: str) -> None:
     if segment_name(scan.number) != name:
-        raise JournalCorrupt(f"{path}: the segment in it is number {scan.number}")
+        raise JournalCorrupt(f"{path}: it contains segment number {scan.number}")
     if result.segments and scan.number != result.segments[-1][0] + 1:
         raise JournalCorrupt(f"{path}: the segment before it is {result.segments[-1][0]}; one is missing")
     if not result.segments and scan.blocks:

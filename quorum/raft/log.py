@@ -56,15 +56,15 @@ class NotController(MetadataLogError):
 
 
 class Dropped(MetadataLogError):
-    """Refused, or dropped on applying: wrong offset, too large, too much in flight. It will never apply."""
+    """Rejected, or dropped on applying: wrong offset, too large, too much in flight. It will never apply."""
 
 
 class ReadmissionRefused(Exception):
-    """A wiped voter is re-admitted by the leader itself, as long as there is one; nobody has to give anything up."""
+    """A leader exists, which readmits a wiped voter itself, without a loss."""
 
 
 class UnknownOutcome(MetadataLogError):
-    """Leadership was lost between append and commit. Only the committed log of a later leader tells what happened."""
+    """Leadership was lost between append and commit. Only the committed log of a later leader shows the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotId:
-    """What a snapshot stands for: all below `end_offset`, the last batch of it in `epoch` (KIP-630)."""
+    """Id of a snapshot: all records below `end_offset`, the last batch of it in `epoch` (KIP-630)."""
 
     end_offset: int
     epoch: int
@@ -104,12 +104,12 @@ class SnapshotBusy(Exception):
 
 
 class NothingToSnapshot(Exception):
-    """There is no state to be written yet, or no more."""
+    """There is no state to write, yet or any longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTaken:
-    """The newest snapshot, which has all that was applied when it was asked for."""
+    """The newest snapshot; it has everything that was applied at the time of the request."""
 
     snapshot_id: SnapshotId
     size: int
@@ -120,7 +120,7 @@ class SnapshotTaken:
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotContent:
-    """What the layer above wants kept: its state at exactly the current high watermark, as chunks of bytes.
+    """State of the layer above at exactly the current high watermark, as chunks of bytes.
 
     `chunks` is consumed off the event loop, so it iterates over something immutable; equal states give equal bytes.
     """
@@ -156,7 +156,7 @@ class SnapshotSource(Protocol):
 
 
 class MetadataLogListener(Protocol):
-    """Who wants to know. Called on the event loop; an exception ends the process (state must not diverge)."""
+    """Listener of the metadata log. Called on the event loop; an exception ends the process (no divergence)."""
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> Steps[None] | None:
         """Take the next committed batch. Offset and epoch are in its bytes too; the timestamp is its largest."""
@@ -189,7 +189,7 @@ class MetadataLog(Protocol):
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads, as far as this node knows."""
+        """The leader, as known by this node."""
         ...
 
     @property
@@ -199,7 +199,7 @@ class MetadataLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """One past the last applied record. (Committed and applied are one to whoever looks through this seam.)"""
+        """One past the last applied record. (Committed and applied are the same for users of this interface.)"""
         ...
 
     @property
@@ -225,7 +225,7 @@ class MetadataLog(Protocol):
         ...
 
     def read_index(self) -> asyncio.Future[int]:
-        """Return a high watermark that is linearizable: no append acknowledged before this call lies at or above it.
+        """Return a linearizable high watermark: no append acknowledged before this call is at or above it.
 
         It costs one round of heartbeats, shared by all calls of the same moment. Fails with NotController.
         """

@@ -20,7 +20,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.leader import Leader
 from kvorum.quorum.raft.replica import Replica
-from kvorum.quorum.raft.voters import NOTHING_TOLD, Endpoint, Endpoints, Voters, VoterSet
+from kvorum.quorum.raft.voters import UNKNOWN_PEER, Endpoint, Endpoints, Voters, VoterSet
 
 LAG_ENTRIES_MAX: Final = 1000
 """An observer that lacks more than this is lagging: added now, it could hold up commits for long."""
@@ -43,7 +43,7 @@ def replica_keys(voters: VoterSet) -> str:
 
 @dataclass(slots=True)
 class OpenChange:
-    """A set that this leader appended and nobody has seen committed yet."""
+    """A voter set that this leader appended and that is not committed yet."""
 
     index: int
     future: asyncio.Future[None]
@@ -87,7 +87,7 @@ class Membership:
             message = f"The voter id for {key} is already part of the set of voters {known}."
             raise KafkaError(ErrorCode.DUPLICATE_VOTER, message)
         if len(voters.in_force) >= VOTERS_MAX:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are {VOTERS_MAX} voters, and no more are allowed.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The limit of {VOTERS_MAX} voters is reached.")
 
     def remove(self, node_id: int, directory_id: bytes) -> asyncio.Future[None]:
         """Make a voter an observer; a leader that removes itself hands over when that is committed.
@@ -139,7 +139,7 @@ class Membership:
                 known = directory_id == voters.state.directory_id
                 endpoints[node_id] = list(voters.listens_at)
             else:
-                told = voters.told.get(node_id, NOTHING_TOLD)
+                told = voters.told.get(node_id, UNKNOWN_PEER)
                 known = connected[node_id].connected and voters.counts(node_id) and told.kraft_version_max >= 1
                 endpoints[node_id] = list(told.endpoints)
             if not known or not endpoints[node_id]:
@@ -207,6 +207,6 @@ def _late(message: str) -> KafkaError:
 
 
 def _seen(future: asyncio.Future[None]) -> None:
-    """Take note of a failure that nobody may be waiting for: whoever asked may have given up."""
+    """Retrieve a failure whose waiter may have given up."""
     if not future.cancelled():
         future.exception()

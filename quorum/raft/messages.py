@@ -15,7 +15,7 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class MalformedFrame(Exception):
-    """The bytes are no frame of this version: the connection is not worth keeping."""
+    """The bytes are not a frame of this version: the connection must be closed."""
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
@@ -41,7 +41,7 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
 
 
 class PreVote(msgspec.Struct, array_like=True, tag=1):
-    """Would you vote for me in `term`? Changes nothing at whoever answers (KIP-996)."""
+    """Request for a pre-vote in `term`. It changes no state of the receiver (KIP-996)."""
 
     term: int
     round_id: int
@@ -58,7 +58,7 @@ class PreVoteAnswer(msgspec.Struct, array_like=True, tag=2):
 
 
 class Vote(msgspec.Struct, array_like=True, tag=3):
-    """Vote for me. `transfer` says that the leader itself asked for this election: it overrides stickiness."""
+    """Request for a vote. `transfer`: the leader requested this election, which overrides stickiness."""
 
     term: int
     last_index: int
@@ -143,7 +143,9 @@ def encode(message: Message) -> bytes:
 def decode(frame: bytes | memoryview) -> Message:
     """Return the message of a frame. Raises MalformedFrame."""
     if len(frame) < 2 or len(frame) > FRAME_BYTES_MAX or frame[0] != VERSION:
-        raise MalformedFrame(f"{len(frame)} bytes, version {frame[0] if frame else None}, known is {VERSION}")
+        raise MalformedFrame(
+            f"frame of {len(frame)} bytes with version {frame[0] if frame else None}, supported is {VERSION}"
+        )
     try:
         message: Message = _decoder.decode(memoryview(frame)[1:])
     except (msgspec.MsgspecError, ValueError) as error:

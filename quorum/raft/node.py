@@ -170,7 +170,7 @@ class QuorumNode:
             self.leader.forget(peer)
 
     def refused(self, peer: int) -> None:
-        """A connection to the peer's own address was refused: nobody listens there (never a proxy's word)."""
+        """A connection to the peer's own address (never a proxy's) was refused."""
         if not self.halted and peer == self.replica.core.leader_id() and not self.replica.core.is_leader():
             self.elections.leader_refused()
 

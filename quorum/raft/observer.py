@@ -1,4 +1,4 @@
-"""What a voter tells of its own working, for metrics: it decides nothing by it."""
+"""Events of a voter for metrics; they influence no decision."""
 
 from typing import Protocol
 

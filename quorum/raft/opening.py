@@ -20,7 +20,7 @@ from kvorum.runtime.disk import Disk
 
 @dataclass(slots=True, kw_only=True)
 class Opened:
-    """What was found."""
+    """Result of opening."""
 
     journal: DurableJournal
     snapshots: SnapshotStore
@@ -100,13 +100,11 @@ def _reconcile(journal: DurableJournal, snapshots: SnapshotStore, path: str) -> 
     latest = snapshots.latest
     if latest is None:
         if journal.first_index > 1:
-            raise SnapshotCorrupt(
-                f"{path}: the log begins behind entry {journal.first_index}, and no snapshot covers it"
-            )
+            raise SnapshotCorrupt(f"{path}: the log begins after entry {journal.first_index} without a snapshot")
         return
     if latest.index < journal.first_index:
         raise SnapshotCorrupt(
-            f"{path}: the log begins behind entry {journal.first_index}, the newest snapshot covers only {latest.index}"
+            f"{path}: the log begins after entry {journal.first_index}, the newest snapshot ends at {latest.index}"
         )
     if journal.term_at(latest.index) != latest.term:
         journal.reset(latest.index, latest.term)

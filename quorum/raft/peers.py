@@ -1,4 +1,4 @@
-"""What a leader knows of one peer: how far it is, what is under way to it, which of its answers to believe. Sans-IO.
+"""A leader's state of one peer: its progress, frames in flight, and which responses are valid. Sans-IO.
 
 probing      one Append at a time, until one matches
 streaming    as many as the window allows, each behind the last
@@ -72,7 +72,7 @@ class Peer:
             self.sent_bytes -= self.sent.popleft().size
 
     def forget_sent(self) -> None:
-        """Answers to what was sent up to now tell no time any more."""
+        """Ignore the send times of all frames so far."""
         self.sent.clear()
         self.sent_bytes = 0
 

@@ -15,7 +15,7 @@ from kvorum.quorum.raft.log import MetadataLogError
 
 @dataclass(slots=True)
 class Round:
-    """Reads asked for at one moment. `sequence` is the last number sent before it; `index` was committed by then."""
+    """Reads requested at one moment. `sequence`: last number sent before; `index`: committed by then."""
 
     sequence: int
     index: int

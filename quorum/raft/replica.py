@@ -1,4 +1,4 @@
-"""What the parts of one QuorumNode share, and the outbox: frames that leave only when what they say is durable."""
+"""Shared state of the parts of one QuorumNode, and the outbox: frames are sent only when their content is durable."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class RaftLink(Protocol):
 
 
 class StateMachine(Protocol):
-    """What the log drives: in order of index, on the loop, one piece of work at a time. An exception ends the process.
+    """Consumer of the log: in index order, on the loop, one item at a time. An exception ends the process.
 
     While a piece is under way the other methods may be called; they speak of the state before it.
     """

@@ -1,4 +1,4 @@
-"""How far each replica of the metadata log is, as its leader knows: what DescribeQuorum tells."""
+"""State of each replica of the metadata log in the leader's view, for DescribeQuorum."""
 
 from collections.abc import Mapping
 
@@ -70,7 +70,7 @@ def _of_peer(replica: Replica, node_id: int, directory_id: bytes, peer: Peer | N
 
 
 def offset_behind(replica: Replica, index: int) -> int:
-    """Return the offset one past the last record at or before a Raft index; -1 if the log no longer tells.
+    """Return the offset one past the last record at or before a Raft index; -1 if the log no longer has it.
 
     Looks at as many entries as are retained behind a snapshot, at most.
     """

@@ -171,7 +171,7 @@ class RaftMetadataLog:
         if self._active_epoch is None or controller_epoch != self._active_epoch or self.node.halted:
             raise NotController(f"epoch {controller_epoch}: this node is in {self.epoch}, led by {self.leader_id}")
         if self._resigning is not None:
-            raise NotController("this leader is handing over")
+            raise NotController("this leader transfers its leadership")
 
     def read_index(self) -> asyncio.Future[int]:
         """See MetadataLog. It waits for the term's first entry if that is not applied yet."""
@@ -210,11 +210,13 @@ class RaftMetadataLog:
         """
         replica = self.node.replica
         if replica.core.leader_id() is not None and not replica.prevotes.leader_gone(self._loop.time()):
-            raise ReadmissionRefused(f"node {replica.core.leader_id()} leads, and re-admits it when it has caught up")
+            raise ReadmissionRefused(
+                f"node {replica.core.leader_id()} is the leader and readmits it when it has caught up"
+            )
         if replica.core.is_leader():
-            raise ReadmissionRefused("this node leads, and re-admits it when it has caught up")
+            raise ReadmissionRefused("this node is the leader and readmits it when it has caught up")
         if node_id not in self.node.peer_ids:
-            raise ValueError(f"node {node_id} is no other voter of this quorum: {self.node.peer_ids}")
+            raise ValueError(f"node {node_id} is not another voter of this quorum: {self.node.peer_ids}")
         self.node.readmit(node_id, bytes(directory_id))
 
     def resign(self) -> asyncio.Future[int | None]:
@@ -256,10 +258,10 @@ class RaftMetadataLog:
         return future
 
     async def snapshot_now(self) -> SnapshotTaken:
-        """Write a snapshot on somebody's demand. Raises SnapshotBusy, NothingToSnapshot."""
+        """Write a snapshot on request. Raises SnapshotBusy, NothingToSnapshot."""
         snapshotting = self.node.snapshotting
         if snapshotting.source is None or self.node.halted:
-            raise NothingToSnapshot("this node does not take part yet, or no more")
+            raise NothingToSnapshot("this node is not a member of the quorum yet, or no longer")
         if snapshotting.is_busy:
             raise SnapshotBusy("a snapshot is being written")
         written = await self.take_snapshot() is not None

@@ -43,7 +43,7 @@ class RaftSettings:
     chunk_window: int = 4
     """Snapshot chunks sent to a peer and not answered yet."""
     link_silence_s: float = 3.0
-    """A connection over which a peer answers nothing for so long is made anew; TCP alone might wait minutes."""
+    """A connection without responses for this time is reopened; TCP alone might wait minutes."""
     apply_slice: int = 256
     """Entries applied before other work gets a turn."""
     apply_slice_s: float = 0.005

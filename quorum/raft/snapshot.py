@@ -35,7 +35,7 @@ HEADER_CHECKED_SIZE: Final = 52
 TRAILER: Final = Struct("<QII")
 SUFFIX: Final = ".snapshot"
 _NAME: Final = re.compile(rf"[0-9]{{20}}-[0-9]{{10}}\{SUFFIX}")
-"""What `snapshot_name` returns. A file of any other name, a copy for instance, is neither read nor removed."""
+"""Names from `snapshot_name`. A file with another name, such as a copy, is neither read nor removed."""
 INCOMING_NAME: Final = "incoming.tmp"
 OUTGOING_NAME: Final = "outgoing.tmp"
 KEPT: Final = 3
@@ -52,7 +52,7 @@ class SnapshotCorrupt(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMeta:
-    """What a snapshot stands for, in Raft's terms and in Kafka's."""
+    """Identity of a snapshot, in Raft's terms and in Kafka's."""
 
     index: int
     term: int
@@ -84,7 +84,7 @@ class Snapshot:
             computed = crc32c(self._file.pread(min(PIECE, end - position), position), computed)
             yield
         if TRAILER.unpack(self._file.pread(TRAILER.size, end)) != (self.file_size, computed, TRAILER_MAGIC):
-            raise SnapshotCorrupt(f"{self._path}: checksum or length of the content is wrong")
+            raise SnapshotCorrupt(f"{self._path}: wrong checksum or length of the content")
 
     def read(self, position: int, size: int) -> bytes:
         """See SnapshotView."""
@@ -133,7 +133,7 @@ def _opened(file: File, path: str) -> Snapshot:
     size = file.size()
     head = file.pread(HEADER.size, 0)
     if size < HEADER.size + TRAILER.size or len(head) < HEADER.size:
-        raise SnapshotCorrupt(f"{path}: {size} bytes are no snapshot")
+        raise SnapshotCorrupt(f"{path}: {size} bytes are not a snapshot")
     magic, version, index, term, end_offset, epoch, voters_size, checksum = HEADER.unpack(head)
     if magic != MAGIC or crc32c(head[:HEADER_CHECKED_SIZE]) != checksum:
         raise SnapshotCorrupt(f"{path}: the header is damaged")
@@ -177,7 +177,7 @@ class SnapshotStore:
                 snapshot.close()
             named = snapshot_name(snapshot.meta.index, snapshot.meta.term)
             if named != names[-1]:
-                raise SnapshotCorrupt(f"{self._path}/{names[-1]} holds the snapshot {named}: remove the copy")
+                raise SnapshotCorrupt(f"{self._path}/{names[-1]} contains snapshot {named}: remove the copy")
             self.latest = snapshot.meta
 
     def _names(self) -> list[str]:
@@ -280,6 +280,6 @@ class SnapshotStore:
             file.close()
         meta = snapshot.meta
         if (meta.index, meta.term) != (index, term):
-            raise SnapshotCorrupt(f"{path}: holds {meta.index}, {meta.term}")
+            raise SnapshotCorrupt(f"{path}: contains index {meta.index}, term {meta.term}")
         self._publish(path, index, term)
         return meta

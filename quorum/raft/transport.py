@@ -54,7 +54,7 @@ class Greeting(msgspec.Struct, array_like=True):
 
 
 class LinkOwner(Protocol):
-    """Who speaks over the links: QuorumNode."""
+    """User of the links: QuorumNode."""
 
     def connected(self, peer: int) -> None:
         """Frames to the peer can go out."""
@@ -89,7 +89,7 @@ class Outgoing:
 
     def on_frame(self, frame: memoryview) -> None:
         """A peer answers over its own connection, never over ours."""
-        raise ProtocolError(f"node {self._peer} sent a frame on a connection that it only listens to")
+        raise ProtocolError(f"node {self._peer} sent a frame on a receive-only connection")
 
     def on_disconnected(self) -> None:
         """See LinkListener."""
@@ -102,7 +102,7 @@ class Outgoing:
 
 
 class Incoming:
-    """What takes over a connection that a peer made."""
+    """Receiver of a connection from a peer."""
 
     __slots__ = ("_peer", "_transport", "link")
 
@@ -120,7 +120,7 @@ class Incoming:
         try:
             self._transport.owner.receive(self._peer, frame)
         except MalformedFrame as error:
-            raise ProtocolError(f"a malformed Raft frame of node {self._peer}: {error}") from error
+            raise ProtocolError(f"malformed Raft frame from node {self._peer}: {error}") from error
 
     def on_closed(self) -> None:
         """Forget the connection."""
@@ -190,7 +190,7 @@ class RaftTransport:
 
     @property
     def upgrades(self) -> dict[int, Upgrade]:
-        """What the listener's router must hand over."""
+        """Upgrades that the listener's router must pass on."""
         return {RAFT_KEY: self._accept}
 
     def attach(self, owner: LinkOwner) -> None:
@@ -221,7 +221,7 @@ class RaftTransport:
             self.guest_gone(peer)
 
     def introduce(self, peer: int, address: Address) -> None:
-        """Connect to a controller that somebody named: whoever follows only knows nobody at first."""
+        """Connect to a given controller: a new observer knows no peers."""
         if peer not in self._links and peer != self._node_id:
             self._addresses.put(peer, address)
             self._members.add(peer)
@@ -332,15 +332,17 @@ class RaftTransport:
         try:
             greeting = msgspec.msgpack.decode(body, type=Greeting)
         except msgspec.MsgspecError as error:
-            raise ProtocolError(f"no Raft greeting: {error}") from error
+            raise ProtocolError(f"not a Raft greeting: {error}") from error
         if greeting.version != GREETING_VERSION:
-            raise ProtocolError(f"a Raft greeting of version {greeting.version}, known is {GREETING_VERSION}")
+            raise ProtocolError(f"Raft greeting of version {greeting.version}, supported is {GREETING_VERSION}")
         if greeting.cluster_id != self._cluster_id:
-            raise ProtocolError(f"a Raft greeting of cluster {greeting.cluster_id!r}, this is {self._cluster_id!r}")
+            raise ProtocolError(
+                f"Raft greeting of cluster {greeting.cluster_id!r}, this cluster is {self._cluster_id!r}"
+            )
         if self._dynamic and greeting.port and greeting.node_id != self._node_id:
             self._welcome(greeting)
         elif greeting.node_id not in self._links:
-            raise ProtocolError(f"a Raft greeting of node {greeting.node_id}, which is no voter")
+            raise ProtocolError(f"Raft greeting of node {greeting.node_id}, which is not a voter")
         self._foreign.pop(greeting.node_id, None)
         self.is_proven = True
         older = self.incoming.get(greeting.node_id)
@@ -354,8 +356,6 @@ class RaftTransport:
         """Note where a controller of a dynamic quorum listens, and reach it there. Raises ProtocolError: too many."""
         guests = self._links.keys() - self._members
         if greeting.node_id not in self._links and len(guests) >= GUESTS_MAX:
-            raise ProtocolError(
-                f"a Raft greeting of node {greeting.node_id}, and {GUESTS_MAX} controllers follow already"
-            )
+            raise ProtocolError(f"Raft greeting of node {greeting.node_id} rejected: {GUESTS_MAX} observers already")
         self._addresses.put(greeting.node_id, (greeting.host, greeting.port))
         self._keep(greeting.node_id)

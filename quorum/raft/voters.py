@@ -1,4 +1,4 @@
-"""Who counts as a voter: node ids are configured, the directory behind each is agreed. Sans-IO.
+"""Set of voters: node ids are configured, the directory of each is agreed on. Sans-IO.
 
 A controller that lost its directory must not vote or acknowledge as if it still had it: committed metadata that only
 the lost log and one dead voter held would be overwritten. So a voter is a (node id, directory id); a quorum is a
@@ -70,7 +70,7 @@ class Pending:
 
 
 class StoredState(msgspec.Struct, array_like=True, tag=STATE_TAG):
-    """What a node keeps in its journal beside the log: who it is, and what it pinned."""
+    """State in a node's journal besides the log: its identity, and pinned directories."""
 
     cluster_id: str
     node_id: int
@@ -102,8 +102,8 @@ def decode_state(data: bytes) -> StoredState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a peer's newest Hello says of itself beside its directory."""
+class PeerInfo:
+    """Contents of a peer's newest Hello besides its directory."""
 
     kraft_version_max: int = 0
     """The highest kraft.version that its software knows."""
@@ -113,7 +113,7 @@ class Told:
     """Whether its log has a dynamic quorum's voter set."""
 
 
-NOTHING_TOLD = Told()
+UNKNOWN_PEER = PeerInfo()
 
 
 @dataclass(slots=True)
@@ -130,8 +130,8 @@ class Voters:
     version: int = 0
     """Goes up with whatever may change `pins()`."""
     listens_at: list[Endpoint] = field(default_factory=list)
-    """This node's own endpoints, the default listener first; whoever runs it says."""
-    told: dict[int, Told] = field(default_factory=dict)
+    """This node's own endpoints, the default listener first; set by its host."""
+    told: dict[int, PeerInfo] = field(default_factory=dict)
     """By peer, as `present`."""
 
     @property
@@ -238,7 +238,7 @@ class Voters:
 
         A candidate whose log has a dynamic set counts by that one: this node's, which may be older, is not asked.
         """
-        if self.told.get(peer, NOTHING_TOLD).dynamic:
+        if self.told.get(peer, UNKNOWN_PEER).dynamic:
             return peer in self.present
         return self.may_vote() and self.may_lead(peer)
 
@@ -287,7 +287,7 @@ class Voters:
         return {node_id: agreed for node_id in self.ids if (agreed := self.agreed(node_id)) is not None}
 
     def force(self, node_id: int, directory_id: bytes) -> None:
-        """Pin a directory by an operator's word. The caller makes `state` durable and tells the peers."""
+        """Pin a directory on an operator's request. The caller makes `state` durable and informs the peers."""
         assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.ids
         self.version += 1
         forced = {each: self.state.pins[each] for each in self.state.forced}

@@ -45,21 +45,21 @@ Steps = Generator[int, None, "Buffer | None"]
 
 
 class LastRecord(NamedTuple):
-    """What a producer had written last by a cleaning's end: the last offset of its last data batch, None for none."""
+    """A producer's last offset at the end of a cleaning: that of its last data batch, or None."""
 
     last_data_offset: int | None
     producer_epoch: int
 
 
 class Retention(Enum):
-    """What becomes of a batch of which no record stays."""
+    """Treatment of a batch without retained records."""
 
     DELETE = "delete"
     KEEP_EMPTY = "keep empty"
 
 
 class Verdict(NamedTuple):
-    """What is known of a batch before its records are looked at."""
+    """Decision about a batch before its records are read."""
 
     discards_records: bool
     retention: Retention
@@ -83,13 +83,13 @@ def scanned_bytes(data: bytes, count: int) -> Iterator[list[Scanned]]:
             place = found[-1][2]
             yield found
     except (IndexError, ValueError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record cannot be read: {error}") from error
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record cannot be decoded: {error}") from error
     if place != len(data):
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain behind the last record")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain after the last record")
 
 
 class BatchFilter:
-    """Of one cleaning. `producers` is to be set anew for each segment that is written."""
+    """Filter of one cleaning. Set `producers` again for each segment that is written."""
 
     __slots__ = (
         "_horizon_ms",

@@ -18,7 +18,7 @@ from kvorum.storage.names import LOG_SUFFIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanable:
-    """What of a log could be cleaned now. Offsets are those of the module; sizes in bytes, times in ms."""
+    """The cleanable part of a log. Offsets as in the module; sizes in bytes, times in ms."""
 
     log: Log
     first_dirty_offset: int

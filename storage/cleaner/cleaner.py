@@ -37,7 +37,7 @@ Steps = Generator[int, None, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is to be cleaned: a log as it was when the cleaning began."""
+    """A log to clean, in its state at the start of the cleaning."""
 
     folder: str
     sources: tuple[Source, ...]
@@ -55,7 +55,7 @@ class Job:
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What one cleaning did."""
+    """Statistics of one cleaning."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0

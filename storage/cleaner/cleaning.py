@@ -39,7 +39,7 @@ class Aborted(Exception):
 
 
 class Cleaned(NamedTuple):
-    """What came of a cleaning: below `end_offset` the log is clean."""
+    """Result of a cleaning: the log is clean below `end_offset`."""
 
     end_offset: int
     stats: CleanerStats
@@ -146,7 +146,9 @@ class Cleaning:
             return await blocking.run(loop, cleaning.read_last_records, end_offset)
         except ValueError as error:
             self._check()
-            log.warning("a producer snapshot is damaged", partition=self._log.partition, offset=end_offset, error=error)
+            log.warning(
+                "damaged producer snapshot ignored", partition=self._log.partition, offset=end_offset, error=error
+            )
             cleaning.forget_snapshot(end_offset)
             raise Aborted from error
 

@@ -53,7 +53,7 @@ class Host(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give everything back. A later call begins anew. Idempotent."""
+        """Release all resources. A later call starts again. Idempotent."""
         ...
 
 
@@ -102,7 +102,7 @@ class ProcessHost:
             try:
                 self._worker = Worker(MODULE, WORKER_NICENESS)
             except OSError as error:
-                raise NoWorker(f"no worker: {error}") from error
+                raise NoWorker(f"log cleaner worker not available: {error}") from error
         limit = Slice(steps_max=2**31, ms_max=SLICE_MS, bytes_max=bytes_max)
         request = Request(task=task, limit=limit, failpoints=failpoints.setting)
         loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class ProcessHost:
         if looks_left:
             self._look = loop.call_later(LOOK_SECONDS, self._look_after, loop, worker, looks_left - 1)
             return
-        log.warning("the cleaner's worker does not answer, and is killed", pid=worker.pid)
+        log.warning("log cleaner worker does not respond, killed", pid=worker.pid)
         worker.kill()
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What one cleaner did last: for the metrics, and a line in the log."""
+"""Statistics of a cleaner's last run, for metrics and a log line."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ log = get_logger("storage")
 
 @dataclass(slots=True)
 class LastRun:
-    """What one cleaner did last, for the metrics."""
+    """Statistics of a cleaner's last run, for the metrics."""
 
     stats: CleanerStats = field(default_factory=CleanerStats)
     seconds: float = 0.0

@@ -157,7 +157,7 @@ class LogCleaner:
             try:
                 each.delete_old_segments(self._clock.wall_ms())
             except KafkaError as error:
-                log.warning("retention stopped", partition=each.partition, error=error)
+                log.warning("retention failed", partition=each.partition, error=error)
         return is_done
 
     async def _dirtiest(self, index: int) -> Cleanable | None:
@@ -173,7 +173,7 @@ class LogCleaner:
             try:
                 seen = look_at(each, now_ms)
             except KafkaError as error:
-                log.warning("a log cannot be looked at by the cleaner", partition=each.partition, error=error)
+                log.warning("log not checked by the cleaner", partition=each.partition, error=error)
                 continue
             overdue_ms = max(overdue_ms, seen.overdue_ms)
             if dirtiest is None or seen.ratio > dirtiest.ratio:
@@ -240,16 +240,16 @@ class LogCleaner:
                 self._table.disk_failed(directory, error)
             return
         self._uncleanable[each.partition] = each
-        log.error("log cannot be cleaned, and is left as it is", partition=each.partition, error=error)
+        log.error("log not cleaned, left unchanged", partition=each.partition, error=error)
 
     def _lost_worker(self, each: Log, error: WorkerLost) -> None:
         """Try again later, unless workers keep dying of this log."""
         count = self._lost[each.partition] = self._lost.get(each.partition, 0) + 1
-        log.warning("the cleaner's worker was lost", partition=each.partition, error=error, count=count)
+        log.warning("log cleaner worker lost", partition=each.partition, error=error, count=count)
         if count >= LOST_MAX:
             self._lost.pop(each.partition)
             self._uncleanable[each.partition] = each
-            log.error("log cannot be cleaned, and is left as it is", partition=each.partition, error=error)
+            log.error("log not cleaned, left unchanged", partition=each.partition, error=error)
 
     async def _keep_checkpoints(self) -> None:
         """Write down what is clean, where that has changed."""

@@ -1,4 +1,4 @@
-"""What the cleaners of a broker have in common: their settings, the rate that they share, and whether they go on."""
+"""Shared state of a broker's cleaners: settings, the common rate, and whether they continue."""
 
 import asyncio
 from typing import Final

@@ -1,4 +1,4 @@
-"""Going over the records of a batch for what compaction asks: the key, whether there is a value, and where each lies.
+"""Scans the records of a batch for compaction: the key, whether there is a value, and the position of each record.
 
 Nothing but keys is copied. `decode_records` would make an object of every record and cost four times as much. Sans-IO.
 """
@@ -31,7 +31,7 @@ def scan(data: bytes, place: int, count: int) -> list[Scanned]:
             length = (length >> 1) ^ -(length & 1)
         end = place + length
         if length < 0 or end > size:
-            raise ValueError("a record ends behind its batch")
+            raise ValueError("a record exceeds its batch")
         timestamp = data[place + 1]
         place += 2
         if timestamp >= 0x80:
@@ -56,7 +56,7 @@ def scan(data: bytes, place: int, count: int) -> list[Scanned]:
             key = data[place : place + field]
             place += field
         if place >= end:
-            raise ValueError("a record's key ends behind it")
+            raise ValueError("a key exceeds its record")
         # A null value has the length -1: the zigzag varint 1, and any other odd one is negative too.
         found.append((start, rest, end, timestamp, offset, key, not data[place] & 1))
         place = end

@@ -8,7 +8,7 @@ RATE_MIN: Final = 1.0
 
 
 class Throttle:
-    """Counts bytes against a rate; whoever goes on waits for what all have read and written, so no one gets it all."""
+    """Limits the rate of bytes. Each caller waits for the total of all callers, so that the rate is shared."""
 
     __slots__ = ("_paid_at", "_rate")
 

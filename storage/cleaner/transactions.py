@@ -1,4 +1,4 @@
-"""What the cleaner knows of transactions as it goes through a log (Kafka's CleanedTransactionMetadata). Sans-IO.
+"""Transaction state of the cleaner during a pass over a log (Kafka's CleanedTransactionMetadata). Sans-IO.
 
 It never reads beyond the last stable offset, so of each transaction it meets it can be told beforehand whether it was
 aborted. Data of an aborted one goes at once; a marker may go when no batch of its transaction is left, which shows when

@@ -43,7 +43,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     first: int
     end: int
     producers: dict[int, LastRecord]
-    """What each producer that is known had written last by the job's end."""
+    """Last records of the known producers at the job's end."""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -62,7 +62,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What a slice did. `size`: bytes read and written; the rest is of the task, and counts once that is done."""
+    """Result of a slice. `size`: bytes read and written; other values count when the task is done."""
 
     size: int
     is_done: bool

@@ -17,7 +17,7 @@ from kvorum.storage.segment import CorruptSegment
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What the broker asks. `failpoints`: what is armed there."""
+    """A request of the broker. `failpoints`: those armed in the worker."""
 
     task: Task | None
     limit: Slice
@@ -71,7 +71,7 @@ def advanced(data: bytes) -> Advanced:
 
 
 def answer_of(work: Work, request: Request) -> Answer:
-    """Do a slice of work. Raises OSError where the process lacks something that is no disk's: it ends then."""
+    """Do a slice of work. Raises OSError for a lack of process resources: the worker ends then."""
     try:
         return work.advance(request.task, request.limit)
     except OSError as error:

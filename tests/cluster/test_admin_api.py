@@ -212,7 +212,7 @@ def test_a_node_with_tokens_asks_for_them(start_cluster: Start, tmp_path: Path) 
     lines = Path(cluster.node(cluster.plan.nodes[0].name).log("admin")).read_text().splitlines()
     (change,) = [line for line in lines if "admin request accepted" in line and "/v1/topics" in line]
     assert "who=ops" in change and "method=POST" in change and "status=201" in change
-    assert [line for line in lines if "somebody was refused" in line and "UNAUTHENTICATED" in line]
+    assert [line for line in lines if "request rejected" in line and "UNAUTHENTICATED" in line]
 
 
 def asked_itself(url: str) -> int:

@@ -177,8 +177,8 @@ def test_each_process_tells_its_health_and_metrics(start_cluster: Start) -> None
     cluster = start_cluster("single.yaml")
     broker, controller, admin = urls(cluster, cluster.plan.nodes[0].name)
     for base in (broker, controller):
-        assert get(f"{base}/health/live") == (200, json.dumps({"live": True}))
-        assert get(f"{base}/health/ready") == (200, json.dumps({"ready": True, "reason": None}))
+        assert get(f"{base}/health/live") == (200, json.dumps({"live": True}) + "\n")
+        assert get(f"{base}/health/ready") == (200, json.dumps({"ready": True, "reason": None}) + "\n")
     create_topic(cluster.plan.bootstrap, "orders", PARTITIONS, 1)
     sender = Sender(cluster.plan.bootstrap, "orders")
     sender.send(RECORDS, partitions=PARTITIONS)
@@ -216,7 +216,7 @@ def assert_a_process_tells_of_itself(base: str, role: str, pid: int) -> None:
     assert status == 200 and room in {line["room"] for line in lines}
     assert all(set(line) == {"time", "level", "room", "message", "facts"} for line in lines)
     if role == "broker":
-        assert "broker is up and unfenced" in [line["message"] for line in lines]
+        assert "broker started and unfenced" in [line["message"] for line in lines]
     assert get(f"{base}/v1/node/log?level=loud")[0] == 400
     assert get(f"{base}/v1/nodes")[0] == 404
     assert post(f"{base}/v1/node")[0] == 405
@@ -325,7 +325,7 @@ def a_broker_told_to_end_gives_its_leaders_away(cluster: LocalCluster, by_id: di
     (left,) = by_id.keys() - {ending}
     base, process = urls(cluster, by_id[ending])[0], cluster.processes(by_id[ending])["node"]
     assert post(f"{base}/v1/node/snapshot")[0] == 404, "a broker writes none"
-    assert post(f"{base}/v1/node/controlled-shutdown") == (202, json.dumps({"stopping": True}))
+    assert post(f"{base}/v1/node/controlled-shutdown") == (202, json.dumps({"stopping": True}) + "\n")
     assert wait_for_exit(process, END_SECONDS)
     assert cluster.exit_code(by_id[ending]) == Exit.DONE
     said = Path(cluster.node(by_id[ending]).log("broker")).read_text()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,30 +86,36 @@ def test_the_page_does_what_it_says(folder: Path) -> None:
             assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)
 
 
-def test_the_example_of_the_readme_loses_no_record(folder: Path) -> None:
+OPEN_PORTS = r'{id: \1, listeners: ["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:0"]}'
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
+def test_the_readme_can_be_pasted_from_top_to_bottom(folder: Path) -> None:
     environment = typing_environment(folder)
     found = README_BLOCK.findall(README.read_text())
     (start,) = [line for text in found for line in text.splitlines() if line.startswith("kvorum dev ")]
-    (typed,) = [text for text in found if "kvorum nodes kill" in text]
-    command = [sys.executable, "-m", "kvorum.cli.main", *start.split()[1:], "--port", "0"]
+    typed = [text for text in found if text.startswith(("kvorum topics", "kvorum transactions", "curl ", "cat >"))]
+    assert [typed.index(each) for each in typed if "kvorum nodes kill" in each] == [0] and len(typed) == 4
+
+    def paste(text: str) -> str:
+        options: dict[str, Any] = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
+        done = subprocess.run(["bash", "-euo", "pipefail"], input=text, timeout=SECONDS, check=False, **options)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        return str(done.stdout)
+
+    command = [sys.executable, "-m", "kvorum.cli.main", *start.split()[1:], "--port", "0", "--admin-port", "0"]
     server = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
     try:
-        assert server.stdout is not None
-        line = next(line for line in server.stdout if "bootstrap.servers" in line)
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail"],
-            input=typed,
-            cwd=folder,
-            env=environment | {"KVORUM_BOOTSTRAP": line.split()[1]},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert sorted(filter(str.isdigit, done.stdout.splitlines())) == ["1", "2", "3"], done.stdout
+        lines = dict(line.split()[-2:] for line in iter(server.stdout.readline, "Press Ctrl-C to stop.\n"))
+        environment["KVORUM_BOOTSTRAP"] = lines["bootstrap.servers"]
+        records = paste(typed[0])
+        assert sorted(filter(str.isdigit, records.splitlines())) == ["1", "2", "3"], records
+        paste(typed[1].replace("localhost:9092", lines["bootstrap.servers"].partition(",")[0]))
+        assert '"created":true' in paste(typed[2].replace("http://127.0.0.1:8080/", lines["console"]))
     finally:
         server.terminate()
-        assert server.stdout is not None
         server.stdout.close()
         server.wait(SECONDS)
+    status = paste(re.sub(r"\{id: (\d)\}", OPEN_PORTS, typed[3]))
+    assert status.count("broker,controller  up ") == 3 and "stopped node-1, node-2, node-3; " in status

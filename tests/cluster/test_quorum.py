@@ -140,7 +140,7 @@ def block_positions(data: bytes, path: str) -> list[int]:
 def test_a_flipped_bit_in_the_middle_of_a_journal_keeps_the_controller_down_and_says_where(
     start_quorum: StartQuorum,
 ) -> None:
-    """The others go on without it; moved away and formatted anew it is taken in again by itself."""
+    """The others go on without it; moved away and formatted again it is taken in again by itself."""
     cluster = start_quorum()
     victim = next(name for name in CONTROLLERS if name != active_controller(cluster))
     for number in range(5):
@@ -279,7 +279,7 @@ def test_an_operator_may_readmit_the_wiped_controller_and_gives_up_what_the_lost
         known = eventually(lambda: "after" in (found := topics_of(cluster, broker)) and found, broker)  # noqa: B023
         assert "early" in known and not LATE & known
 
-    # The one that was thought lost comes back with what was given up: it must not run on, and formatted anew it joins.
+    # The one that was thought lost comes back with what was given up: it must not run on, and formatted again it joins.
     cluster.start(a)
     eventually(lambda: not cluster.processes(a), lambda: logs_of(cluster, "the one that knows more runs on"))
     assert "committed" in Path(cluster.node(a).log("controller")).read_text().splitlines()[-1]

@@ -40,7 +40,9 @@ def test_a_clients_requests_are_traced_until_the_count_is_used_up(start_cluster:
     with pytest.raises(KafkaException, match="client-id=NAME"):
         wish(bootstrap, "everybody")
     wish(bootstrap, "client-id=billing,count=10")
-    eventually(lambda: [line for line in lines(cluster) if line["message"] == "request trace"], "the trace begun")
+    eventually(
+        lambda: [line for line in lines(cluster) if line["message"] == "request trace configured"], "the trace begun"
+    )
     for client in ("shipping", "billing"):
         producer = Producer({"bootstrap.servers": bootstrap, "client.id": client, "acks": "all"})
         for number in range(10):
@@ -51,7 +53,7 @@ def test_a_clients_requests_are_traced_until_the_count_is_used_up(start_cluster:
     assert {line["client_id"] for line in found} == {"billing"}
     left = sorted(int(str(line["left"])) for line in found)  # four to six of them before the first Produce
     assert left == [*range(10)]
-    assert [line for line in lines(cluster) if line["message"] == "request trace is over"]
+    assert [line for line in lines(cluster) if line["message"] == "request trace ended"]
     (first, *_) = [line for line in found if line["api"] == "Produce"]
     assert first["errors"] == "NONE:1"
     assert all(float(str(first[stage])) > 0 for stage in ("queue_ms", "decode_ms", "handle_ms", "encode_ms"))
@@ -66,7 +68,7 @@ def test_a_clients_requests_are_traced_until_the_count_is_used_up(start_cluster:
 def assert_a_forwarded_request_is_traced_on_both_sides(cluster: LocalCluster) -> None:
     """CreateTopics, which a broker passes on: its correlation id leads from the broker's line to the controller's."""
     bootstrap = cluster.plan.bootstrap
-    begun = len([line for line in lines(cluster, "controller") if line["message"] == "request trace"])
+    begun = len([line for line in lines(cluster, "controller") if line["message"] == "request trace configured"])
     wish(bootstrap, "client-id=maker")
     for role in ("broker", "controller"):
         eventually(

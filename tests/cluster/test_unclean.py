@@ -127,7 +127,7 @@ def is_fenced(address: str, broker_id: int) -> bool:
 
 
 def wipe(cluster: LocalCluster, name: str) -> None:
-    """Take all that a dead node stored; it is formatted anew."""
+    """Take all that a dead node stored; it is formatted again."""
     shutil.rmtree(cluster.node(name).data)
     cluster.format_lost(name)
 

@@ -51,6 +51,12 @@ def open_page(
     return page
 
 
+def in_menu(page: Page, name: str) -> None:
+    """Click a button of the page's menu."""
+    page.locator("details.menu > summary").click()
+    page.locator("details.menu").get_by_role("button", name=name, exact=True).click()
+
+
 def fill(cluster: LocalCluster, topic: str, count: int) -> None:
     """Write orders as JSON."""
     producer = Producer({"bootstrap.servers": cluster.plan.bootstrap})

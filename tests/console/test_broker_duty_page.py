@@ -5,12 +5,13 @@ import re
 import zipfile
 from importlib.metadata import version
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic, eventually
 from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible
 
-pytestmark = WITH_BROWSER
+pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
 def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) -> None:
@@ -21,13 +22,13 @@ def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) 
     page.get_by_role("button", name="Begin maintenance").click()
     page.get_by_role("button", name="Begin", exact=True).click()
     expect(state).to_have_text("maintenance")
-    expect(page.locator("[data-duty]")).to_contain_text("may be stopped")
-    expect(page.locator(".figure", has_text="Leads").locator("dd")).to_have_text("0")
+    expect(page.locator("[data-duty]")).to_contain_text("can be stopped")
+    expect(page.locator(".figure", has_text="Leaders").locator("dd")).to_have_text("0")
     assert_accessible(console, ["brokers/2"])
     page.get_by_role("button", name="End maintenance").click()
     page.get_by_role("button", name="End", exact=True).click()
     expect(state).to_have_text("active")
-    expect(page.locator(".figure", has_text="Leads").locator("dd")).not_to_have_text("0")
+    expect(page.locator(".figure", has_text="Leaders").locator("dd")).not_to_have_text("0")
 
 
 def test_a_broker_is_decommissioned_in_the_console_and_comes_back(console: Console) -> None:
@@ -76,9 +77,9 @@ def test_processes_are_looked_at_and_one_is_shut_down(console: Console) -> None:
     page = console.page("brokers/3")
     page.get_by_role("button", name="Controlled shutdown …").click()
     page.get_by_role("button", name="Shut down", exact=True).click()
-    expect(page.locator(".note")).to_contain_text("Broker 3 shuts down")
+    expect(page.locator(".note")).to_contain_text("Broker 3 is shutting down")
     expect(page.locator(".figure", has_text="State").locator("dd")).to_have_text("fenced")
     # It is fenced before it ends, and of that there is no event.
     eventually(lambda: page.request.get(f"{console.url}/v1/brokers/3").json()["process_error"], "it gone")
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Refresh").click()
     expect(page.locator(".card", has_text="Registration and process")).to_contain_text("NODE_UNREACHABLE")

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -71,23 +72,24 @@ def test_faults_and_broken_promises_are_on_one_line_of_time(scene: Scene) -> Non
         lane = cell(page).locator(".lane", has_text="kill")
         expect(lane.locator("rect.fault")).to_have_count(2)
         assert abs(middle(page, "kill", "rect.fault") - 15 / 60) < 0.02
-        assert abs(middle(page, "Broken promises", ".mark.violation path") - 12.5 / 60) < 0.02
-        assert abs(middle(page, "Odd, but legal", ".mark.legal path") - 36 / 60) < 0.02
+        assert abs(middle(page, "Violations", ".mark.violation path") - 12.5 / 60) < 0.02
+        assert abs(middle(page, "Allowed anomalies", ".mark.legal path") - 36 / 60) < 0.02
         box = cell(page).locator(".lane", has_text="cut").locator("rect.fault").bounding_box()
         lane_box = cell(page).locator(".lane", has_text="cut").locator("> svg").bounding_box()
         assert box is not None and lane_box is not None
         assert abs(box["x"] + box["width"] - lane_box["x"] - lane_box["width"]) < 2, (
             "what never ended goes on to the end"
         )
-        expect(cell(page).locator(".lane", has_text="Operations")).to_contain_text("up to 400 acknowledged a second")
-        expect(cell(page, "quiet").locator(".lane", has_text="Broken promises")).to_contain_text("none")
+        expect(cell(page).locator(".lane", has_text="Operations")).to_contain_text("up to 400 acknowledged per second")
+        expect(cell(page, "quiet").locator(".lane", has_text="Violations")).to_contain_text("none")
 
 
+@pytest.mark.long
 def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
-    cell(page).get_by_text("The same as a table").click()
-    rows = cell(page).get_by_role("table", name="What happened").locator("tbody tr")
+    cell(page).get_by_text("Show as table").click()
+    rows = cell(page).get_by_role("table", name="Timeline").locator("tbody tr")
     expect(rows).to_have_count(11)
     expect(rows.nth(1)).to_contain_text("12.5 s")
     expect(rows.nth(1)).to_contain_text("lost-write orders-0")
@@ -95,16 +97,17 @@ def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
     expect(rows.first.locator("td").last).to_have_text("0")
 
 
+@pytest.mark.long
 def test_a_mark_leads_to_what_the_checker_says_and_so_does_its_address(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
-    mark = page.get_by_role("link", name="lost-write in orders-0 at 12.5 s, and 1 more about then")
+    mark = page.get_by_role("link", name="lost-write in orders-0 at 12.5 s, and 1 more at about the same time")
     mark.focus()
     mark.press("Enter")
     first = page.locator(".finding", has_text="orders-0").first
     expect(first).to_be_focused()
     assert "cell=mixed" in page.url and "violation=0" in page.url
-    expect(first).to_contain_text("In force then: kill of node-1, 10.0 s to 20.0 s.")
+    expect(first).to_contain_text("Faults at that time: kill of node-1, 10.0 s to 20.0 s.")
     page.get_by_role("link", name=re.compile("lost-write in orders-0 at 12.5")).press("Enter")
     expect(page.locator(".finding", has_text="orders-1").first).to_be_focused()
     page.go_back()

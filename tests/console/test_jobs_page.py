@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import Scene
@@ -54,6 +55,7 @@ def checked(*wrong: tuple[str, str]) -> dict[str, Any]:
     return {"name": "GeneratorSource", "error_count": len(wrong), "groups": [], "configs": rows}
 
 
+@pytest.mark.long
 def test_who_has_no_jobs_is_told_how_to_have_some(scene: Scene) -> None:
     scene.stage.refuses("/v1/jobs", 404, "CONNECT_NOT_CONFIGURED", "no address")
     scene.stage.refuses(CONNECTORS, 404, "CONNECT_NOT_CONFIGURED", "no address")
@@ -79,13 +81,14 @@ def test_connectors_are_listed_with_why_some_failed(scene: Scene) -> None:
     expect(row).to_contain_text("1 FAILED")
     expect(row).to_contain_text("127.0.0.1:8083, 10.0.0.7:8083")
     expect(row.locator("pre")).to_be_hidden()
-    row.get_by_text("why task 1 failed").click()
+    row.get_by_text("stack trace of task 1").click()
     expect(row.locator("pre")).to_have_text(TRACE)
     page.get_by_label("Filter").fill("aslee")
     expect(page.locator("tbody tr")).to_have_count(1)
     assert "name=aslee" in page.url
 
 
+@pytest.mark.long
 def test_a_connector_is_paused_and_goes_on_from_the_list(scene: Scene) -> None:
     employ(scene.stage, numbers=connector("numbers"))
 
@@ -104,7 +107,7 @@ def test_a_connector_is_paused_and_goes_on_from_the_list(scene: Scene) -> None:
     expect(page.get_by_role("button", name="Restart numbers")).to_have_count(0)
     page.get_by_role("button", name="Resume numbers").click()
     page.get_by_role("button", name="Restart numbers").click()
-    expect(page.locator("#notes")).to_contain_text("numbers is started again.")
+    expect(page.locator("#notes")).to_contain_text("Restarting numbers.")
     assert scene.stage.last(f"{CONNECTORS}/numbers/restart", "POST").query == {"includeTasks": "true"}
     scene.stage.refuses(f"{CONNECTORS}/numbers/pause", 409, "CONNECT_CONFLICT", "a rebalance is under way", "PUT")
     page.get_by_role("button", name="Pause numbers").click()
@@ -117,13 +120,13 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
     scene.stage.says(path, checked(("topic", "is missing"), ("rate.max", "unknown key")), "PUT")
     scene.stage.says(CONNECTORS, connector("lines")["info"], "POST")
     page = scene.page("jobs")
-    expect(page.get_by_text("There is no connector yet")).to_be_visible()
+    expect(page.get_by_text("No connectors yet")).to_be_visible()
     page.get_by_role("button", name="Deploy …").click()
     dialog = page.get_by_role("dialog")
     text, deploy = dialog.get_by_label("Config, as JSON"), dialog.get_by_role("button", name="Deploy")
     for wrong, said in (
-        ("{", "no JSON"),
-        ("[]", "no object"),
+        ("{", "Not JSON"),
+        ("[]", "Not a JSON object"),
         ('{"a": "b"}', "no name"),
         ('{"name": "x"}', "no connector.class"),
     ):
@@ -137,54 +140,56 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
     expect(dialog.locator("tbody tr")).to_have_text(
         [re.compile("topic.*is missing"), re.compile("rate.max.*unknown key")]
     )
-    expect(dialog.get_by_role("alert")).to_contain_text("2 things are wrong")
+    expect(dialog.get_by_role("alert")).to_contain_text("2 errors")
     assert scene.stage.last(path, "PUT").body == {"connector.class": "GeneratorSource", "rate": 2, "name": "lines"}
     assert scene.stage.count(CONNECTORS, "POST") == 0
     scene.stage.says(path, checked(), "PUT")
-    dialog.get_by_label("only check it").check()
+    dialog.get_by_label("Validate only").check()
     deploy.click()
-    expect(page.locator("#notes")).to_contain_text("Nothing is wrong with it")
+    expect(page.locator("#notes")).to_contain_text("The config is valid")
     assert scene.stage.count(CONNECTORS, "POST") == 0
     page.get_by_role("button", name="Deploy …").click()
     text.fill('{"name": "lines", "connector.class": "GeneratorSource", "topic": "lines"}')
-    dialog.get_by_label("When it is there it").select_option("stopped")
+    dialog.get_by_label("Initial state").select_option("stopped")
     deploy.click()
-    expect(page.locator("#notes")).to_contain_text("lines is deployed.")
+    expect(page.locator("#notes")).to_contain_text("Connector lines created.")
     config = {"name": "lines", "connector.class": "GeneratorSource", "topic": "lines"}
     assert scene.stage.last(CONNECTORS, "POST").body == {"name": "lines", "config": config, "initial_state": "stopped"}
 
 
+@pytest.mark.long
 def test_one_connector_with_its_tasks_and_what_is_done_to_it(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers"
     employ(scene.stage, numbers=connector("numbers", "FAILED", state("FAILED", TRACE)))
     page = scene.page("jobs/numbers")
-    expect(page.locator("tbody tr")).to_contain_text("why task 0 failed")
+    expect(page.locator("tbody tr")).to_contain_text("stack trace of task 0")
     expect(page.get_by_role("button", name="Resume")).to_be_hidden()
     for word, method in (("tasks/0/restart", "POST"), ("restart", "POST"), ("stop", "PUT")):
         scene.stage.says(f"{path}/{word}", None, method)
     page.get_by_role("button", name="Restart task 0").click()
     scene.stage.until(lambda: scene.stage.count(f"{path}/tasks/0/restart", "POST") == 1, "the task's restart")
     page.get_by_role("button", name="Restart …").click()
-    page.get_by_label("only what has failed").check()
+    page.get_by_label("Only failed ones").check()
     page.get_by_role("button", name="Restart", exact=True).last.click()
-    expect(page.locator("#notes")).to_contain_text("numbers is started again.")
+    expect(page.locator("#notes")).to_contain_text("Restarting numbers.")
     assert scene.stage.last(f"{path}/restart", "POST").query == {"includeTasks": "true", "onlyFailed": "true"}
     page.get_by_role("button", name="Stop …").click()
     assert scene.stage.count(f"{path}/stop", "PUT") == 0, "asked before"
     scene.stage.says(f"{path}/status", connector("numbers", "STOPPED")["status"])
-    page.get_by_role("button", name="Stop it").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     expect(page.get_by_role("button", name="Stop …")).to_be_hidden()
     page.get_by_role("button", name="Delete …").click()
     scene.stage.refuses(path, 409, "CONNECT_CONFLICT", "a rebalance is under way", "DELETE")
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("a rebalance is under way")
     scene.stage.says(path, None, "DELETE")
-    page.get_by_role("button", name="Delete it").click()
-    expect(page.locator("#notes")).to_contain_text("numbers is deleted.")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("#notes")).to_contain_text("Connector numbers deleted.")
     page.wait_for_url("**/#/jobs")
 
 
+@pytest.mark.long
 def test_a_connectors_config_is_changed_as_a_whole(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/config"
     employ(scene.stage, numbers=connector("numbers"))
@@ -203,10 +208,11 @@ def test_a_connectors_config_is_changed_as_a_whole(scene: Scene) -> None:
     scene.stage.says(validation, checked(), "PUT")
     scene.stage.says(path, connector("numbers")["info"], "PUT")
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(page.locator("#notes")).to_contain_text("The config of numbers is set.")
+    expect(page.locator("#notes")).to_contain_text("Config of numbers updated.")
     assert scene.stage.last(path, "PUT").body == {**wanted, "name": "numbers"}
 
 
+@pytest.mark.long
 def test_where_a_connector_goes_on_is_changed_while_it_is_stopped(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/offsets"
     employ(scene.stage, numbers=connector("numbers"))
@@ -215,12 +221,12 @@ def test_where_a_connector_goes_on_is_changed_while_it_is_stopped(scene: Scene) 
     expect(page.locator("tbody tr")).to_contain_text(["17", '{"line":3}', "null"])
     expect(page.get_by_role("button", name="Set …", exact=True)).to_have_count(0)
     scene.stage.says(f"{CONNECTORS}/numbers/status", connector("numbers", "STOPPED")["status"])
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Refresh").click()
     page.get_by_role("button", name="Set …", exact=True).click()
     wanted = [{"partition": {"kafka_topic": "orders", "kafka_partition": 1}, "offset": None}]
     page.get_by_label("Offsets, as JSON").fill("[")
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    expect(page.get_by_role("alert")).to_contain_text("Not JSON")
     page.get_by_label("Offsets, as JSON").fill(str(wanted).replace("'", '"').replace("None", "null"))
     scene.stage.says(path, {"message": "The offsets are altered"}, "PATCH")
     page.get_by_role("button", name="Set", exact=True).click()
@@ -228,10 +234,11 @@ def test_where_a_connector_goes_on_is_changed_while_it_is_stopped(scene: Scene) 
     assert scene.stage.last(path, "PATCH").body == {"offsets": wanted}
     scene.stage.says(path, {"message": "The offsets are reset"}, "DELETE")
     page.get_by_role("button", name="Reset …").click()
-    page.get_by_role("button", name="Reset them").click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     expect(page.locator("#notes")).to_contain_text("The offsets are reset")
 
 
+@pytest.mark.long
 def test_topics_lead_to_their_pages_and_are_forgotten(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/topics"
     employ(scene.stage, numbers=connector("numbers"))
@@ -239,10 +246,11 @@ def test_topics_lead_to_their_pages_and_are_forgotten(scene: Scene) -> None:
     expect(page.get_by_role("link", name="orders")).to_have_attribute("href", "#/topics/orders")
     scene.stage.says(f"{path}/reset", None, "PUT")
     scene.stage.says(path, {"numbers": {"topics": []}})
-    page.get_by_role("button", name="Forget them").click()
-    expect(page.get_by_text("It was not seen to use any.")).to_be_visible()
+    page.get_by_role("button", name="Reset", exact=True).click()
+    expect(page.get_by_text("No topics used so far.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_who_may_only_look_is_told_so(scene: Scene) -> None:
     employ(scene.stage, numbers=connector("numbers"))
     scene.stage.says("/v1/me", {"role": "read", "guarded": True})
@@ -250,4 +258,4 @@ def test_who_may_only_look_is_told_so(scene: Scene) -> None:
     for name, role in (("Pause", "operate"), ("Stop …", "operate"), ("Delete …", "admin")):
         button = page.get_by_role("button", name=name, exact=True)
         expect(button).to_have_attribute("aria-disabled", "true")
-        expect(button).to_have_attribute("title", re.compile(f"takes the role {role}"))
+        expect(button).to_have_attribute("title", re.compile(f"requires the role {role}"))

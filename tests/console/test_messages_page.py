@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
@@ -16,7 +17,7 @@ STREAM = "/v1/topics/orders/messages/stream"
 
 
 def offsets(page: Page) -> list[str]:
-    return [each.split("\n")[0] for each in page.locator(".record .where a").all_inner_texts()]
+    return [each.split("\n")[0] for each in page.locator(".record .column-offset a").all_inner_texts()]
 
 
 def test_the_newest_are_asked_for_as_such_and_shown_the_newest_first(scene: Scene) -> None:
@@ -27,25 +28,29 @@ def test_the_newest_are_asked_for_as_such_and_shown_the_newest_first(scene: Scen
         "partitions": "0,1", "limit": "20", "key_format": "text", "value_format": "text"
     }  # fmt: skip
     assert offsets(page) == ["1:999", "0:998"]
-    expect(page.locator("main")).to_contain_text("2 records, the newest first; 60 looked at. There are older ones.")
+    expect(page.locator("main")).to_contain_text(
+        "2 records, newest first; 60 records searched. Older records are available."
+    )
     scene.stage.says(NEWEST, page_of(message(0, 1), before="0:0,1:0"))
     page.get_by_role("button", name="Older").click()
     expect(page.locator(".record")).to_have_count(1)
     asked = scene.stage.last(NEWEST).query
     assert asked["before"] == "0:998,1:999" and "partitions" not in asked, "before names them"
-    expect(page.locator("main")).to_contain_text("There are no more.")
+    expect(page.locator("main")).to_contain_text("No more records.")
     page.go_back()
     expect(page.locator(".record")).to_have_count(1)
     assert "before" not in scene.stage.last(NEWEST).query, "the way back is the browser's"
 
 
+@pytest.mark.long
 def test_a_search_that_was_stopped_is_not_said_to_have_found_all(scene: Scene) -> None:
     scene.stage.says(NEWEST, page_of(stopped_by="time", scanned=5000))
     page = scene.page("topics/orders/messages?filter=value.a==1")
-    expect(page.locator("main")).to_contain_text("No record matched, as far as was looked.")
-    expect(page.locator("main")).to_contain_text("Stopped after as long as one search may take")
+    expect(page.locator("main")).to_contain_text("No match so far.")
+    expect(page.locator("main")).to_contain_text("Stopped at the limit of time of one search")
 
 
+@pytest.mark.long
 def test_the_oldest_are_shown_the_oldest_first_and_go_on(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(message(0, 0), message(0, 1), stopped_by="limit", next="0:2"))
     page = scene.page("topics/orders/messages?from=earliest&limit=20")
@@ -56,6 +61,7 @@ def test_the_oldest_are_shown_the_oldest_first_and_go_on(scene: Scene) -> None:
     assert "from" not in scene.stage.last(MESSAGES).query and "offsets=0%3A2" in page.url
 
 
+@pytest.mark.long
 def test_an_address_that_names_no_way_to_begin_shows_the_newest(scene: Scene) -> None:
     scene.page("topics/orders/messages?from=yesterday&value=json")
     assert scene.stage.last(NEWEST).query["value_format"] == "text"
@@ -67,13 +73,48 @@ def test_numbers_are_shown_as_they_were_written(scene: Scene) -> None:
     long = text[:-1] + ',"pad":"' + "x" * 200 + '"}'
     scene.stage.says(NEWEST, page_of(message(0, 1, text), message(0, 2, long)))
     page = scene.page("topics/orders/messages")
-    expect(page.locator(".record").last.locator("pre")).to_have_text(text)
+    expect(page.locator(".record").last.locator("summary")).to_have_text(text)
     page.locator(".record").first.locator("summary").click()
     shown = page.locator(".record").first.locator("details pre").inner_text()
     assert '\n  "id": 1234567890123456789,\n  "price": 1.10,\n  "far": 1e400,\n  "none": [],\n' in shown
     assert '  "text": "a \\"quoted\\", [text]: {}",\n  "pad": "xxx' in shown
 
 
+def test_the_columns_of_the_table_are_chosen_and_fields_of_json_are_columns(scene: Scene) -> None:
+    values = ['{"amount":1.10,"user":{"id":12345678901234567890}}', "no JSON"]
+    scene.stage.says(NEWEST, page_of(*(message(0, at, value) for at, value in enumerate(values))))
+    page = scene.page("topics/orders/messages")
+    rows = page.locator(".record")
+    assert all(row.bounding_box()["height"] < 40 for row in rows.all()), "one line per record"
+    asked = scene.stage.count(NEWEST)
+    page.get_by_text("Options", exact=True).click()
+    page.get_by_label("Key", exact=True).uncheck()
+    page.get_by_label("Value fields as columns").fill("amount, user.id")
+    page.get_by_label("Value fields as columns").blur()
+    expect(page.get_by_role("columnheader")).to_have_text(["Offset", "Timestamp", "Value", "Size", "amount", "user.id"])
+    assert rows.last.locator(".column-field").all_inner_texts() == ["1.10", "12345678901234567890"]
+    assert rows.first.locator(".column-field").all_inner_texts() == ["\u2013", "\u2013"]
+    assert scene.stage.count(NEWEST) == asked, "the records are not requested again"
+    page.reload()
+    expect(page.get_by_role("columnheader")).to_have_count(6)
+    page.get_by_text("Options", exact=True).click()
+    page.get_by_label("View").select_option("list")
+    expect(page.locator("li.record")).to_have_count(2)
+
+
+def test_an_error_of_the_filter_is_shown_beside_it(scene: Scene) -> None:
+    scene.stage.says(NEWEST, refusal(400, "INVALID_REQUEST", "character 3: use == to compare", "filter"))
+    page = scene.page("topics/orders/messages?filter=a=1")
+    expect(page.get_by_role("alert")).to_have_text("character 3: use == to compare")
+    expect(page.get_by_label("Filter")).to_have_attribute("aria-invalid", "true")
+    scene.stage.says(NEWEST, page_of(message(0, 1)))
+    page.get_by_label("Filter").fill("a == 1")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".record")).to_have_count(1)
+    expect(page.get_by_label("Filter")).not_to_have_attribute("aria-invalid", "true")
+
+
+@pytest.mark.long
 def test_what_a_text_is_written_in_is_said(scene: Scene) -> None:
     headers = [
         {"key": "trace", "value": "AAEC", "format": "base64"},
@@ -87,14 +128,15 @@ def test_what_a_text_is_written_in_is_said(scene: Scene) -> None:
     expect(page.locator(".record").first).not_to_contain_text("base64")
     page.get_by_text("2 headers").click()
     expect(page.locator(".pairs")).to_contain_text(re.compile(r"trace\s*AAEC base64"))
-    expect(page.locator(".pairs")).to_contain_text(re.compile(r"none\s*no value"))
+    expect(page.locator(".pairs")).to_contain_text(re.compile(r"none\s*null"))
 
 
+@pytest.mark.long
 def test_a_moment_in_an_address_is_the_same_everywhere(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of())
     context = scene.browser.new_context(timezone_id="Australia/Darwin")
     page = scene.page("topics/orders/messages?from=timestamp&at=2026-01-01T00:30:00.000Z", context=context)
-    at = page.get_by_label("Offset or moment")
+    at = page.get_by_label("Offset or timestamp")
     expect(at).to_have_value("2026-01-01T10:00")
     assert scene.stage.last(MESSAGES).query["timestamp_ms"] == "1767227400000"
     expect(page.get_by_text("in Australia/Darwin, UTC+9:30", exact=True)).to_be_visible()
@@ -107,11 +149,11 @@ def test_a_moment_in_an_address_is_the_same_everywhere(scene: Scene) -> None:
 def test_what_is_watched_is_what_was_searched_for_and_goes_on_where_it_was(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(next="0:5,1:7"))
     page = scene.page("topics/orders/messages?isolation=read_committed&filter=value.a==1&partitions=0,1")
-    page.get_by_role("button", name="Watch new ones").click()
+    page.get_by_role("button", name="Follow new records").click()
     scene.stage.until(lambda: scene.stage.readers(STREAM) == 1, "somebody who watches")
     asked = scene.stage.last(STREAM).query
     assert (asked["offsets"], asked["isolation"], asked["filter"]) == ("0:5,1:7", "read_committed", "value.a==1")
-    expect(page.get_by_role("heading", name="New records")).to_contain_text("as they come")
+    expect(page.get_by_role("heading", name="New records")).to_contain_text("live")
     for offset in (5, 6):
         scene.stage.tells(STREAM, "message", message(0, offset))
     watched = page.locator(".card", has=page.get_by_role("heading", name="New records"))
@@ -124,49 +166,50 @@ def test_what_is_watched_is_what_was_searched_for_and_goes_on_where_it_was(scene
     page.get_by_role("button", name="Search").click()
     expect(watched).to_be_hidden()
     scene.stage.until(lambda: scene.stage.readers(STREAM) == 0, "nobody watches for something else")
-    expect(page.get_by_role("button", name="Watch new ones")).to_be_visible()
+    expect(page.get_by_role("button", name="Follow new records")).to_be_visible()
 
 
+@pytest.mark.long
 def test_watching_that_is_refused_says_why(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(next="0:5"))
     scene.stage.refuses(STREAM, 400, "INVALID_REQUEST", "the filter ends too early")
     page = scene.page("topics/orders/messages")
-    page.get_by_role("button", name="Watch new ones").click()
+    page.get_by_role("button", name="Follow new records").click()
     expect(page.get_by_role("heading", name="New records")).to_contain_text("the filter ends too early")
-    expect(page.get_by_role("button", name="Watch new ones")).to_be_visible()
+    expect(page.get_by_role("button", name="Follow new records")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_record_has_an_address_of_its_own(scene: Scene) -> None:
     scene.stage.says(NEWEST, page_of(message(1, 41, '{"a":[1]}')))
     page = scene.page("topics/orders/messages")
     page.get_by_role("link", name="Record 41 of partition 1").click()
     scene.stage.says(MESSAGES, page_of(message(1, 41, '{"a":[1]}')))
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Refresh").click()
     expect(page.locator(".card", has_text="Value")).to_contain_text('{\n  "a": [\n    1\n  ]\n}')
     assert scene.stage.last(MESSAGES).query["offsets"] == "1:41"
     assert page.url.endswith("#/topics/orders/records/1/41")
-    page.get_by_label("Value as").select_option("hex")
+    page.get_by_label("Value format").select_option("hex")
     scene.stage.until(lambda: scene.stage.last(MESSAGES).query["value_format"] == "hex", "in hexadecimal")
     scene.stage.says(MESSAGES, page_of(message(1, 44, None)))
-    page.get_by_role("link", name="The offset behind").click()
-    expect(page.locator(".banner")).to_contain_text(
-        "There is no record at offset 42, or not any more: this is the next"
-    )
+    page.get_by_role("link", name="Next offset").click()
+    expect(page.locator(".banner")).to_contain_text("There is no record at offset 42. This is the next")
     expect(page.locator(".card", has_text="Value")).to_contain_text("tombstone")
     scene.stage.says(MESSAGES, page_of())
     page.goto(f"{scene.stage.url}/#/topics/orders/records/1/900")
-    expect(page.get_by_text("The log ends before this offset.")).to_be_visible()
+    expect(page.get_by_text("No record: the log ends before this offset.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_record_is_written_like_another_one(scene: Scene) -> None:
     like = message(1, 41, "AAEC", value_format="base64", headers=[{"key": "h", "value": "1", "format": "string"}])
     scene.stage.says(MESSAGES, page_of(like))
     written = {"partition": 1, "offset": 42, "timestamp_ms": 1, "error": None, "message": None}
     scene.stage.says(MESSAGES, {"records": [written], "written": 1}, "POST")
     page = scene.page("topics/orders/records/1/41")
-    page.get_by_role("button", name="Write one like it").click()
+    page.get_by_role("button", name="Produce a copy").click()
     page.get_by_label("Key", exact=True).fill("other")
-    page.get_by_role("button", name="Write", exact=True).click()
+    page.get_by_role("button", name="Produce", exact=True).click()
     expect(page.locator("#notes")).to_contain_text("orders-1, offset 42")
     (record,) = scene.stage.last(MESSAGES, "POST").body["records"]
     assert (record["key"], record["value"], record["value_format"]) == ("other", "AAEC", "base64")
@@ -179,12 +222,13 @@ def exported(page: Page, **fields: str) -> Any:
     dialog = page.get_by_role("dialog")
     for label, value in fields.items():
         dialog.get_by_label(label.replace("_", " ")).fill(value)
-    dialog.get_by_label("As", exact=True).select_option("csv")
+    dialog.get_by_label("Format", exact=True).select_option("csv")
     with page.expect_download() as download:
         dialog.get_by_role("button", name="Export", exact=True).click()
     return download.value
 
 
+@pytest.mark.long
 def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> None:
     path = f"{MESSAGES}/export"
     scene.stage.says(path, Answer(raw="partition,offset\r\n"))
@@ -206,6 +250,7 @@ def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> Non
     expect(page.get_by_role("alert")).to_contain_text("no such filter")
 
 
+@pytest.mark.long
 def test_a_view_is_saved_by_a_name_and_found_again(scene: Scene) -> None:
     page = scene.page("topics/orders/messages")
     page.get_by_label("Filter").fill("value.amount > 100")
@@ -221,7 +266,7 @@ def test_a_view_is_saved_by_a_name_and_found_again(scene: Scene) -> None:
     page.goto(f"{scene.stage.url}/#/topics/others/messages")
     expect(page.locator(".chip")).to_have_count(0)
     page.go_back()
-    page.get_by_role("button", name="Forget large ones").click()
+    page.get_by_role("button", name="Remove view large ones").click()
     expect(page.locator(".chip")).to_have_count(0)
 
 
@@ -233,6 +278,14 @@ TOLD = """async () => {
     format.moment(1.7e18), format.moment(-1), format.ago(0, 3600e3 * 9600), format.bytes(1536), format.count(12345),
     format.span(59_400), format.span(250), json.indented('{"a":{}}'), json.indented("12"), json.indented("{no"),
     events.told({ kind: "leader_elected", data: { ...place, before: { leader: null }, after: { leader: 2 } } }),
+    format.human("retention.ms", "604800000"), format.human("retention.ms", "-1"),
+    format.human("segment.bytes", "1073741824"), format.human("partitions", "60000"),
+    events.lines([
+      { at: 180, kind: "isr_changed", data: { ...place, before: { isr: [1, 3] }, after: { isr: [1] } } },
+      { at: 150, kind: "isr_changed", data: { ...place, partition: 1, before: { isr: [1, 2] }, after: { isr: [1] } } },
+      { at: 100, kind: "leader_elected", data: { ...place, before: { leader: 3 }, after: { leader: 1 } } },
+      { at: 5, kind: "broker_fenced", data: { broker: 3 } },
+    ]).map(({ text }) => text),
   ];
 }"""
 
@@ -240,5 +293,7 @@ TOLD = """async () => {
 def test_formats_and_ages_and_json_are_told_as_people_read_them(scene: Scene) -> None:
     assert scene.page().evaluate(TOLD) == [
         *("1700000000000000000", None, "400 days ago", "1.5 KiB", "12,345", "59 s", "250 ms"),
-        *('{\n  "a": {}\n}', None, None, "t-0 is led by 2"),
+        *('{\n  "a": {}\n}', None, None, "t-0: leader 2"),
+        *("7 days", "unlimited", "1.0 GiB", None),
+        ["t-1: ISR 1 (was 1, 2)", "broker 3 fenced: new leaders for 1 partition, 1 ISR shrunk, within 175 ms"],
     ]

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.cluster.clients import create_topic, eventually, leader_of
 from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill
 
-pytestmark = WITH_BROWSER
+pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
 def test_a_leader_is_moved_from_the_topics_page(console: Console) -> None:
@@ -33,27 +33,27 @@ def test_a_quota_is_set_changed_and_removed(console: Console) -> None:
     page = console.page("quotas")
     expect(page.get_by_text("No quotas: clients are not throttled.")).to_be_visible()
     page.get_by_role("button", name="Set a quota").click()
-    page.get_by_label("Of", exact=True).select_option("user,client_id")
+    page.get_by_label("Entity", exact=True).last.select_option("user,client_id")
     page.get_by_label("Name of the client").fill("<b>app</b>")
     page.get_by_role("button", name="Next", exact=True).click()
-    page.get_by_label("Written, bytes a second").fill("-5")
-    page.get_by_label("Read, bytes a second").fill("1048576.5")
+    page.get_by_label("Produce, bytes per second").fill("-5")
+    page.get_by_label("Consume, bytes per second").fill("1048576.5")
     page.get_by_role("button", name="Set", exact=True).click()
-    page.get_by_label("Written, bytes a second").fill("1048576")
+    page.get_by_label("Produce, bytes per second").fill("1048576")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("fractional")
-    page.get_by_label("Read, bytes a second").fill("")
+    page.get_by_label("Consume, bytes per second").fill("")
     page.get_by_role("button", name="Set", exact=True).click()
     row = page.locator("tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("<b>app</b>")
-    expect(row).to_contain_text("1.0 MiB/s written")
+    expect(row).to_contain_text("1.0 MiB/s produce")
     row.get_by_role("button", name="Change").click()
-    page.get_by_label("Written, bytes a second").fill("")
-    page.get_by_label("Time of the broker, %").fill("50")
+    page.get_by_label("Produce, bytes per second").fill("")
+    page.get_by_label("Request time, % of a thread").fill("50")
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(row).to_contain_text("50 % of the broker")
-    expect(row).not_to_contain_text("written")
+    expect(row).to_contain_text("50 % request time")
+    expect(row).not_to_contain_text("produce")
     row.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_text("No quotas: clients are not throttled.")).to_be_visible()
@@ -64,8 +64,9 @@ def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
     create_topic(bootstrap, "to-move", 2, 1)
     fill(console.cluster, "to-move", 50)
     page = console.page("topics/to-move")
-    page.get_by_role("link", name="Move", exact=True).click()
-    expect(page.get_by_text("Nothing is being moved.")).to_be_visible()
+    page.locator("details.menu > summary").click()
+    page.get_by_role("link", name="Reassign replicas").click()
+    expect(page.get_by_text("No reassignments in progress.")).to_be_visible()
     target = next(each for each in (1, 2, 3) if each != leader_of(bootstrap, "to-move", 0))
     for broker in {1, 2, 3} - {target}:
         page.get_by_label(str(broker), exact=True).uncheck()
@@ -73,27 +74,27 @@ def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
     expect(page.get_by_role("heading", level=3)).to_contain_text("would change")
     assert leader_of(bootstrap, "to-move", 0) != target, "nothing moves before it is begun"
     with page.expect_download() as saved:
-        page.get_by_role("button", name="Save as a file").click()
+        page.get_by_role("button", name="Save as file").click()
     assert '"log_dirs":["any"]' in saved.value.path().read_text()
-    page.get_by_role("button", name="Begin to move").click()
-    page.get_by_label("At the most").fill("50")
-    page.get_by_role("button", name="Begin", exact=True).click()
-    watched = page.locator(".card", has_text="The plan begun here")
-    expect(watched).to_contain_text("the throttle is off")
+    page.get_by_role("button", name="Start …").click()
+    page.get_by_label("Throttle, MiB/s per broker").fill("50")
+    page.get_by_role("button", name="Start", exact=True).click()
+    watched = page.locator(".card", has_text="Plan started in this browser")
+    expect(watched).to_contain_text("the throttle was removed")
     eventually(lambda: leader_of(bootstrap, "to-move", 0) == target, "the partition on its new broker")
-    watched.get_by_role("button", name="Done").click()
+    watched.get_by_role("button", name="Hide this plan").click()
     expect(watched).to_have_count(0)
     assert f"brokers={target}" in page.url and "topics=to-move" in page.url
 
-    chosen = page.get_by_label("Or a plan from a file")
+    chosen = page.get_by_label("Or load a plan (JSON)")
     chosen.set_input_files({"name": "x.json", "mimeType": "application/json", "buffer": b'{"version": 1}'})
     expect(page.get_by_role("alert")).to_contain_text("The file has no")
     chosen.set_input_files(saved.value.path())
-    expect(page.get_by_text("are where they are wanted: nothing would move")).to_be_visible()
+    expect(page.get_by_text("already match the plan")).to_be_visible()
     back = {"topic": "to-move", "partition": 0, "replicas": [1 + target % 3], "log_dirs": ["any"]}
     text = json.dumps({"version": 1, "partitions": [back]}).encode()
     chosen.set_input_files({"name": "before.json", "mimeType": "application/json", "buffer": text})
-    expect(page.get_by_role("heading", level=3)).to_contain_text("1 partition would change, 1 replica be copied")
+    expect(page.get_by_role("heading", level=3)).to_contain_text("1 partition would change, 1 replica would be copied")
 
 
 def test_what_copies_slowly_is_seen_and_cancelled(console: Console) -> None:
@@ -107,27 +108,27 @@ def test_what_copies_slowly_is_seen_and_cancelled(console: Console) -> None:
     target = max({1, 2, 3} - {before})
     page = console.page(f"reassignment?topics=slow&brokers={target}")
     page.get_by_role("button", name="Propose").click()
-    page.get_by_role("button", name="Begin to move").click()
-    page.get_by_label("At the most").fill("0.001")
-    page.get_by_role("button", name="Begin", exact=True).click()
-    row = page.locator(".card", has_text="Under way").locator("tbody tr")
+    page.get_by_role("button", name="Start …").click()
+    page.get_by_label("Throttle, MiB/s per broker").fill("0.001")
+    page.get_by_role("button", name="Start", exact=True).click()
+    row = page.locator(".card", has=page.get_by_role("heading", name="In progress")).locator("tbody tr")
     expect(row).to_contain_text("slow-0")
     expect(row.get_by_role("progressbar")).to_have_count(1)
     page.get_by_role("button", name="Cancel the move of slow-0").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel the move").click()
-    expect(page.get_by_text("Nothing is being moved.")).to_be_visible()
-    expect(page.locator(".card", has_text="The plan begun here")).to_contain_text("not as wanted")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the reassignment").click()
+    expect(page.get_by_text("No reassignments in progress.")).to_be_visible()
+    expect(page.locator(".card", has_text="Plan started in this browser")).to_contain_text("not as wanted")
     assert leader_of(bootstrap, "slow", 0) == before
 
 
 def test_a_difference_of_configs_is_found_and_linked_to(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "different", 1, 1, segment_bytes="2097152")
     page = console.page("configs")
-    expect(page.get_by_text("Nothing differs.")).to_be_visible()
-    page.get_by_label("what each broker has of its own, too").check()
+    expect(page.get_by_text("No differences.")).to_be_visible()
+    page.get_by_label("Show per-broker configs").check()
     expect(page.locator("tbody")).to_contain_text("node.id")
     page.get_by_label("Compare").select_option("topic-broker")
-    expect(page.get_by_text("Say what to compare.")).to_be_visible()
+    expect(page.get_by_text("Enter the resources to compare.")).to_be_visible()
     page.get_by_label("Topic", exact=True).fill("different")
     expect(page.locator("tbody")).to_contain_text("segment.bytes")
     expect(page.locator("tbody")).to_contain_text("1073741824")
@@ -143,18 +144,18 @@ def test_a_brokers_directories_loggers_and_features_are_shown_and_changed(consol
     expect(page.get_by_role("link", name="kept-0")).to_be_visible()
     page.get_by_role("link", name="Loggers").click()
     page.get_by_role("button", name="Change the level of network").click()
-    page.get_by_label("From which level on").select_option("DEBUG")
+    page.get_by_label("Minimum level").select_option("DEBUG")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.locator("tbody tr", has_text="network")).to_contain_text("DEBUG")
     page.get_by_role("button", name="Change the level of network").click()
-    page.get_by_label(re.compile("the root.s level")).check()
+    page.get_by_label(re.compile("level of the root logger")).check()
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.locator("tbody tr", has_text="network")).to_contain_text("INFO")
     page.get_by_role("link", name="Features").click()
     page.get_by_role("button", name="Change the level of transaction.version").click()
     page.get_by_label("Level, 0 to 2").fill("1")
-    page.get_by_role("button", name="Go", exact=True).click()
-    expect(page.locator("#notes")).to_contain_text("could have level 1")
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator("#notes")).to_contain_text("level 1 is valid")
     expect(page.locator("tbody tr", has_text="transaction.version").locator("td").nth(1)).to_have_text("2")
 
 
@@ -180,11 +181,10 @@ def test_a_transaction_is_looked_at_and_aborted(console: Console) -> None:
     eventually(ended, "the end of the transaction")
     page.goto(f"{console.url}/#/transactions")
     page.get_by_label("Topic").fill("part-of")
-    page.get_by_role("button", name="Find hanging ones").click()
-    expect(page.get_by_text("No transaction hangs there.")).to_be_visible()
+    page.get_by_role("button", name="Find hanging transactions").click()
+    expect(page.get_by_text("No hanging transactions.")).to_be_visible()
 
 
-@pytest.mark.long
 def test_axe_finds_nothing_on_these_pages(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "looked-at", 2, 3)
     parts = ("brokers/1/log-dirs", "brokers/1/loggers", "brokers/1/features", "topics/looked-at")
@@ -204,7 +204,7 @@ def test_a_failed_directory_is_told_first_and_a_fenced_broker_is_shown_all_the_s
     expect(cards).to_have_count(2)
     expect(cards.first).to_contain_text("/b offline: KAFKA_STORAGE_ERROR")
     expect(cards.last).to_contain_text("512 MiB of 1.0 GiB free")
-    cards.last.get_by_text("Replicas, the largest first").click()
+    cards.last.get_by_text("Replicas, largest first").click()
     expect(cards.last.locator("tbody tr")).to_contain_text("5.0 MiB")
 
     fenced = {"id": 3, "host": "", "port": 0, "rack": None, "fenced": True, "leaders": 0, "replicas": 4}
@@ -212,7 +212,7 @@ def test_a_failed_directory_is_told_first_and_a_fenced_broker_is_shown_all_the_s
     refused = {"status": 503, "error": "CLUSTER_UNREACHABLE", "message": "nobody answers", "title": "x", "detail": "x"}
     page.route("**/v1/brokers/3/loggers", lambda route: route.fulfill(status=503, json=refused))
     page.goto(f"{console.url}/#/brokers/3/loggers")
-    expect(page.get_by_text("The broker is fenced and does not tell: nobody answers")).to_be_visible()
+    expect(page.get_by_text("The broker is fenced and does not respond: nobody answers")).to_be_visible()
     page.route("**/v1/quotas", lambda route: route.fulfill(status=503, json=refused))
     page.goto(f"{console.url}/#/quotas")
     expect(page.get_by_role("alert")).to_contain_text("nobody answers (CLUSTER_UNREACHABLE)")

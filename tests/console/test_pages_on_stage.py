@@ -3,10 +3,11 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
-from tests.console.console_kit import WITH_BROWSER
+from tests.console.console_kit import WITH_BROWSER, in_menu
 from tests.console.stage import Answer, Asked, partition, quorum, refusal, topic
 
 pytestmark = WITH_BROWSER
@@ -51,7 +52,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
     scene.stage.says("/v1/groups", page_of)
     page = scene.page("groups")
     expect(page.locator("tbody tr")).to_have_count(100)
-    expect(page.locator(".pager")).to_contain_text("100 groups, and more")
+    expect(page.locator(".pager")).to_contain_text("100 groups, more available")
     page.get_by_role("button", name="Next page").click()
     expect(page.locator("tbody tr")).to_have_count(30)
     assert "after=g099" in page.url
@@ -59,43 +60,48 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
     expect(page.locator("tbody tr")).to_have_count(100)
     scene.stage.says("/v1/groups", {"groups": [], "next": None, "unreachable": []})
     page.get_by_label("State").select_option("Empty")
-    page.get_by_label("Kind").select_option("classic")
-    expect(page.get_by_text("No group is so.")).to_be_visible()
+    page.get_by_label("Type").select_option("classic")
+    expect(page.get_by_text("No group matches.")).to_be_visible()
     scene.stage.until(lambda: scene.stage.last("/v1/groups").query.get("type") == "classic", "by the kind")
     assert scene.stage.last("/v1/groups").query["state"] == "Empty" and "state=Empty" in page.url
 
 
+@pytest.mark.long
 def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -> None:
     scene.stage.says("/v1/groups", {"groups": [group("a")], "next": None, "unreachable": [3]})
     page = scene.page("groups")
-    expect(page.locator(".banner")).to_contain_text("Broker 3 does not answer")
+    expect(page.locator(".banner")).to_contain_text("Broker 3 did not respond")
     expect(page.get_by_role("link", name="a", exact=True)).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_lag_that_nobody_tells_is_not_none(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("orders", 1, 5, None)))
     page = scene.page("groups/g")
     lag = page.locator(".figure", has_text="Lag")
-    expect(lag).to_contain_text("7 and what 1 partition does not tell")
+    expect(lag).to_contain_text("7, unknown in 1 partition")
     assert "warn" in (lag.get_attribute("class") or "")
-    expect(page.get_by_role("row", name=re.compile("orders-1"))).to_contain_text("not known")
+    expect(page.get_by_role("row", name=re.compile("orders-1"))).to_contain_text("unknown")
 
 
+@pytest.mark.long
 def test_a_topic_is_taken_out_of_a_group(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("a/b", 0, 1, 1), state="Empty"))
     page = scene.page("groups/g")
-    page.get_by_text("2 topics").click()
-    page.get_by_role("button", name="Forget the offsets of a/b").click()
+    lagging = page.get_by_role("table", name="Topics").get_by_role("row", name=re.compile("^orders"))
+    expect(lagging.locator("[data-label=Lag]")).to_have_text("7")
+    page.get_by_role("button", name="Delete the offsets of a/b").click()
     path = "/v1/groups/g/offsets/a/b"
     refused = [{"topic": "a/b", "partition": 0, "error": "GROUP_SUBSCRIBED_TO_TOPIC"}]
     scene.stage.says(path, refused, "DELETE")
-    page.get_by_role("button", name="Forget", exact=True).click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("a/b-0: GROUP_SUBSCRIBED_TO_TOPIC")
     scene.stage.says(path, [{"topic": "a/b", "partition": 0, "error": None}], "DELETE")
-    page.get_by_role("button", name="Forget", exact=True).click()
-    expect(page.locator("#notes")).to_contain_text("The offsets of a/b are forgotten.")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("#notes")).to_contain_text("Offsets of a/b deleted.")
 
 
+@pytest.mark.long
 def test_all_members_are_removed_with_a_reason(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g") | {"members": [member("one"), member("two")]})
     page = scene.page("groups/g")
@@ -121,12 +127,12 @@ def test_offsets_are_set_for_each_partition_from_what_they_are_now(scene: Scene)
 
     scene.stage.says(path, moved, "POST")
     page = scene.page("groups/g")
-    page.get_by_role("button", name="Set offsets").click()
+    page.get_by_role("button", name="Reset offsets").click()
     page.get_by_label("To", exact=True).select_option("offsets")
     expect(page.get_by_label("orders-0")).to_have_value("3")
-    expect(page.get_by_text("is at 3, the end is 10")).to_be_visible()
+    expect(page.get_by_text("committed 3, end 10")).to_be_visible()
     page.get_by_role("button", name="Preview").click()
-    expect(page.get_by_role("alert")).to_have_text("No offset is other than it was.")
+    expect(page.get_by_role("alert")).to_have_text("No offset was changed.")
     page.get_by_label("orders-0").fill("7")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("dialog tbody tr")).to_have_text(re.compile(r"orders-0\s*3\s*7"))
@@ -168,6 +174,7 @@ def test_ten_thousand_partitions_are_shown_a_page_at_a_time_and_in_any_order(sce
     expect(again.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_what_may_lead_without_loss_and_what_is_offline_is_shown(scene: Scene) -> None:
     rows = [
         partition(0, isr=[1], elr=[2, 3]),
@@ -175,10 +182,10 @@ def test_what_may_lead_without_loss_and_what_is_offline_is_shown(scene: Scene) -
     ]
     scene.stage.says("/v1/topics/orders", topic("orders", *rows))
     page = scene.page("topics/orders")
-    cells = page.locator("td[data-label='May lead safely']")
-    expect(cells).to_have_text(["2, 3", "last led by 3"])
+    cells = page.locator("td[data-label=ELR]")
+    expect(cells).to_have_text(["2, 3", "last leader 3"])
     expect(page.locator("td[data-label=Offline]")).to_have_text([re.compile("^.$"), "1, 2"])
-    expect(page.locator(".figure", has_text="Offsets")).to_contain_text("10 and more")
+    expect(page.locator(".figure", has_text="Records, by offsets")).to_contain_text("at least 10")
     expect(page.locator(".figure", has_text="Without a leader")).to_contain_text("1")
 
 
@@ -186,22 +193,23 @@ def test_records_are_deleted_before_an_offset(scene: Scene) -> None:
     path = "/v1/topics/orders/records/delete"
     scene.stage.says("/v1/topics/orders", topic("orders", partition(0, earliest_offset=2), partition(1)))
     page = scene.page("topics/orders")
-    page.get_by_role("button", name="Delete records").click()
+    in_menu(page, "Delete records …")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Partition 0")).to_have_value("2")
-    dialog.get_by_label(re.compile("to be sure")).fill("orders")
-    page.get_by_role("button", name="Delete for good").click()
+    dialog.get_by_label(re.compile("to confirm")).fill("orders")
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.get_by_role("alert")).to_contain_text("nothing would be deleted")
     dialog.get_by_label("Partition 0").fill("7")
     scene.stage.says(path, [{"partition": 0, "low_watermark": 7, "error": None}], "POST")
-    page.get_by_role("button", name="Delete for good").click()
-    expect(page.locator("#notes")).to_contain_text("Records are deleted in 1 partition.")
+    page.get_by_role("button", name="Delete permanently").click()
+    expect(page.locator("#notes")).to_contain_text("Records deleted in 1 partition.")
     assert scene.stage.last(path, "POST").body == {"partitions": {"0": 7}}
-    page.get_by_role("button", name="Delete records").click()
-    page.get_by_role("button", name="All that there is, in each").click()
+    in_menu(page, "Delete records …")
+    page.get_by_role("button", name="Select all records").click()
     expect(dialog.get_by_label("Partition 1")).to_have_value("10")
 
 
+@pytest.mark.long
 def test_a_partition_is_looked_at_replica_by_replica_and_by_who_writes_to_it(scene: Scene) -> None:
     replica = {"leader": False, "in_sync": True, "offline": False, "log_dir": "/data", "size_bytes": 2048}
     silent = {"offline": True, "in_sync": False, "log_dir": None, "size_bytes": None, "offset_lag": None}
@@ -218,8 +226,8 @@ def test_a_partition_is_looked_at_replica_by_replica_and_by_who_writes_to_it(sce
     page = scene.page("topics/orders")
     page.get_by_role("link", name="Partition 1").click()
     expect(page.get_by_role("row", name=re.compile("broker 2"))).to_contain_text("not in sync")
-    expect(page.get_by_role("row", name=re.compile("broker 3"))).to_contain_text("not told")
-    page.get_by_role("link", name="Who has it open").click()
+    expect(page.get_by_role("row", name=re.compile("broker 3"))).to_contain_text("unknown")
+    page.get_by_role("link", name="Show producers").click()
     expect(page.get_by_role("row", name=re.compile("4000"))).to_contain_text("open from 4")
 
 
@@ -229,6 +237,9 @@ def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is
     rows = [
         {"name": "log.cleaner.threads", "value": "2", "source": "DYNAMIC_DEFAULT_BROKER_CONFIG", **entry},
         {"name": "plugin.password", "value": None, "source": "DYNAMIC_BROKER_CONFIG", **entry, "sensitive": True},
+        {"name": "log.cleanup.policy", "value": "delete", "source": "DEFAULT_CONFIG", **entry}
+        | {"type": "LIST", "documentation": "Handling of old segments.", "choices": ["compact", "delete"]},
+        {"name": "log.retention.ms", "value": "604800000", "source": "DEFAULT_CONFIG", **entry},
     ]
     scene.stage.says(path, Answer(rows, headers={"ETag": '"1"'}))
     scene.stage.says(path, Answer(None, 204), "PATCH")
@@ -245,14 +256,23 @@ def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is
 
     page.get_by_role("button", name="Change log.cleaner.threads").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label(re.compile("back to"))).to_be_hidden()
-    dialog.get_by_label("For").select_option("all")
-    dialog.get_by_label(re.compile("take away what is set for all brokers")).check()
+    expect(dialog.get_by_label(re.compile("Reset"))).to_be_hidden()
+    dialog.get_by_label("Set for").select_option("all")
+    dialog.get_by_label(re.compile("remove the value set for all brokers")).check()
     all_of_them = "/v3/clusters/stage/broker-configs/log.cleaner.threads"
     scene.stage.says(all_of_them, Answer(None, 204), "DELETE")
     dialog.get_by_role("button", name="Set", exact=True).click()
     expect(dialog).to_have_count(0)
     assert scene.stage.count(all_of_them, "DELETE") == 1 and scene.stage.count(path, "PATCH") == 1
+
+    expect(page.get_by_role("row", name=re.compile("log.retention.ms"))).to_contain_text("604800000 7 days")
+    page.get_by_role("button", name="Change log.cleanup.policy").click()
+    expect(dialog).to_contain_text("Handling of old segments.")
+    assert scene.stage.last(path).query["documentation"] == "true"
+    dialog.get_by_label("compact").check()
+    dialog.get_by_role("button", name="Set", exact=True).click()
+    expect(dialog).to_have_count(0)
+    assert scene.stage.last(path, "PATCH").body == {"set": {"log.cleanup.policy": "compact,delete"}}
 
 
 def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scene: Scene) -> None:
@@ -267,23 +287,24 @@ def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scen
     scene.stage.says(path, change, "PATCH")
     page = scene.page("brokers/1/loggers")
     page.get_by_role("button", name="Change the level of network").click()
-    page.get_by_label("From which level on").select_option("DEBUG")
+    page.get_by_label("Minimum level").select_option("DEBUG")
     scene.stage.says(path, Answer([{"name": "network", "level": "ERROR"}], headers={"ETag": '"2"'}))
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody changed something here meanwhile")
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else made a change in the meantime")
     expect(page.locator("tbody tr")).to_contain_text("ERROR")
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(page.locator("#notes")).to_contain_text("The log level of network is set.")
+    expect(page.locator("#notes")).to_contain_text("Log level of network set.")
 
 
+@pytest.mark.long
 def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     lost = {**row, "topic": "lost", "leader": -1, "isr": []}
     found = {"partitions": 9_000, "unpreferred": 2, "leaderless": 1, "rows": [lost, row], "more": False}
     scene.stage.says("/v1/leaders", found)
     page = scene.page("leaders")
-    expect(page.locator("main")).to_contain_text("2 of 9,000 partitions are not led by the preferred replica")
-    expect(page.get_by_role("button", name="Elect a leader for lost-3")).to_have_text("Elect any replica")
+    expect(page.locator("main")).to_contain_text("2 of 9,000 partitions not led by the preferred replica")
+    expect(page.get_by_role("button", name="Elect a leader for lost-3")).to_have_text("Unclean election …")
     expect(page.locator("#live")).to_have_text("live")
     scene.stage.happens("quota_changed", after={"entity": {"user": "a"}})
     scene.stage.happens("leader_elected", topic="t", partition=3, after={"leader": 1}, before={"leader": 2})
@@ -292,6 +313,7 @@ def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
     assert asked == set() and scene.stage.count("/v1/leaders") == 2
 
 
+@pytest.mark.long
 def test_all_elections_and_all_cancellations_are_asked_for_as_such(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     found = {"partitions": 9, "unpreferred": 1, "leaderless": 0, "rows": [row], "more": False}
@@ -306,7 +328,7 @@ def test_all_elections_and_all_cancellations_are_asked_for_as_such(scene: Scene)
     scene.stage.says("/v1/reassignments/cancel", [], "POST")
     page = scene.page("reassignment")
     page.get_by_role("button", name="Cancel all").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel the move").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the reassignment").click()
     scene.stage.until(lambda: scene.stage.count("/v1/reassignments/cancel", "POST") == 1, "the cancellation")
     assert scene.stage.last("/v1/reassignments/cancel", "POST").body == {"all": True}
 
@@ -316,30 +338,31 @@ def test_transactions_come_in_pages_by_a_pattern_and_a_search_for_hanging_ones_i
     scene.stage.says("/v1/transactions", {"transactions": [row], "next": "pay/1", "unreachable": [2, 3]})
     scene.stage.says("/v1/hanging-transactions", [])
     page = scene.page("transactions?pattern=pay.*&state=Ongoing&topic=orders&minutes=3")
-    expect(page.get_by_text("No transaction hangs there.")).to_be_visible()
-    expect(page.locator(".banner")).to_contain_text("Brokers 2, 3 do not answer")
+    expect(page.get_by_text("No hanging transactions.")).to_be_visible()
+    expect(page.locator(".banner")).to_contain_text("Brokers 2, 3 did not respond")
     assert scene.stage.last("/v1/hanging-transactions").query == {"topic": "orders", "open_for_minutes": "3"}
     assert scene.stage.last("/v1/transactions").query["pattern"] == "pay.*"
     expect(page.locator("tbody tr")).to_contain_text("4000")
     page.get_by_role("button", name="Next page").click()
     scene.stage.until(lambda: scene.stage.last("/v1/transactions").query.get("after") == "pay/1", "the next page")
-    page.get_by_label("Ids").fill("other.*")
+    page.get_by_label("Transactional id").fill("other.*")
     scene.stage.until(lambda: scene.stage.last("/v1/transactions").query.get("pattern") == "other.*", "a pattern")
     assert "after" not in scene.stage.last("/v1/transactions").query
 
 
+@pytest.mark.long
 def test_a_throttle_that_was_left_over_is_shown_and_taken_off(scene: Scene) -> None:
     path = "/v1/reassignments/throttle"
     broker = {"broker": 2, "leader_rate": 1 << 20, "follower_rate": None, "log_dirs_rate": None}
     scene.stage.says(path, {"brokers": [broker], "unreachable": [3]})
     page = scene.page("reassignment")
     banner = page.locator(".banner")
-    expect(banner).to_contain_text("broker 2 sends at most 1.0 MiB/s")
-    expect(banner).to_contain_text("Not told by: 3")
-    page.get_by_role("button", name="Take it off").click()
+    expect(banner).to_contain_text("broker 2 leader replication ≤ 1.0 MiB/s")
+    expect(banner).to_contain_text("Unknown for brokers: 3")
+    page.get_by_role("button", name="Remove throttle").click()
     scene.stage.says(path, {"brokers": [broker], "unreachable": []}, "DELETE")
     scene.stage.says(path, {"brokers": [], "unreachable": []})
-    page.get_by_role("button", name="Take them off").click()
+    page.get_by_role("button", name="Remove", exact=True).click()
     expect(banner).to_have_count(0)
 
 
@@ -351,6 +374,7 @@ def entry(lag: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_it_is_over(scene: Scene) -> None:
     live, verify = "/v1/live/reassignments", "/v1/reassignments/verify"
     scene.stage.says("/v1/reassignments", [entry(90)])
@@ -372,20 +396,22 @@ def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_
     scene.stage.says(verify, {**done, "unthrottled_brokers": [1, 3], "unthrottled_topics": ["t"]}, "POST")
     scene.stage.says("/v1/reassignments", [])
     scene.stage.tells(live, "reassignments", {"reassignments": []})
-    expect(page.locator(".card", has_text="The plan begun here")).to_contain_text("the throttle is off")
+    expect(page.locator(".card", has_text="Plan started in this browser")).to_contain_text("the throttle was removed")
     assert scene.stage.last(verify, "POST").body["preserve_throttles"] is False
 
 
+@pytest.mark.long
 def test_who_may_only_read_sees_reassignments_all_the_same(scene: Scene) -> None:
     scene.stage.says("/v1/me", {"role": "read", "guarded": True})
     page = scene.page("topics")
     plan = '{"partitions":[{"topic":"t","partition":0,"replicas":[3]}],"throttled":false}'
     page.evaluate("plan => localStorage.setItem('kvorum.reassignment', plan)", plan)
     page.goto(f"{scene.stage.url}/#/reassignment")
-    expect(page.get_by_text("Nothing is being moved.")).to_be_visible()
+    expect(page.get_by_text("No reassignments in progress.")).to_be_visible()
     assert scene.stage.count("/v1/reassignments/verify", "POST") == 0
 
 
+@pytest.mark.long
 def test_a_voter_is_added_by_what_the_quorum_knows_of_it_and_another_removed(scene: Scene) -> None:
     directory = "JEXY6aqzQY-32P5TStzaFg"
     follows = {"id": 104, "directory_id": directory, "log_end_offset": 100, "lag": 0, "last_caught_up_ms": 1}
@@ -401,16 +427,16 @@ def test_a_voter_is_added_by_what_the_quorum_knows_of_it_and_another_removed(sce
     expect(page.get_by_role("alert")).to_contain_text("no such listener")
     scene.stage.says("/v1/quorum/voters", {"id": 104, "directory_id": directory}, "POST")
     page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.locator("#notes")).to_contain_text("Node 104 votes.")
+    expect(page.locator("#notes")).to_contain_text("Node 104 is now a voter.")
     listener = {"name": "CONTROLLER", "host": "127.0.0.1", "port": 9093}
     body = {"id": 104, "directory_id": directory, "listeners": [listener]}
     assert scene.stage.last("/v1/quorum/voters", "POST").body == body
-    page.get_by_role("button", name="Have node 1 vote no more").click()
-    expect(page.get_by_role("dialog")).to_contain_text("It is the active controller: it hands over first.")
+    page.get_by_role("button", name="Remove voter 1").click()
+    expect(page.get_by_role("dialog")).to_contain_text("It is the active controller: another voter takes over first.")
     path = f"/v1/quorum/voters/1/{'d' * 22}"
     scene.stage.says(path, Answer(None, 204), "DELETE")
     page.get_by_role("button", name="Remove", exact=True).click()
-    expect(page.locator("#notes")).to_contain_text("Node 1 does not vote any more.")
+    expect(page.locator("#notes")).to_contain_text("Node 1 is no longer a voter.")
 
 
 DESCRIPTION = {
@@ -447,6 +473,7 @@ DESCRIPTION = {
 }
 
 
+@pytest.mark.long
 def test_the_api_is_found_by_a_word_and_called_from_its_description(scene: Scene) -> None:
     scene.stage.says("/openapi.json", DESCRIPTION)
     page = scene.page("api")
@@ -463,19 +490,20 @@ def test_the_api_is_found_by_a_word_and_called_from_its_description(scene: Scene
     expect(body).to_have_value(re.compile('"name": "orders"'))
     scene.stage.refuses("/v1/topics", 422, "TOPIC_ALREADY_EXISTS", "it is there already", "POST")
     page.get_by_label("validate_only").select_option("true")
-    page.get_by_role("button", name="Call: this changes something").click()
+    page.get_by_role("button", name="Call (makes changes)").click()
     expect(page.locator("pre.output")).to_contain_text("it is there already")
     assert scene.stage.last("/v1/topics", "POST").query == {"validate_only": "true"}
 
 
 def kinds(page: Page) -> list[str]:
     """Return what the dialog offers as targets."""
-    return page.get_by_label("Of", exact=True).locator("option").all_inner_texts()
+    return page.get_by_label("Target", exact=True).locator("option").all_inner_texts()
 
 
+@pytest.mark.long
 def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Scene) -> None:
     process = {"pid": 1, "stopped": False}
-    node = {"name": "node-1", "roles": ["broker"], "running": True, "processes": {"broker": process}}
+    node = {"id": 1, "name": "node-1", "roles": ["broker"], "running": True, "processes": {"broker": process}}
     state = {"nodes": [node], "faults": [], "links": [], "inside": {}, "bootstrap": "127.0.0.1:9092"}
     kind = {
         "about": "It ends",
@@ -489,12 +517,15 @@ def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Sc
     scene.stage.says("/v1/chaos/scenarios", [])
     scene.stage.says("/v1/chaos/kinds", [{**kind, "fault": "kill"}, {**kind, "fault": "restart"}])
     page = scene.page("chaos")
+    expect(page.get_by_role("row", name=re.compile("^node-1 active controller running 2"))).to_be_visible()
     page.get_by_role("button", name="Inject a fault").click()
+    expect(page.get_by_label("Fault", exact=True).locator("option").first).to_have_text("Kill (SIGKILL)")
     assert kinds(page) == ["node-1", "node-1/broker"]
     page.get_by_label("Fault", exact=True).select_option("restart")
     assert kinds(page) == ["node-1"]
 
 
+@pytest.mark.long
 def test_what_the_lab_did_is_on_the_pages_own_line_of_time(scene: Scene) -> None:
     """The clock of a broker may be the very one that was put wrong: its events are where this page heard of them."""
     scene.stage.says("/v1/chaos/state", {"nodes": [], "faults": [], "links": [], "inside": {}, "bootstrap": ""})
@@ -506,4 +537,4 @@ def test_what_the_lab_did_is_on_the_pages_own_line_of_time(scene: Scene) -> None
     page = scene.page("chaos")
     expect(page.locator(".log li")).to_have_count(1)
     scene.stage.happens("broker_fenced", broker=3, timestamp_ms=1_000)
-    expect(page.locator(".log li")).to_have_text([re.compile("broker 3 is fenced"), re.compile("off")])
+    expect(page.locator(".log li")).to_have_text([re.compile("broker 3 fenced"), re.compile("off")])

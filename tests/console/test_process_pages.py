@@ -13,7 +13,7 @@ from tests.console.test_accessibility import LOOKS, look
 
 pytestmark = WITH_BROWSER
 SILENT = {"version": None, "started_ms": None, "uptime_ms": None}
-UNSET = "broker 1 serves no pages of its own: metrics.listener is not set"
+UNSET = "broker 1 serves no HTTP pages: metrics.listener is not set"
 BUNDLE = "/v1/debug-bundle"
 SNAPSHOT = {"controller": 2, "end_offset": 1204, "epoch": 5, "bytes": 12_288, "took_ms": 31, "written": True}
 
@@ -33,7 +33,7 @@ def furnish(stage: Stage) -> None:
     """Have processes tell something of themselves, one nothing."""
     unknown = connection(2, client_id=None, software_name=None, software_version=None, bytes_in=None, bytes_out=None)
     dirs = [{"id": "d" * 22, "online": True, "cordoned": False}, {"id": "e" * 22, "online": False, "cordoned": True}]
-    silent = broker(2, **SILENT, process_error="NO_METRICS_LISTENER", process_message="broker 2 serves no pages")
+    silent = broker(2, **SILENT, process_error="NO_METRICS_LISTENER", process_message="broker 2 serves no HTTP pages")
     lost = {"epoch": None, "incarnation_id": None, "log_dirs": None, "registration_error": "METADATA_TOO_LARGE"}
     lines = [line("it is ready", port=9091), line("it is slow", "WARNING", topic="orders", took_ms=700)]
     lines.append(line("it failed", "ERROR", traceback="Traceback\n  File here\nOSError: " + "x" * 200))
@@ -48,19 +48,21 @@ def furnish(stage: Stage) -> None:
     stage.says("/v1/quorum/controllers/1/log", {"lines": [line("epoch 5 begins")], "dropped": 0})
 
 
+@pytest.mark.long
 def test_the_list_has_versions_and_why_one_is_not_known(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers")
-    row = page.get_by_role("row", name="broker 1")
+    row = page.get_by_role("row", name="broker 1 controller")
     expect(row.locator("[data-label=Version]")).to_have_text("0.1.0")
     expect(row.locator("[data-label=Uptime]")).to_have_text("3 days")
     untold = page.get_by_role("row", name="broker 2").locator("[data-label=Version] span")
     expect(untold).to_have_text("\u2013")
-    expect(untold).to_have_attribute("title", "broker 2 serves no pages")
+    expect(untold).to_have_attribute("title", "broker 2 serves no HTTP pages")
     leaving = page.get_by_role("row", name="broker 3").locator("[data-label=State]")
     expect(leaving).to_have_text("shutting down")
 
 
+@pytest.mark.long
 def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers/1")
@@ -68,7 +70,7 @@ def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> Non
     expect(card).to_contain_text("41")
     expect(card).to_contain_text("iiiiiiiiiiiiiiiiiiiiiQ")
     expect(card.locator("li").nth(0)).to_have_text(f"{'d' * 22} online")
-    expect(card.locator("li").nth(1)).to_have_text(f"{'e' * 22} offline gets no new replicas")
+    expect(card.locator("li").nth(1)).to_have_text(f"{'e' * 22} offline cordoned: no new replicas")
     expect(card).to_contain_text("Uptime3 days")
     page.goto(f"{scene.stage.url}/#/brokers/2")
     expect(card).to_contain_text("NO_METRICS_LISTENER")
@@ -78,7 +80,7 @@ def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> Non
 def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers/1/connections")
-    expect(page.get_by_text("1,234 connections; the 2 that were active last are shown.")).to_be_visible()
+    expect(page.get_by_text("1,234 connections; the 2 most recently active are shown.")).to_be_visible()
     row = page.locator("tbody tr").first
     for label, text in {"Client": "app-1", "Software": "librdkafka 2.6.0", "Address": "127.0.0.1:40001"}.items():
         expect(row.locator(f"[data-label={label}]")).to_have_text(text)
@@ -88,14 +90,15 @@ def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
     page.get_by_role("button", name="Requests").click()
     page.get_by_role("button", name="Requests").click()
     expect(row.locator("[data-label=Requests]")).to_have_text("2")
-    page.get_by_label("Connections at most").select_option("1000")
+    page.get_by_label("Limit").select_option("1000")
     connections = "/v1/brokers/1/connections"
     scene.stage.until(lambda: scene.stage.last(connections).query == {"limit": "1000"}, "more connections")
     scene.stage.says(connections, {"total": 0, "connections": []})
     page.get_by_role("button", name="Refresh").click()
-    expect(page.get_by_text("Nobody is connected.")).to_be_visible()
+    expect(page.get_by_text("No connections.")).to_be_visible()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["connections", "log"])
 def test_why_a_process_tells_nothing_is_said_plainly(scene: Scene, part: str) -> None:
     scene.stage.refuses(f"/v1/brokers/1/{part}", 422, "NO_METRICS_LISTENER", UNSET)
@@ -118,17 +121,18 @@ def test_a_log_is_read_newest_first_from_a_level_on(scene: Scene) -> None:
     expect(lines).to_have_text([re.compile("ERROR broker it failed"), re.compile("WARNING"), re.compile("INFO")])
     expect(lines.nth(1)).to_contain_text("it is slow topic=orders took_ms=700")
     expect(lines.nth(0).locator("pre")).to_contain_text("File here")
-    expect(page.get_by_text("7 older lines went")).to_be_visible()
+    expect(page.get_by_text("7 older lines dropped")).to_be_visible()
     page.get_by_label("Level").select_option("error")
-    page.get_by_label("Lines at most").select_option("1000")
+    page.get_by_label("Lines").select_option("1000")
     wanted = {"level": "error", "lines": "1000"}
     scene.stage.until(lambda: scene.stage.last("/v1/brokers/1/log").query == wanted, "errors alone")
     assert "level=error" in page.url
     scene.stage.says("/v1/brokers/1/log", {"lines": [], "dropped": 0})
     page.get_by_role("button", name="Refresh").click()
-    expect(page.get_by_text("No line is of that level.")).to_be_visible()
+    expect(page.get_by_text("No lines at this level.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_broker_is_shut_down_after_a_yes(scene: Scene) -> None:
     shutdown = "/v1/brokers/1/controlled-shutdown"
     scene.stage.refuses(shutdown, 422, "NO_METRICS_LISTENER", UNSET, "POST")
@@ -140,10 +144,11 @@ def test_a_broker_is_shut_down_after_a_yes(scene: Scene) -> None:
     expect(page.get_by_role("alert")).to_contain_text(UNSET)
     scene.stage.says(shutdown, Answer({"stopping": True}, 202), "POST")
     page.get_by_role("button", name="Shut down", exact=True).click()
-    expect(page.locator(".note")).to_contain_text("Broker 1 shuts down")
+    expect(page.locator(".note")).to_contain_text("Broker 1 is shutting down")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(scene: Scene) -> None:
     furnish(scene.stage)
     scene.stage.says("/v1/metadata/snapshot", SNAPSHOT, "POST")
@@ -156,18 +161,19 @@ def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(
     expect(page.locator("main ol.log li")).to_contain_text("epoch 5 begins")
     scene.stage.says("/v1/metadata/snapshot", SNAPSHOT | {"controller": 1, "written": False}, "POST")
     page.get_by_role("button", name="Write snapshot now").click()
-    expect(page.locator(".note").last).to_contain_text("Nothing has come since controller 1\u2019s last snapshot")
+    expect(page.locator(".note").last).to_contain_text("Controller 1 has no records since its last snapshot")
     assert scene.stage.last("/v1/metadata/snapshot", "POST").query == {"controller": "1"}
     scene.stage.refuses("/v1/metadata/snapshot", 409, "SNAPSHOT_UNDER_WAY", "one is being written", "POST")
     page.get_by_role("button", name="Write snapshot now").click()
     expect(page.locator(".note.bad")).to_contain_text("one is being written")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", [None, "secret"])
 def test_a_debug_bundle_is_downloaded_with_a_token_or_without(scene: Scene, token: str | None) -> None:
     def answer(asked: Asked) -> Answer:
         if token and asked.headers.get("Authorization") != f"Bearer {token}":
-            return refusal(401, "UNAUTHORIZED", "no token")
+            return refusal(401, "UNAUTHORIZED", "Not a valid token")
         named = {"Content-Disposition": 'attachment; filename="kvorum-debug-1.zip"'}
         return Answer(raw="PK and so on", headers=named)
 
@@ -189,6 +195,7 @@ def shown(page: Page, scene: Scene, path: str) -> None:
     page.wait_for_selector("main [aria-busy=false]")
 
 
+@pytest.mark.long
 @LOOKS
 def test_the_pages_of_processes_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)

@@ -11,7 +11,7 @@ from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.protocol.uuids import Uuid
-from kvorum.quorum.controller.duty import STATE_KEY, Duty
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.records import Config, Partition, RegisterBroker, Topic
@@ -48,18 +48,18 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
         assert [fault for fault in plan.faults if fault.kind != KIND] == plain.faults
     assert all(from_json(to_json(plan)) == plan for plan in having)
     wanted = {fault.detail for plan in having for fault in plan.faults if fault.kind == KIND}
-    assert wanted == {*Duty, NOTHING}
+    assert wanted == {*BrokerAdminState, NOTHING}
 
 
 def test_what_is_asked_is_done_though_the_controller_dies() -> None:
     """Convergence demands it: see kvorum.chaos.sim.convergence."""
     outcome = run(
-        asked(1.0, 1, Duty.MAINTENANCE),
-        asked(1.5, 2, Duty.DECOMMISSIONED),
+        asked(1.0, 1, BrokerAdminState.MAINTENANCE),
+        asked(1.5, 2, BrokerAdminState.DECOMMISSIONED),
         Fault(at=1.55, kind="kill", target="active", role="controller", length=1.0),
-        asked(4.0, 1, Duty.ACTIVE),
+        asked(4.0, 1, BrokerAdminState.ACTIVE),
         Fault(at=4.05, kind="kill", target="active", role="controller", length=1.0),
-        asked(6.0, 3, Duty.MAINTENANCE),
+        asked(6.0, 3, BrokerAdminState.MAINTENANCE),
     )
     assert outcome.kind is None, outcome.message
     answers = [text for _, text in outcome.told if text.startswith("the operator's")]
@@ -110,7 +110,7 @@ def led_by(leader: int, isr: tuple[int, ...] = (1, 2), replicas: tuple[int, ...]
     )
 
 
-RESTING = ((1, Duty.MAINTENANCE),)
+RESTING = ((1, BrokerAdminState.MAINTENANCE),)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ RESTING = ((1, Duty.MAINTENANCE),)
         (RESTING, 0, led_by(1), led_by(1, (1, 2, 3))),  # it led before
         (RESTING, 0, led_by(2), led_by(1, (1,))),  # nobody else is in sync
         (RESTING, 2, led_by(2), led_by(1)),  # who is in sync is fenced
-        ((*RESTING, (2, Duty.MAINTENANCE)), 0, led_by(2), led_by(1)),  # and rests, too
+        ((*RESTING, (2, BrokerAdminState.MAINTENANCE)), 0, led_by(2), led_by(1)),  # and rests, too
         ((), 0, led_by(2), led_by(1)),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_broker_in_maintenance_that_is_elected_is_found(before: PartitionRegis
 
 @pytest.mark.parametrize("before", [led_by(2), None], ids=["reassigned", "new"])
 def test_a_replica_that_comes_to_who_leaves_is_found(before: PartitionRegistration | None) -> None:
-    leaving = image((4, Duty.DECOMMISSIONED))
+    leaving = image((4, BrokerAdminState.DECOMMISSIONED))
     after = led_by(2, replicas=(1, 2, 3, 4))
     check_duties("orders-0", (image(), leaving), before, after)
     check_duties("orders-0", (leaving, leaving), after, after)
@@ -150,13 +150,17 @@ def test_a_replica_that_comes_to_who_leaves_is_found(before: PartitionRegistrati
 @pytest.mark.parametrize(
     ("states", "partition", "count"),
     [
-        (((1, Duty.ACTIVE),), None, 1),
+        (((1, BrokerAdminState.ACTIVE),), None, 1),
         (RESTING, led_by(1), 1),
         (RESTING, led_by(1, (1,)), 0),
         (RESTING, led_by(2), 0),
-        (((1, Duty.DECOMMISSIONED),), led_by(2), 1),
-        (((4, Duty.DECOMMISSIONED),), led_by(2), 0),
-        (((1, Duty.DECOMMISSIONED), (4, Duty.DECOMMISSIONED)), led_by(2), 0),  # too few are left
+        (((1, BrokerAdminState.DECOMMISSIONED),), led_by(2), 1),
+        (((4, BrokerAdminState.DECOMMISSIONED),), led_by(2), 0),
+        (
+            ((1, BrokerAdminState.DECOMMISSIONED), (4, BrokerAdminState.DECOMMISSIONED)),
+            led_by(2),
+            0,
+        ),  # too few are left
     ],
 )
 def test_what_is_left_to_be_done_is_said(

@@ -66,6 +66,22 @@ def test_a_shadow_follows_appends_segments_and_truncations() -> None:
     assert [entry.crc for entry in again.entries[:1]] == [entry.crc for entry in shadow.entries]
 
 
+def test_what_an_event_truncated_before_it_was_cut_off_is_not_on_the_disk() -> None:
+    """A kill -9 loses nothing of what is there; records that a follower has just truncated are not."""
+    replica = replica_of(b"a", b"b")
+    replica.roll()
+    replica.append(b"c", 1)
+    shadow = replica.shadow()
+    assert len(shadow.still_on_disk()) == 3
+    replica.disk.open(replica.path).truncate(0)
+    assert [entry.base_offset for entry in shadow.still_on_disk()] == [0, 1]
+    other = Replica()
+    other.disk, other.end = replica.disk, 2
+    other.base = 2
+    other.append(b"x", 1)
+    assert [entry.base_offset for entry in shadow.still_on_disk()] == [0, 1], "another record in its place"
+
+
 def test_a_log_end_that_is_not_on_the_disk_is_a_violation() -> None:
     replica = replica_of(b"a")
     with pytest.raises(Violation, match="LogOnDisk"):
@@ -131,6 +147,16 @@ def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> No
     shadow.deleted_below = 2
     ledger.verify(shadow, 3, "follower")
     assert ledger.missing(shadow) is None and shadow.verified_below == 3
+
+
+def test_what_was_deleted_may_come_back_as_a_deposed_leader_had_it() -> None:
+    ledger, deposed = Ledger("orders-0"), replica_of(b"a", b"x")
+    ledger.commit(replica_of(b"a", b"b", b"c").shadow(), 3, "leader")
+    shadow = deposed.shadow()
+    with pytest.raises(Violation, match="LogMatching"):
+        ledger.verify(shadow, 2, "follower")
+    ledger.starts.rise(2)
+    ledger.verify(shadow, 2, "follower")
 
 
 def test_the_lowest_offset_that_was_lost_legally_is_known() -> None:

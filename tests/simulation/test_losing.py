@@ -10,7 +10,18 @@ from kvorum.chaos.mutants.catalogue import mutated
 from kvorum.chaos.sim.cluster import SimCluster
 from kvorum.chaos.sim.cluster_faults import Faults
 from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.losing import BREAKS, BROKEN, LOST, REMOVED, REPLACED, RETURN, STOPS, Asked, asked_of, last_one
+from kvorum.chaos.sim.losing import (
+    BREAKS,
+    BROKEN,
+    LOST,
+    REMOVED,
+    REPLACED,
+    RETURN,
+    STOPS,
+    LossRequest,
+    last_one,
+    loss_request,
+)
 from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from kvorum.chaos.sim.run import Outcome, quiet, run_plan, violation_of
 
@@ -52,20 +63,20 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
         if KINDS.isdisjoint(plan.options.fault_kinds):
             assert plan == plain or plan.faults == plain.faults
     assert all(plan.options.log_dirs >= 2 and from_json(to_json(plan)) == plan for plan in having)
-    asked = [asked_of(fault) for plan in having for fault in plan.faults if fault.kind in KINDS]
+    asked = [loss_request(fault) for plan in having for fault in plan.faults if fault.kind in KINDS]
     assert {each.how for each in asked} == {REPLACED, REMOVED, BROKEN, RETURN}
     assert {each.stop for each in asked} == {*STOPS} and {each.breaks for each in asked} == {True, False}
 
 
 def test_the_words_of_a_detail_are_read() -> None:
-    assert asked_of(Fault(at=1, kind=LOST, detail=f"orders-0 kill {REMOVED} {BREAKS}")) == Asked(
+    assert loss_request(Fault(at=1, kind=LOST, detail=f"orders-0 kill {REMOVED} {BREAKS}")) == LossRequest(
         "orders-0", "kill", REMOVED, True
     )
-    assert asked_of(Fault(at=1, kind=LOST, detail=f"2 terminate {REPLACED}")) == Asked(
+    assert loss_request(Fault(at=1, kind=LOST, detail=f"2 terminate {REPLACED}")) == LossRequest(
         "2", "terminate", REPLACED, False
     )
-    assert asked_of(Fault(at=1, kind=BROKEN, detail="1 kill")) == Asked("1", "kill", BROKEN, False)
-    assert asked_of(Fault(at=1, kind=RETURN, detail="kill")) == Asked("", "kill", RETURN, False)
+    assert loss_request(Fault(at=1, kind=BROKEN, detail="1 kill")) == LossRequest("1", "kill", BROKEN, False)
+    assert loss_request(Fault(at=1, kind=RETURN, detail="kill")) == LossRequest("", "kill", RETURN, False)
 
 
 def test_a_play_ends_all_followers_before_the_leader_loses_its_log() -> None:

@@ -155,6 +155,13 @@ def test_what_a_change_of_replicas_may_be(
             False,
             True,
         ),
+        (registration((2, 1, 3), (1, 3), removing_replicas=(1, 3)), registration((2,), (2,)), False, True),
+        (
+            registration((2, 1, 3), (1, 3), removing_replicas=(1,)),
+            registration((2, 1, 3), (2,), removing_replicas=(1,)),
+            False,
+            False,
+        ),
         (registration((1, 2), (), elr=(2,)), registration((1, 2), (2,)), False, True),
         (registration((1, 2), (), elr=(2,)), registration((1, 2), (1,)), False, False),
     ],

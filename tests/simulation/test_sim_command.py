@@ -165,4 +165,4 @@ def test_what_is_no_schedule_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
     path.write_text('{"kind": "quorum", "seed": "x"}')
     done = CliRunner().invoke(sim, ["--schedule", str(path)])
-    assert done.exit_code == 2 and "no saved schedule" in done.output
+    assert done.exit_code == 2 and "not a saved schedule" in done.output

@@ -25,8 +25,8 @@ from kvorum.chaos.sim.throttling import (
     throttled_reassignments,
 )
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState
 from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES
-from kvorum.quorum.controller.duty import STATE_KEY, Duty
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.records import Config, MetadataRecord, Partition, RegisterBroker, Topic
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
@@ -71,7 +71,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
 
 def test_without_reassignments_or_decommissions_there_are_none() -> None:
     assert throttled_reassignments(Random(1), stage(), [], 60.0, certain=True) == (stage(), [])
-    maintenance = [Fault(at=1.0, kind=duties.KIND, target="1", detail=Duty.MAINTENANCE)]
+    maintenance = [Fault(at=1.0, kind=duties.KIND, target="1", detail=BrokerAdminState.MAINTENANCE)]
     assert throttled_departures(Random(1), stage(), maintenance, 60.0, certain=True) == (stage(), maintenance)
 
 
@@ -96,8 +96,8 @@ def test_a_broker_leaves_by_its_throttle_and_another_ones_stays_for_then() -> No
     """Convergence demands that it is gone with the last replica; see left_behind."""
     faults = (
         Fault(at=0.8, kind=DEPARTURE_KIND, target="2", detail="3000"),
-        Fault(at=1.0, kind=duties.KIND, target="1", detail=Duty.DECOMMISSIONED, amount=20_000.0),
-        Fault(at=5.0, kind=duties.KIND, target="2", detail=Duty.DECOMMISSIONED),
+        Fault(at=1.0, kind=duties.KIND, target="1", detail=BrokerAdminState.DECOMMISSIONED, amount=20_000.0),
+        Fault(at=5.0, kind=duties.KIND, target="2", detail=BrokerAdminState.DECOMMISSIONED),
     )
     outcome = run(*faults)
     assert outcome.kind is None, outcome.message
@@ -133,7 +133,7 @@ def placed(*replicas: int, **more: tuple[int, ...]) -> Partition:
 
 
 AHEAD = config(4, "1", **{DECOMMISSION_THROTTLE: "500"})
-LEAVING = config(4, "1", **{STATE_KEY: Duty.DECOMMISSIONED})
+LEAVING = config(4, "1", **{STATE_KEY: BrokerAdminState.DECOMMISSIONED})
 RATED = config(4, "", **dict.fromkeys(RATES, "500"))
 MOVING = placed(3, 1, 2, adding_replicas=(3,), removing_replicas=(1,))
 

@@ -35,7 +35,7 @@ _TOPIC_ID: Final = bytes((1, 0, 16))
 
 
 class Commit(NamedTuple):
-    """What a record of OFFSET_COMMIT says."""
+    """Contents of an OFFSET_COMMIT record."""
 
     group_id: str
     key: OffsetKey

@@ -1,4 +1,4 @@
-"""What a group of either protocol says of its offsets: who may commit, which are in use, since when they age. Sans-IO.
+"""Rules for offsets of groups of either protocol: who may commit, which are in use, when they expire. Sans-IO.
 
 Source: Kafka's Group interface (validateOffsetCommit, isSubscribedToTopic, offsetExpirationCondition) as ClassicGroup
 and ConsumerGroup fill it; KIP-1251 for commits with an earlier epoch.
@@ -20,7 +20,7 @@ EPOCHS_FROM: Final = 9
 
 
 class CommitTerms(NamedTuple):
-    """Who commits. `epoch` is a generation to classic groups; below 0 the committer is no member of a group."""
+    """Identity of a committer. `epoch` is the generation for classic groups; below 0 it is not a member."""
 
     member_id: str
     instance_id: str | None
@@ -39,8 +39,8 @@ def commit_terms(group: ClassicGroup | ConsumerGroup | None, terms: CommitTerms)
         if terms.epoch < 0:
             return anything
         if not terms.is_transactional and terms.api_version >= EPOCHS_FROM:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
     if isinstance(group, ConsumerGroup):
         return _consumer_terms(group, terms)
     group.validate_commit(terms.member_id, terms.instance_id, terms.epoch, is_transactional=terms.is_transactional)
@@ -55,19 +55,19 @@ def _consumer_terms(group: ConsumerGroup, terms: CommitTerms) -> ValidatePartiti
         return anything
     member = group.members.get(terms.member_id)
     if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{terms.member_id!r} is no member of {group.group_id}")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{terms.member_id!r} is not a member of {group.group_id}")
     if not terms.is_transactional and member.classic is None and terms.api_version < EPOCHS_FROM:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "members of consumer groups commit with v9 or newer")
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "members of consumer groups must commit with v9 or newer")
     if terms.epoch == member.member_epoch:
         return anything
     stale = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
     if terms.epoch > member.member_epoch:
-        raise KafkaError(stale, f"epoch {terms.epoch} is newer than the member's, {member.member_epoch}")
+        raise KafkaError(stale, f"epoch {terms.epoch} is newer than the member epoch {member.member_epoch}")
 
     def validate_partition(topic_id: Uuid, partition: int) -> None:
         since = _epoch_of(member, topic_id, partition)
         if since is None:
-            raise KafkaError(stale, f"partition {partition} is not the member's")
+            raise KafkaError(stale, f"partition {partition} is not assigned to the member")
         if terms.epoch < since:
             raise KafkaError(stale, f"epoch {terms.epoch} is older than the assignment of partition {partition}")
 
@@ -89,10 +89,10 @@ def validate_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: in
         return
     member = group.members.get(member_id or "")
     if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {group.group_id}")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {group.group_id}")
     if member_epoch != member.member_epoch:
         stale = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-        raise KafkaError(stale, f"epoch {member_epoch}, the member's is {member.member_epoch}")
+        raise KafkaError(stale, f"epoch {member_epoch} is not the member epoch {member.member_epoch}")
 
 
 def is_subscribed(group: ClassicGroup | ConsumerGroup | None, topic: str) -> bool:

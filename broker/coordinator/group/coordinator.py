@@ -70,7 +70,7 @@ class Homes(Protocol):
 
 
 class GroupCoordinator:
-    """See the head of the module. Also services.GroupTransactions."""
+    """Entry point of group requests. Also services.GroupTransactions."""
 
     def __init__(self, homes: Homes, assignors: tuple[str, ...] = ConsumerSettings().assignors) -> None:
         """Decide on the partitions there are; `assignors` are those of the server's that members may ask for."""
@@ -298,7 +298,9 @@ class GroupCoordinator:
             async with asyncio.timeout(timeout_ms / 1000):
                 await home.write_marker(data, producer, ended.is_commit, ended.transaction_version)
         except TimeoutError as error:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no marker on {key} in time") from error
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"timed out waiting for the transaction marker on {key}"
+            ) from error
 
     # --- where a group lives -----------------------------------------------------------------------------------------
 
@@ -345,6 +347,6 @@ def answered_with(response: R) -> "asyncio.Future[R]":
 
 
 def settle(future: "asyncio.Future[R]", response: R) -> None:
-    """Answer, if anybody still waits and has not been told otherwise."""
+    """Set the result if the waiter still exists and has no result yet."""
     if not future.done():
         future.set_result(response)

@@ -1,4 +1,4 @@
-"""What the group coordinators of one broker have done since it started, as plain numbers. Sans-IO.
+"""Counters of one broker's group coordinators since its start. Sans-IO.
 
 Kept apart from whoever shows them: a shard lives for one leadership, a count for the process. Source: the sensors of
 Kafka's GroupCoordinatorMetrics; as there, a commit counts when it is decided on.

@@ -1,4 +1,4 @@
-"""What DescribeGroups and ListGroups tell of the groups on one partition. Sans-IO.
+"""DescribeGroups and ListGroups for the groups of one partition. Sans-IO.
 
 Which groups there are is what is committed; how a classic one is, only its coordinator knows. Source: Kafka's
 GroupMetadataManager.describeGroups, listGroups.

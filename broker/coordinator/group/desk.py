@@ -13,11 +13,11 @@ from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decide, D
 from kvorum.runtime.timers import Timer
 
 RECORDS_PER_WRITE: Final = 500
-"""What nobody waits for is written in parts, so that no part outgrows a batch."""
+"""Records without a waiter are written in parts, so that no part exceeds a batch."""
 
 
 class ShardDesk:
-    """See the head of the module; the Desk of the shard's classic groups."""
+    """Interface of a shard for its groups; the Desk of its classic groups."""
 
     def __init__(self) -> None:
         """Wait for the turn to begin."""
@@ -54,7 +54,7 @@ class ShardDesk:
         return Timer(deadline_ms, due) if self.is_over else self.turn.at(deadline_ms, due)
 
     def write_change(self, name: str, operation: Callable[[], Change]) -> None:
-        """Carry out an operation that nobody waits for, and write what it comes to."""
+        """Execute an operation without a waiting client, and write its records."""
 
         def decide(state: GroupsState, now_ms: int) -> Decision[None]:
             change = operation()
@@ -63,7 +63,7 @@ class ShardDesk:
         self.turn.write_nowait(name, decide)
 
     def write_records(self, name: str, records: Sequence[CoordinatorRecord], outcome: Outcome | None = None) -> None:
-        """Write what was decided and nobody waits for, in parts; the last has the outcome. Without records: nothing."""
+        """Write records without a waiting client, in parts; the last part has the outcome. Without records: nothing."""
         for start in range(0, len(records), RECORDS_PER_WRITE):
             part = records[start : start + RECORDS_PER_WRITE]
             told = outcome if start + RECORDS_PER_WRITE >= len(records) else None

@@ -1,4 +1,4 @@
-"""What the metrics tell of groups: Kafka's names for the coordinator's, kafka_exporter's for offsets and lag.
+"""Metrics of groups: Kafka's names for the coordinator's, kafka_exporter's for offsets and lag.
 
 All of it is looked up when the metrics are asked for. A group is told of by the broker that coordinates it; its lag is
 that to the high watermark as this broker's own replica knows it, or the partition's leader told it a moment ago

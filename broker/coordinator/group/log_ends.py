@@ -1,4 +1,4 @@
-"""Where partitions end that this broker has no replica of: their leaders are asked, in the background.
+"""Log end offsets of partitions without a replica on this broker: requested from their leaders in the background.
 
 A group's lag takes the end of every partition the group reads, and its coordinator has replicas of some of them only.
 
@@ -39,7 +39,7 @@ ROUND_MS: Final = 5_000
 FRESH_MS: Final = 15_000
 """Three rounds: one that is late, or one leader's answer that is lost, leaves no gap."""
 WANTED_MS: Final = 300_000
-"""So long after the last scrape the rounds end: longer than anybody leaves between two."""
+"""Rounds end this long after the last scrape: longer than any scrape interval."""
 PARTITIONS_MAX: Final = 1_000
 """In one request: a leader looks them up in some milliseconds, in one turn of its event loop."""
 TIMEOUT_MS: Final = 5_000
@@ -58,7 +58,7 @@ class LeaderChannel(Protocol):
 
 
 class LogEnds:
-    """See the head of the module. One a broker; at most so many partitions as a scrape looks at."""
+    """Cache of log end offsets. One per broker; limited to the partitions of a scrape."""
 
     def __init__(
         self,
@@ -66,22 +66,22 @@ class LogEnds:
         leader_of: Callable[[TopicPartition], int | None],
         open_channel: Callable[[int], LeaderChannel],
     ) -> None:
-        """Ask nobody yet. `leader_of` says who leads a partition now, None if it is gone; see Places."""
+        """Begin empty. `leader_of` returns a partition's leader, None if it was deleted."""
         self._clock = clock
         self._leader_of = leader_of
         self._open_channel = open_channel
         self._channels: dict[int, LeaderChannel] = {}
         self._silent: set[int] = set()
-        """Whose last request failed: it is said once."""
+        """Brokers whose last request failed: logged once."""
         self._wanted: frozenset[TopicPartition] = frozenset()
         self._wanted_ms = 0
         self._known: dict[TopicPartition, tuple[int, int]] = {}
-        """The high watermark, and when it was told."""
+        """The high watermark, and the time of its response."""
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def end(self, key: TopicPartition) -> int | None:
-        """Return a partition's high watermark as its leader told it within FRESH_MS, else None."""
+        """Return a partition's high watermark if its leader returned it within FRESH_MS, else None."""
         offset, told_ms = self._known.get(key, (0, None))
         return None if told_ms is None or self._clock.monotonic_ms() - told_ms > FRESH_MS else offset
 
@@ -92,7 +92,7 @@ class LogEnds:
             self._task = spawn("log-ends", self._rounds())
 
     async def close(self) -> None:
-        """Ask nobody any more. Idempotent."""
+        """Send no more requests. Idempotent."""
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
@@ -116,7 +116,7 @@ class LogEnds:
                 asked.create_task(self._ask(broker_id, keys))
 
     def _by_leader(self) -> dict[int, list[TopicPartition]]:
-        """Return what is wanted by who leads it; what nobody leads is nobody's."""
+        """Return the wanted partitions by leader, without those that have no leader."""
         found: dict[int, list[TopicPartition]] = {}
         for key in sorted(self._wanted):
             leader = self._leader_of(key)
@@ -125,7 +125,7 @@ class LogEnds:
         return found
 
     async def _ask(self, broker_id: int, keys: Sequence[TopicPartition]) -> None:
-        """Ask a leader for all of its partitions. One that fails is asked again in the next round."""
+        """Request the log ends of a leader's partitions. A failed request is repeated in the next round."""
         channel = self._channels.get(broker_id)
         if channel is None:
             channel = self._channels[broker_id] = self._open_channel(broker_id)

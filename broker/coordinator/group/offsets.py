@@ -234,12 +234,12 @@ def are_other_topics(one: Uuid, other: Uuid) -> bool:
 
 
 def delete(state: GroupsState, group: AnyGroup, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
-    """Decide on deleting offsets, those that are pending, too; GROUP_SUBSCRIBED_TO_TOPIC where a member reads them.
+    """Decide on deleting offsets, including pending ones; GROUP_SUBSCRIBED_TO_TOPIC if a member is subscribed.
 
     Raises KafkaError INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members whose topics cannot be known).
     """
     if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {request.group_id} not found")
     if isinstance(group, ClassicGroup):
@@ -263,7 +263,7 @@ def delete(state: GroupsState, group: AnyGroup, request: OffsetDeleteRequest) ->
 
 
 def delete_all(state: GroupsState, group_id: str) -> list[CoordinatorRecord]:
-    """Return what forgets all offsets of a group, those that are pending, too."""
+    """Return the tombstones of all offsets of a group, including pending ones."""
     keys = set(state.group_offsets(group_id))
     for pending in state.pending_of(group_id):
         keys.update(pending)
@@ -271,7 +271,7 @@ def delete_all(state: GroupsState, group_id: str) -> list[CoordinatorRecord]:
 
 
 def delete_topics(state: GroupsState, deleted: Mapping[str, Uuid]) -> list[CoordinatorRecord]:
-    """Return what forgets all offsets of topics that are no more."""
+    """Return the tombstones of all offsets of deleted topics."""
     keys = set()
     for group_id, offsets in _all_offsets(state):
         for key, committed in offsets.items():
@@ -291,7 +291,7 @@ def _all_offsets(state: GroupsState) -> Iterator[tuple[str, Offsets]]:
 
 
 class Expired(NamedTuple):
-    """What forgets the offsets of a group that nobody came for, and whether that is all it had."""
+    """Tombstones of a group's expired offsets, and whether no offset is left."""
 
     records: list[CoordinatorRecord]
     is_all: bool

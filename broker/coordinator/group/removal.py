@@ -1,4 +1,4 @@
-"""How groups end: deleted because somebody asks for it, or because they have neither members nor offsets. Sans-IO.
+"""Removal of groups: by request, or without members and offsets. Sans-IO.
 
     delete   one that is empty, with its offsets; DeleteGroups
     expire   each offsets.retention.check.interval.ms: old offsets of every group, and the groups that have none left
@@ -43,12 +43,12 @@ class Groups(Protocol):
         ...
 
     def drop_classic(self, group_id: str, code: ErrorCode) -> ClassicGroup | None:
-        """Let go of a group that is gone; whoever waits is told this."""
+        """Remove a deleted group, and answer its waiting members."""
         ...
 
 
 class GroupRemoval:
-    """See the head of the module. One a shard."""
+    """Removes groups. One per shard."""
 
     __slots__ = ("_consumer", "_counts", "_desk", "_groups", "_settings")
 
@@ -67,7 +67,7 @@ class GroupRemoval:
         self._desk.after(self._settings.offsets_retention_check_interval_ms, self._begin_expiry)
 
     def delete(self, state: GroupsState, group_id: str) -> Decision[ErrorCode]:
-        """Decide on deleting a group with its offsets: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP are answers, too."""
+        """Decide on deleting a group with its offsets; the response can be GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         found, group = state.groups.get(group_id), self._groups.group(state, group_id)
         if found is None or group is None:
             return Decision(response=ErrorCode.GROUP_ID_NOT_FOUND)
@@ -103,7 +103,7 @@ class GroupRemoval:
             self._desk.after(EXPIRY_PAUSE_MS, lambda: self._expire(rest))
 
     def _end_outcome(self, group_id: str) -> Outcome:
-        """Let go of a group once nobody can have it back; one that was made anew meanwhile is another."""
+        """Release a group when its removal is committed, unless a new group has the same id."""
         ended = self._groups.classic_groups().get(group_id)
 
         def outcome(error: KafkaError | None) -> None:
@@ -116,7 +116,7 @@ class GroupRemoval:
 
 
 def is_empty(group: ClassicGroup | ConsumerGroup) -> bool:
-    """Tell whether a group may be removed: nobody is in it."""
+    """Tell whether a group has no members and may be removed."""
     return not group.members if isinstance(group, ConsumerGroup) else group.state is ClassicState.EMPTY
 
 

@@ -1,4 +1,4 @@
-"""What each record of __consumer_offsets does to the state of its partition. Sans-IO, never raises.
+"""Replay of __consumer_offsets records into the state of their partition. Sans-IO, never raises.
 
 A record of a type that is not known (another release's) is stepped over, as Kafka does. Source: GroupCoordinatorShard,
 GroupMetadataManager.replay, OffsetMetadataManager.replay and replayEndTransactionMarker.
@@ -60,17 +60,17 @@ Replay: TypeAlias = Callable[[GroupsState, Any, Any], GroupsState]
 
 
 def replay(state: GroupsState, offset: int, record: CoordinatorRecord, producer: Producer) -> GroupsState:
-    """Return the state behind a record that lies at this offset."""
+    """Return the state after the record at this offset."""
     content = record.content
     if isinstance(content, Commit):
         return replay_offset(state, offset, content.group_id, content.key, content.value, producer.producer_id)
     try:
         record_type, key, value = decode_record(GROUP_SHAPES, record)
     except UnknownRecordType as error:
-        log.warning("a record of a type that is not known", offset=offset, record=error)
+        log.warning("record of unknown type ignored", offset=offset, record=error)
         return state
     except ProtocolError as error:
-        log.error("a record that cannot be read is left out", offset=offset, error=error)
+        log.error("record that cannot be decoded ignored", offset=offset, error=error)
         return state
     if isinstance(key, OffsetCommitKey):
         assert value is None or isinstance(value, OffsetCommitValue), "decoded by the same shape"
@@ -109,7 +109,7 @@ def replay_offset(
 
 
 def without_offset(state: GroupsState, group_id: str, key: OffsetKey) -> GroupsState:
-    """Return the state without one committed offset; a pending one of it goes, too, as in Kafka."""
+    """Return the state without one committed offset, and without its pending ones, as in Kafka."""
     offsets = state.group_offsets(group_id).discard(key)
     by_group = state.offsets.insert(group_id, offsets) if offsets else state.offsets.discard(group_id)
     pending = state.pending
@@ -261,7 +261,7 @@ def replay_target_epoch(state: GroupsState, key: GroupKey, value: TargetAssignme
 
 
 def replay_target(state: GroupsState, key: MemberKey, value: TargetAssignmentMemberValue | None) -> GroupsState:
-    """What a member is to have."""
+    """Replay a member's target assignment."""
     if value is None:
         group = state.groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup):
@@ -273,7 +273,7 @@ def replay_target(state: GroupsState, key: MemberKey, value: TargetAssignmentMem
 
 
 def replay_current(state: GroupsState, key: MemberKey, value: CurrentMemberAssignmentValue | None) -> GroupsState:
-    """What a member has; the tombstone leaves it with nothing, at the epoch of one that has left."""
+    """Replay a member's current assignment; the tombstone empties it, at the epoch of a member that left."""
     if value is None:
         group = state.groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup) or key.member_id not in group.members:

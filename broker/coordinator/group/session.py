@@ -11,7 +11,7 @@ from kvorum.runtime.timers import Timer
 
 
 class SessionDesk(Protocol):
-    """What a session needs of its shard."""
+    """Interface of the shard for a session."""
 
     def now_ms(self) -> int:
         """Return the monotonic time."""
@@ -23,7 +23,7 @@ class SessionDesk(Protocol):
 
 
 class Session:
-    """See the head of the module."""
+    """A member's session, renewed without a timer per heartbeat."""
 
     __slots__ = ("_deadline_ms", "_desk", "_on_end", "_timer")
 
@@ -35,7 +35,7 @@ class Session:
         self._timer = desk.after(timeout_ms, self._due)
 
     def renew(self, timeout_ms: int) -> None:
-        """Begin anew, now; also one that has ended and was kept all the same."""
+        """Restart the session, also after it has expired without a removal."""
         self._deadline_ms = self._desk.now_ms() + timeout_ms
         if self._timer.callback is None or self._deadline_ms < self._timer.deadline_ms:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What a node's configuration says to its group coordinator. Times in ms."""
+"""Settings of the group coordinator from the node's configuration. Times in ms."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -62,7 +62,7 @@ BATCHED_LEAVE_FROM: Final = 3
 
 
 class GroupShard:
-    """See the head of the module, and Shard."""
+    """Groups of one __consumer_offsets partition; a Shard."""
 
     def __init__(
         self, settings: GroupSettings, rng: Random, counts: GroupCounts | None = None, aside: Aside | None = None
@@ -98,7 +98,7 @@ class GroupShard:
     # --- leadership --------------------------------------------------------------------------------------------------
 
     def activated(self, turn: Turn[GroupsState]) -> None:
-        """See Shard. Members' sessions begin anew: nobody knows when they were last heard of.
+        """Start the sessions of all members, because their last heartbeats are unknown.
 
         In the groups' order: a map's own is another one in each process, and sessions that end at once end in it.
         """
@@ -152,7 +152,7 @@ class GroupShard:
             self._rebalances.renew_session(group, member)
 
     def drop_classic(self, group_id: str, code: ErrorCode) -> ClassicGroup | None:
-        """Let go of a group that is converted to a consumer group, or gone: whoever waits is told this."""
+        """Remove a converted or deleted group, and answer its waiting members."""
         group = self._classic.pop(group_id, None)
         if group is not None:
             group.refuse_all(code)
@@ -234,7 +234,7 @@ class GroupShard:
     def _new_outcome(self, group: ClassicGroup) -> Outcome:
         def outcome(error: KafkaError | None) -> None:
             if error is not None and self._classic.get(group.group_id) is group:
-                log.warning("a new group is not written", group=group.group_id, reason=error)
+                log.warning("new group not written", group=group.group_id, reason=error)
                 self.drop_classic(group.group_id, error.code)
 
         return outcome
@@ -258,7 +258,7 @@ class GroupShard:
         A caller that meets COORDINATOR_LOAD_IN_PROGRESS answers without an error, as Kafka does.
         """
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
         group = self.group(state, request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} not found")
@@ -269,7 +269,7 @@ class GroupShard:
     def leave(self, state: GroupsState, client: Client, request: LeaveGroupRequest) -> Decision[LeaveGroupResponse]:
         """Decide on a LeaveGroup; a row for each member, up to v2 its error is the answer. Raises INVALID_GROUP_ID."""
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
         is_batched = client.api_version >= BATCHED_LEAVE_FROM
         members = request.members if is_batched else [MemberIdentity(member_id=request.member_id)]
         group = self.group(state, request.group_id)
@@ -302,7 +302,7 @@ class GroupShard:
     ) -> Decision[TxnOffsetCommitResponse]:
         """Decide on a TxnOffsetCommit; see offsets.commit_transactional. To be written with the producer."""
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group id is not empty")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")
         known = (self._desk.turn.image.topics.topic(topic.name) for topic in request.topics)
         decision = offsets.commit_transactional(
             self.group(state, request.group_id),
@@ -345,12 +345,12 @@ class GroupShard:
 
 
 def decided(change: Change) -> Decision[None]:
-    """Return a change as a decision; whoever waits is answered by the group."""
+    """Return a change as a decision; waiting clients are answered by the group."""
     return Decision(response=None, records=change.records, outcome=change.outcome)
 
 
 def unknown_row(identity: MemberIdentity) -> MemberResponse:
-    """Return the row of a member that nobody knows."""
+    """Return the row of an unknown member."""
     return MemberResponse(
         member_id=identity.member_id,
         group_instance_id=identity.group_instance_id,

@@ -1,4 +1,4 @@
-"""What forgets a consumer group. Sans-IO. Source: Kafka's ConsumerGroup.createGroupTombstoneRecords."""
+"""Tombstones of a consumer group. Sans-IO. Source: Kafka's ConsumerGroup.createGroupTombstoneRecords."""
 
 from kvorum.broker.coordinator.group.words import ConsumerGroup
 from kvorum.broker.coordinator.records.codec import GroupRecordType, group_record

@@ -1,4 +1,4 @@
-"""What __consumer_offsets says of groups, as immutable values. Sans-IO.
+"""Groups as stored in __consumer_offsets, as immutable values. Sans-IO.
 
     GroupsState   groups by id, committed offsets by group, offsets of open transactions by producer
     ClassicGeneration   the last complete generation of a classic group
@@ -25,11 +25,11 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 FIRST_GROUP_EPOCH: Final = 1
-"""A consumer group's before anything has raised it. Not 0: a member that is told 0 has to join again for ever."""
+"""Initial epoch of a consumer group. Not 0: a member that receives 0 rejoins forever."""
 
 
 class OffsetKey(NamedTuple):
-    """What an offset is of."""
+    """Key of a committed offset."""
 
     topic: str
     partition: int
@@ -56,11 +56,11 @@ class ClassicGeneration:
 
     group_id: str
     value: GroupMetadataValue
-    """Shared: nobody changes it."""
+    """Shared and never modified."""
 
     @property
     def is_simple(self) -> bool:
-        """Whether nobody ever joined: it is there for its offsets alone."""
+        """Whether the group never had members and only stores offsets."""
         return not self.value.protocol_type
 
 
@@ -95,7 +95,7 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """What it brought if it speaks the classic protocol (migration)."""
+    """Metadata of a member that uses the classic protocol (migration)."""
     member_epoch: int = 0
     previous_member_epoch: int = NO_EPOCH
     state: MemberState = MemberState.STABLE

@@ -132,7 +132,7 @@ def decode_record(shapes: Mapping[int, Shape], record: CoordinatorRecord) -> Dec
         return Decoded(record_type, key, None)
     version = _prefix(record.value)
     if not 0 <= version <= shape.newest:
-        raise ProtocolError(f"{shape.value.__name__} of version {version}: {shape.newest} is the newest known")
+        raise ProtocolError(f"{shape.value.__name__} of version {version}; the newest known version is {shape.newest}")
     return Decoded(record_type, key, _read(shape.value, record.value, version, flexible=version >= shape.flexible_from))
 
 
@@ -151,7 +151,7 @@ def _prefixed(prefix: int, struct: Struct, version: int, *, flexible: bool) -> b
 
 def _prefix(data: bytes) -> int:
     if len(data) < 2:
-        raise ProtocolError(f"{len(data)} bytes have no type or version")
+        raise ProtocolError(f"{len(data)} bytes are too short for a type and a version")
     return int.from_bytes(data[:2], "big", signed=True)
 
 

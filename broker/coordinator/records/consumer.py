@@ -29,7 +29,7 @@ class MemberKey:
 
 @dataclass(slots=True, kw_only=True)
 class RegularExpressionKey:
-    """A pattern somebody subscribed to: key of CONSUMER_GROUP_REGULAR_EXPRESSION (16)."""
+    """A subscribed pattern: key of CONSUMER_GROUP_REGULAR_EXPRESSION (16)."""
 
     group_id: str = ""
     regular_expression: str = ""
@@ -101,7 +101,7 @@ class ClassicProtocol:
 
 @dataclass(slots=True, kw_only=True)
 class ClassicMemberMetadata:
-    """What a member of the classic protocol brought into a consumer group."""
+    """Classic-protocol metadata of a consumer group member."""
 
     session_timeout_ms: int = 0
     supported_protocols: list[ClassicProtocol] = field(default_factory=list)
@@ -164,7 +164,7 @@ class TopicPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class TargetAssignmentMemberValue:
-    """What a member is to have (7)."""
+    """A member's target assignment (7)."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -188,7 +188,7 @@ class AssignedPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class CurrentMemberAssignmentValue:
-    """What a member has now (8). `state`: 0 STABLE, 1 UNREVOKED_PARTITIONS, 2 UNRELEASED_PARTITIONS, 127 UNKNOWN."""
+    """Current assignment (8). `state`: 0 STABLE, 1 UNREVOKED_PARTITIONS, 2 UNRELEASED_PARTITIONS, 127 UNKNOWN."""
 
     member_epoch: int = 0
     previous_member_epoch: int = 0

@@ -9,7 +9,7 @@ from kvorum.protocol.uuids import ZERO_UUID, Uuid
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitKey:
-    """Whose offset, of what."""
+    """Group and partition of an offset."""
 
     group: str = ""
     topic: str = ""

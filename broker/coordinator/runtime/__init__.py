@@ -1,1 +1,1 @@
-"""What both coordinators run on: load, decide, append, replay, answer when the high watermark has passed."""
+"""Common runtime of both coordinators: load, decide, append, replay, respond when the high watermark has passed."""

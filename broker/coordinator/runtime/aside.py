@@ -1,4 +1,4 @@
-"""What a broker's coordinators have done off the event loop: one thing at a time, in order, whoever asked.
+"""Runs coordinators' work off the event loop, one item at a time, in order of submission.
 
 So many groups with much to do take one thread, and what else needs threads (fsync, above all) finds them free. Who has
 much to do asks again and again, for a little each time, and others have their turn in between.
@@ -23,7 +23,7 @@ class Aside:
         self._is_busy = False
 
     def do(self, work: Callable[[], R], done: Callable[[R], None]) -> None:
-        """Have `work` done in a thread, after what was asked for before; call back on the loop with its result.
+        """Run `work` in a thread, after earlier work; call back on the loop with its result.
 
         Exceptions of `work` are faults: they go to the loop's exception handler.
         """

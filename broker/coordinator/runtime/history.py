@@ -20,7 +20,7 @@ Answer = Callable[[KafkaError | None], None]
 
 @dataclass(slots=True)
 class Appended(Generic[S]):
-    """What was appended at once: where it ends, the state behind it, and who waits for it."""
+    """One append: its end offset, the state after it, and its waiters."""
 
     end_offset: int
     state: S
@@ -28,7 +28,7 @@ class Appended(Generic[S]):
 
 
 class History(Generic[S]):
-    """See the head of the module."""
+    """Uncommitted states of a coordinator partition by end offset."""
 
     __slots__ = ("_appended", "_committed", "end_offset")
 
@@ -36,7 +36,7 @@ class History(Generic[S]):
         """Begin with a committed state, of a log that ends here."""
         self._committed = state
         self.end_offset = end_offset
-        """Where the log ends if nobody else writes to it."""
+        """The expected log end if there is no other writer."""
         self._appended: deque[Appended[S]] = deque()
 
     @property
@@ -78,14 +78,14 @@ class History(Generic[S]):
         self.end_offset = end_offset
 
     def wait_for_newest(self, answer: Answer) -> bool:
-        """Have `answer` told with the newest append; False if everything is committed already."""
+        """Complete `answer` with the newest append; False if everything is committed already."""
         if not self._appended:
             return False
         self._appended[-1].answers.append(answer)
         return True
 
     def advance(self, high_watermark: int) -> list[Answer]:
-        """Commit what lies below; return who waited for it, in order."""
+        """Commit all appends below the offset; return their waiters, in order."""
         answers: list[Answer] = []
         while self._appended and self._appended[0].end_offset <= high_watermark:
             appended = self._appended.popleft()

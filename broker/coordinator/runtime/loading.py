@@ -77,7 +77,7 @@ class Loading(Generic[S]):
             return
         except Exception as error:  # a KafkaError of the log, or records that the shard cannot replay
             if self._is_wanted:
-                log.error("coordinator cannot load its partition", partition=key, epoch=epoch, error=error)
+                log.error("coordinator partition not loaded", partition=key, epoch=epoch, error=error)
                 on_end(None)
             return
         if not self._is_wanted:

@@ -52,7 +52,7 @@ APPENDS_OPEN_MAX = 1_000
 
 
 class CoordinatorPartition(Generic[S, H]):
-    """See the head of the module. One a partition of the internal topic that this broker has a replica of."""
+    """A coordinator's partition. One per local replica of the internal topic's partitions."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class CoordinatorPartition(Generic[S, H]):
         self._begin_loading()
 
     def resign(self, epoch: int) -> None:
-        """Lead no more: another broker does in this epoch, or there is no replica here."""
+        """Stop leading: another broker leads in this epoch, or the replica was removed."""
         if epoch >= self.epoch:
             self.epoch = epoch
             self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is not led here any more"))
@@ -163,7 +163,7 @@ class CoordinatorPartition(Generic[S, H]):
         shard.activated(self)
 
     def _end(self, error: KafkaError) -> None:
-        """Close; whoever waits is told."""
+        """Close; waiters receive the error."""
         shard, history, open_batch = self._shard, self._history, self._open
         self.phase = Phase.CLOSED
         self._shard = self._history = self._open = None
@@ -241,11 +241,11 @@ class CoordinatorPartition(Generic[S, H]):
         return await self.write("read", lambda state, now_ms: Decision(response=state))
 
     def write_nowait(self, name: str, decide: Decide[S, None]) -> None:
-        """Decide and append what nobody waits for; a refusal goes to the decision's outcome and the log file."""
+        """Decide and append without a waiter; an error goes to the decision's outcome and the log."""
 
         def answer(error: KafkaError | None) -> None:
             if error is not None:
-                log.warning("not written", partition=self.key, change=name, reason=error)
+                log.warning("coordinator change not written", partition=self.key, change=name, reason=error)
 
         try:
             self.require_active()
@@ -336,7 +336,7 @@ class CoordinatorPartition(Generic[S, H]):
             return self._open
         history = self._active_history
         if history.open_count >= APPENDS_OPEN_MAX:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes wait to be committed")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many uncommitted changes")
         self._open = OpenBatch(history.end_offset, history.newest, limit, producer, terms)
         self._loop.call_soon(self._flush_of, self._open)
         return self._open
@@ -355,7 +355,7 @@ class CoordinatorPartition(Generic[S, H]):
     def _append(
         self, data: bytearray, base_offset: int, end_offset: int, state: S, answers: list[Answer], terms: Terms
     ) -> KafkaError | None:
-        """Append one batch, after which the state is `state`. Whoever waits is told, now or when it is committed.
+        """Append one batch that leads to `state`. Waiters are answered now or when it is committed.
 
         Return why it was refused, if it was.
         """
@@ -377,6 +377,6 @@ class CoordinatorPartition(Generic[S, H]):
 
     def _load_anew(self, offset: int) -> None:
         """Somebody else wrote to the partition: what the states are is not known any more."""
-        log.error("a coordinator's partition was written to by somebody else", partition=self.key, offset=offset)
+        log.error("unexpected write to a coordinator partition, state is reloaded", partition=self.key, offset=offset)
         self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded anew"))
         self._begin_loading()

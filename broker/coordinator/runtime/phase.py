@@ -1,4 +1,4 @@
-"""The phases of a coordinator's partition, and with what it refuses whoever asks in each.
+"""Phases of a coordinator's partition, with the error that clients receive in each.
 
     CLOSED ---lead(epoch)---> LOADING ---log replayed---> ACTIVE
     LOADING, ACTIVE --resign / another epoch / deleted--> CLOSED
@@ -20,7 +20,7 @@ from kvorum.storage.names import TopicPartition
 
 
 class Phase(Enum):
-    """See the head of the module."""
+    """Phase of a coordinator's partition (table in the module docstring)."""
 
     CLOSED = "closed"
     LOADING = "loading"

@@ -17,7 +17,7 @@ from kvorum.runtime.config_defs import COORDINATOR_PARTITIONS
 KEPT_KEYS_MAX: Final = 4096
 """Keys whose hash is remembered: groups that are busy ask again and again."""
 KEPT_CHARS_MAX: Final = 256
-"""Of longer keys it is not: at the most, some MiB are remembered."""
+"""Longer keys are not cached, so that the cache has at most some MiB."""
 _UNIT: Final = struct.Struct(">H")
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000

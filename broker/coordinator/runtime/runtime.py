@@ -44,7 +44,7 @@ class Replicas(Protocol):
 
 
 class CoordinatorRuntime(Generic[S, H]):
-    """See the head of the module. A metadata publisher and the listener of its partitions."""
+    """Manages the partitions of one internal topic. A metadata publisher and the listener of its partitions."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CoordinatorRuntime(Generic[S, H]):
         """Return where a group or transactional id lives. Raises KafkaError COORDINATOR_NOT_AVAILABLE."""
         count = self.partition_count()
         if not count:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self.topic} yet")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {self.topic} does not exist yet")
         return TopicPartition(self.topic, partition_for(key, count))
 
     def active(self, key: str) -> CoordinatorPartition[S, H]:
@@ -92,7 +92,7 @@ class CoordinatorRuntime(Generic[S, H]):
         """Return one partition by its number. Raises KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
         partition = self._partitions.get(index)
         if partition is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.topic}-{index} is not led here")
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"this broker is not the leader of {self.topic}-{index}")
         partition.require_active()
         return partition
 

@@ -10,7 +10,7 @@ from kvorum.runtime.timers import Timer, Timers
 
 
 class CoordinatorTimer:
-    """See the head of the module. Times are monotonic milliseconds."""
+    """Timers by key. Times are monotonic milliseconds."""
 
     __slots__ = ("_deadlines", "_is_over", "_timers")
 
@@ -36,6 +36,6 @@ class CoordinatorTimer:
         return timer
 
     def end(self) -> None:
-        """Call nobody back any more. Idempotent."""
+        """Cancel all timers. Idempotent."""
         self._is_over = True
         self._deadlines.close()

@@ -1,4 +1,4 @@
-"""Who waits for a commit, and for how long: all wait equally long, so the oldest is the first to give up. Sans-IO.
+"""Waiters for a commit, with one common timeout: the oldest times out first. Sans-IO.
 
 Whoever gives up does not know whether the change comes to be; it is told COORDINATOR_NOT_AVAILABLE, and asks again.
 """
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Alarms(Protocol):
-    """What calls back: the timers of the leadership in which is waited."""
+    """Timers of the current leadership."""
 
     def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call back at a monotonic time."""
@@ -56,7 +56,7 @@ class Waiting:
         return answer
 
     def arm(self, alarms: Alarms) -> None:
-        """Have one timer for the oldest who waits, none for nobody; called after each who has begun to wait."""
+        """Keep one timer for the oldest waiter, none without waiters; called after each new waiter."""
         if self._is_armed:
             return
         self.drop_done()
@@ -65,7 +65,7 @@ class Waiting:
             alarms.at(self._waiters[0][0], partial(self._time_out, alarms))
 
     def _time_out(self, alarms: Alarms) -> None:
-        """Fail whoever has waited long enough; wait for the next."""
+        """Fail all waiters whose time is over; wait for the next one."""
         self._is_armed = False
         now_ms = self._now_ms()
         while self._waiters and self._waiters[0][0] <= now_ms:
@@ -74,7 +74,7 @@ class Waiting:
         self.arm(alarms)
 
     def clear(self) -> None:
-        """Forget all: they are told by others. Timers that were set have to end with this."""
+        """Remove all waiters without an answer. The caller answers them and ends their timers."""
         self._waiters.clear()
         self._is_armed = False
 

@@ -23,7 +23,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class CoordinatorRecord(NamedTuple):
-    """One record as it lies in the log: Kafka's own key and value; a value of None forgets the key.
+    """One record as stored in the log: Kafka's key and value; a value of None is a tombstone.
 
     `content` is what the bytes say, where whoever has just made them knows it: the very thing that reading them gives,
     so that replay need not read them. A record out of the log has none.
@@ -35,7 +35,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """Who writes within a transaction."""
+    """Writer of a transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -49,7 +49,7 @@ nobody can say: leadership was lost)."""
 
 
 class Decision(NamedTuple, Generic[R_co]):
-    """What a decision comes to. Without records it is answered when everything it rests on is committed."""
+    """Result of a decision. Without records it is answered when the state it rests on is committed."""
 
     response: R_co
     records: Sequence[CoordinatorRecord] = ()
@@ -96,7 +96,7 @@ class Turn(Protocol[S_co]):
         ...
 
     def write_nowait(self, name: str, decide: Decide[S_co, None]) -> None:
-        """Decide and append what nobody waits for; a refusal goes to the decision's outcome and the log file."""
+        """Decide and append without a waiter; an error goes to the decision's outcome and the log."""
         ...
 
 
@@ -120,7 +120,7 @@ class Shard(Protocol[S]):
         ...
 
     def deactivated(self, error: KafkaError) -> None:
-        """End: fail whoever waits. Timers are gone already."""
+        """End: fail all waiters. Timers have already ended."""
         ...
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -130,7 +130,7 @@ class Shard(Protocol[S]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a batch within a transaction (`guard`) or a marker (`transaction_version`) has to come with (KIP-890)."""
+    """Verification of a transactional batch (`guard`), or version of a marker (`transaction_version`) (KIP-890)."""
 
     guard: VerificationGuard | None = None
     transaction_version: int = 0
@@ -168,7 +168,7 @@ class CoordinatorLog(Protocol):
 
 
 def refusal_of(error: KafkaError) -> KafkaError:
-    """Return what a client is told when a coordinator could not write.
+    """Return the client's error after a failed write of a coordinator.
 
     Source: CoordinatorOperationExceptionHelper. A client asks again after COORDINATOR_NOT_AVAILABLE and
     NOT_COORDINATOR (there it looks for the coordinator first).

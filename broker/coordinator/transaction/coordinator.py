@@ -40,7 +40,7 @@ class Homes(Protocol):
 
 
 class TransactionCoordinator:
-    """See the head of the module."""
+    """Entry point of transaction requests."""
 
     def __init__(self, homes: Homes, producer_ids: ProducerIds) -> None:
         """Decide on the partitions there are."""

@@ -108,7 +108,7 @@ def _repeated(metadata: TransactionMetadata, is_commit: bool) -> Verdict:
 
 
 def _prepared_with_bump(metadata: TransactionMetadata, state: State, client_version: int, terms: Terms) -> Verdict:
-    """Decide how a transaction ends, with the next epoch; with the next id, too, where there is none left."""
+    """Decide the end of a transaction with the next epoch, or with the next producer id if no epoch is left."""
     next_producer_id = NO_PRODUCER_ID
     if metadata.is_epoch_exhausted:
         if terms.new_producer_id is None:

@@ -1,4 +1,4 @@
-"""What a broker counts of transactions, under the names of Kafka's beans."""
+"""Metrics of transactions, under the names of Kafka's beans."""
 
 from collections.abc import Callable
 from typing import Protocol

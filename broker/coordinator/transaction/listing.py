@@ -52,11 +52,11 @@ class TransactionFilter:
     duration_ms: int = ANY_DURATION
     """Only those that began longer ago; an id without a transaction began in 1970, as in Kafka."""
     matches: Callable[[str], bool] | None = None
-    """Whether a whole transactional id matches the pattern (RE2); None: there is no pattern."""
+    """Whether a complete transactional id matches the pattern (RE2); None: no pattern."""
 
     @property
     def unknown_state_names(self) -> list[str]:
-        """The names that stand for no state: they are told, and match nothing."""
+        """Unknown state names: they are returned, and match nothing."""
         return [name for name in self.state_names if name not in STATES_BY_NAME]
 
     def lets_pass(self, metadata: TransactionMetadata, wall_ms: int) -> bool:

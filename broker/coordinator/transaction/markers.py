@@ -48,14 +48,14 @@ RETRIED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""What is to be expected of a leader; anything else is retried, too, and logged as an error."""
+"""Expected errors of a leader; others are retried as well, and logged as errors."""
 
 LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
-"""The broker that leads a partition, NO_LEADER if none does, None if there is no such partition (any more)."""
+"""The leader of a partition, NO_LEADER if it has none, None if the partition does not exist."""
 
 
 class Marker(NamedTuple):
-    """What ends a transaction in each of its partitions."""
+    """Marker that ends a transaction in each of its partitions."""
 
     producer_id: int
     producer_epoch: int
@@ -65,7 +65,7 @@ class Marker(NamedTuple):
 
 
 class EndingKey(NamedTuple):
-    """Whose transaction: a transactional id, and the partition of __transaction_state it lives on."""
+    """A transactional id with its partition of __transaction_state."""
 
     home: TopicPartition
     transactional_id: str
@@ -89,7 +89,7 @@ class Entry(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What came of a request."""
+    """Result of a request."""
 
     done: list[Ending]
     is_refused: bool
@@ -102,7 +102,7 @@ Codes: TypeAlias = Mapping[int, Mapping[TopicPartition, ErrorCode]]
 
 
 class MarkerPlan:
-    """See the head of the module."""
+    """Markers to write, by transaction and by partition leader."""
 
     __slots__ = ("_endings", "_leaderless", "_new", "_queued", "_refused")
 
@@ -192,27 +192,32 @@ class MarkerPlan:
         """Note one answer; False if the partition has to be tried again."""
         if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             log.error(
-                "a later coordinator ends the transaction", partition=key, ending=ending.key, marker=ending.marker
+                "transaction marker rejected: a newer coordinator ends the transaction",
+                partition=key,
+                ending=ending.key,
+                marker=ending.marker,
             )
             self._forget(ending)
             return True
         if code in DONE:
             if code is not ErrorCode.NONE:
-                log.error("a partition takes no marker", partition=key, ending=ending.key, code=code)
+                log.error(
+                    "transaction marker not accepted, partition skipped", partition=key, ending=ending.key, code=code
+                )
             ending.unfinished.discard(key)
             return True
         if code is not None and code not in RETRIED:
-            log.error("a marker was refused", partition=key, ending=ending.key, code=code)
+            log.error("transaction marker rejected", partition=key, ending=ending.key, code=code)
         return False
 
     def give_back(self, sent: Iterable[Entry]) -> None:
-        """A request had no answer: nobody knows which of its markers were written, so all are sent again."""
+        """Schedule all markers of a request without a response again, because it may have failed in part."""
         for ending, partitions in sent:
             if self._endings.get(ending.key) is ending:
                 self._refused.setdefault(ending, set()).update(partitions)
 
     def retry(self) -> None:
-        """Have what was refused routed anew."""
+        """Route the refused markers again."""
         refused, self._refused = self._refused, {}
         self._leaderless.clear()
         for ending, keys in refused.items():
@@ -225,7 +230,7 @@ class MarkerPlan:
 
     @property
     def refused_count(self) -> int:
-        """How many markers wait to be routed anew, those without a leader left out."""
+        """Number of markers that wait for routing, without those that have no leader."""
         return sum(map(len, self._refused.values())) - len(self._leaderless)
 
     def _is_done(self, ending: Ending) -> bool:

@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Message)
 
 
 class LocalBroker(Protocol):
-    """What this broker does with the same requests, without a connection between."""
+    """Handles the same requests on this broker, without a connection."""
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest) -> Awaitable[WriteTxnMarkersResponse]:
         """Append the markers of partitions led here."""
@@ -33,7 +33,7 @@ class LocalBroker(Protocol):
 
 
 class Peers:
-    """See the head of the module. A sender.MarkerChannel, a verifier.CoordinatorChannel, and a metadata publisher."""
+    """Connections to other brokers. A sender.MarkerChannel, a verifier.CoordinatorChannel, and a metadata publisher."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Peers:
         local: LocalBroker,
         request_timeout_ms: Callable[[], int],
     ) -> None:
-        """Connect to nobody yet. `open_channel` makes another channel to a broker each time it is asked."""
+        """Begin without connections. `open_channel` opens a new channel to a broker at each call."""
         self._broker_id = broker_id
         self._open_channel = open_channel
         self._local = local
@@ -76,7 +76,7 @@ class Peers:
                     spawn(f"give-up-{broker_id}", channel.close())
 
     async def close(self) -> None:
-        """Close all channels; whoever waits gets NETWORK_EXCEPTION."""
+        """Close all channels; waiters receive NETWORK_EXCEPTION."""
         channels = [each for group in (*self._idle.values(), *self._busy.values()) for each in group]
         self._idle.clear()
         self._busy.clear()

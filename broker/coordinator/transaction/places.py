@@ -1,4 +1,4 @@
-"""Who coordinates a transactional id, and who leads a partition, as the newest metadata has it. Sans-IO."""
+"""Coordinator of a transactional id, and leader of a partition, in the newest metadata. Sans-IO."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from kvorum.storage.names import TopicPartition
 
 
 class Places:
-    """Answers from the image there is when it is asked."""
+    """Lookups in the current metadata image."""
 
     __slots__ = ("_image",)
 

@@ -65,14 +65,14 @@ def tombstone_of(transactional_id: str) -> CoordinatorRecord:
 
 
 def replay(state: TransactionsState, offset: int, record: CoordinatorRecord) -> TransactionsState:
-    """Return the state behind a record that lies at this offset."""
+    """Return the state after the record at this offset."""
     try:
         _, key, value = decode_record(TRANSACTION_SHAPES, record)
     except UnknownRecordType as error:
-        log.warning("a record of a type that is not known", offset=offset, record=error)
+        log.warning("record of unknown type ignored", offset=offset, record=error)
         return state
     except ProtocolError as error:
-        log.error("a record that cannot be read is left out", offset=offset, error=error)
+        log.error("record that cannot be decoded ignored", offset=offset, error=error)
         return state
     assert isinstance(key, TransactionLogKey), "the one type there is"
     if value is None:
@@ -80,7 +80,7 @@ def replay(state: TransactionsState, offset: int, record: CoordinatorRecord) -> 
     assert isinstance(value, TransactionLogValue), "decoded by the same shape"
     metadata = _metadata_of(key.transactional_id, value)
     if metadata is None:
-        log.error("a record with a state that no log has is left out", offset=offset, state=value.transaction_status)
+        log.error("record with invalid transaction state ignored", offset=offset, state=value.transaction_status)
         return state
     return state.with_metadata(metadata)
 

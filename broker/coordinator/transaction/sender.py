@@ -43,7 +43,7 @@ class MarkerChannel(Protocol):
 
 
 class MarkerSender:
-    """See the head of the module."""
+    """Sends transaction markers to partition leaders."""
 
     def __init__(self, channel: MarkerChannel, leader_of: LeaderOf) -> None:
         """Send nothing yet."""
@@ -113,7 +113,7 @@ class MarkerSender:
             try:
                 response = await self._channel.write_txn_markers(broker_id, request_of(entries))
             except KafkaError as error:
-                log.info("transaction markers not answered", broker=broker_id, count=len(entries), reason=error)
+                log.info("WriteTxnMarkers failed", broker=broker_id, count=len(entries), reason=error)
                 self._plan.give_back(entries)
                 self._retry_later()
             else:

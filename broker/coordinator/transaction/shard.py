@@ -73,7 +73,7 @@ class ProducerIds(Protocol):
     """Gives out producer ids (ProducerIdManager)."""
 
     async def next_producer_id(self) -> int:
-        """Return an id nobody had before. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return a producer id that was never used before. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS."""
         ...
 
 
@@ -105,7 +105,7 @@ class LastEpoch(NamedTuple):
 
 
 class TransactionShard:
-    """See the head of the module. A Shard[TransactionsState]."""
+    """Transactions of one __transaction_state partition. A Shard[TransactionsState]."""
 
     def __init__(
         self, home: TopicPartition, markers: Markers, producer_ids: ProducerIds, settings: TransactionSettings
@@ -320,9 +320,7 @@ class TransactionShard:
             if verdict.needs_producer_id:
                 self._fetch_producer_id(transactional_id)
             elif verdict.next is not None:
-                log.info(
-                    "a transaction took too long", transactional_id=transactional_id, timeout=verdict.next.timeout_ms
-                )
+                log.info("transaction timed out", transactional_id=transactional_id, timeout=verdict.next.timeout_ms)
             decision = self._decision(verdict)
             return Decision(response=None, records=decision.records, outcome=decision.outcome)
 
@@ -335,7 +333,11 @@ class TransactionShard:
             try:
                 new_producer_id = await self._producer_ids.next_producer_id()
             except KafkaError as error:
-                log.warning("no producer id, so no abort yet", transactional_id=transactional_id, reason=error)
+                log.warning(
+                    "abort of a timed-out transaction delayed: no producer id",
+                    transactional_id=transactional_id,
+                    reason=error,
+                )
             else:
                 self._abort(transactional_id, new_producer_id)
             finally:
@@ -345,7 +347,7 @@ class TransactionShard:
             self._fetches[transactional_id] = spawn("producer-id-for-abort", fetch())
 
     def _expire(self) -> None:
-        """Forget the ids that nobody has used for transactional.id.expiration.ms."""
+        """Remove transactional ids that were unused for transactional.id.expiration.ms."""
         turn = self._turn
         found = listing.expired(turn.state, turn.wall_ms(), self._settings.expiration_ms)
         for each in found[:EXPIRED_PER_TURN_MAX]:

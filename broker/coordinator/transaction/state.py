@@ -1,4 +1,4 @@
-"""What __transaction_state says of transactional ids, as immutable values. Sans-IO.
+"""Transactional ids as stored in __transaction_state, as immutable values. Sans-IO.
 
     from               to
     EMPTY              EMPTY (InitProducerId), ONGOING (partitions added), PREPARE_ABORT (version 2: nothing to abort)
@@ -99,7 +99,7 @@ class TransactionMetadata:
     previous_producer_id: int = NO_PRODUCER_ID
     """The id before the last transition, which is another one only when the epochs of the former were used up."""
     next_producer_id: int = NO_PRODUCER_ID
-    """In PREPARE_*: what the producer was told to go on with, since the epochs of its id are used up."""
+    """In PREPARE_*: the producer's next id, because the epochs of its id are used up."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     """The epoch that the producer had before, if it may try again with it. Not in the log, so a later coordinator does
     not know it unless it follows from the transaction's version: as in Kafka."""
@@ -107,7 +107,7 @@ class TransactionMetadata:
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether only the epoch is left that fences; it is given to nobody, so that each producer can be fenced."""
+        """Whether only the reserved fencing epoch is left, which no producer receives."""
         return is_epoch_exhausted(self.producer_epoch)
 
     @property

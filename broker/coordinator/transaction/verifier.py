@@ -46,7 +46,7 @@ class CoordinatorChannel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What one producer wants to be told."""
+    """One producer's verification request."""
 
     producer: TransactionalProducer
     transactional_id: str
@@ -60,7 +60,7 @@ class Question:
 
 
 class PartitionVerifier:
-    """See the head of the module. A replica.transactions.TransactionVerifier."""
+    """Verifies transactions with their coordinators. A replica.transactions.TransactionVerifier."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class PartitionVerifier:
             self._sending = asyncio.get_running_loop().call_soon(self._send)
 
     async def close(self) -> None:
-        """Ask nobody any more. Who waits is told nothing: the broker stops."""
+        """Send no more requests. Waiters receive no answer: the broker stops."""
         if self._sending is not None:
             self._sending.cancel()
         for task in self._tasks:
@@ -130,14 +130,14 @@ class PartitionVerifier:
         return [waiting.pop(name) for name in list(waiting)[:TRANSACTIONS_PER_REQUEST_MAX]]
 
     async def _ask(self, broker_id: int, questions: list[Question]) -> None:
-        """Send what is given, then what was asked meanwhile."""
+        """Send the given verifications, then those added meanwhile."""
         while questions:
             try:
                 response = await self._channel.add_partitions_to_txn(broker_id, request_of(questions))
                 if response.error_code:
-                    raise KafkaError(ErrorCode(response.error_code), "the whole request was refused")
+                    raise KafkaError(ErrorCode(response.error_code), "the request was rejected")
             except KafkaError as error:
-                log.info("transactions were not verified", broker=broker_id, count=len(questions), reason=error)
+                log.info("transactions not verified", broker=broker_id, count=len(questions), reason=error)
                 answers: Mapping[str, PartitionErrors] = {
                     each.transactional_id: each.refused(error.code) for each in questions
                 }

@@ -1,4 +1,4 @@
-"""Words of the transaction coordinator's decisions: what is asked, with what at hand, and what comes of it. Sans-IO.
+"""Requests, context and results of the transaction coordinator's decisions. Sans-IO.
 
 A refusal is an answer like any other, and is given when what it rests on is committed: a producer is not fenced by an
 epoch that may never have been. Source: the `TransactionVersion`s that KafkaApis reads from requests' versions.
@@ -39,24 +39,24 @@ def known_code(api_key: ApiKey, api_version: int, code: ErrorCode) -> ErrorCode:
 
 
 def version_of_add_partitions(api_version: int) -> int:
-    """Return the transaction version of whoever sends an AddPartitionsToTxn. AddOffsetsToTxn is always of version 0."""
+    """Return the transaction version of an AddPartitionsToTxn. AddOffsetsToTxn is always of version 0."""
     return VERSION_WITH_EPOCH_BUMP if api_version >= ADD_PARTITIONS_BROKER_VERSION else 0
 
 
 def version_of_end_txn(api_version: int) -> int:
-    """Return the transaction version of whoever sends an EndTxn."""
+    """Return the transaction version of an EndTxn."""
     return VERSION_WITH_EPOCH_BUMP if api_version >= END_TXN_VERSION_WITH_EPOCH_BUMP else 0
 
 
 class Terms(NamedTuple):
-    """What a decision has at hand beside the state."""
+    """Context of a decision besides the state."""
 
     wall_ms: int
     transaction_version: int
     """The cluster's."""
     timeout_ms_max: int
     new_producer_id: int | None = None
-    """An id that nobody had before; None if none was fetched, since few decisions need one."""
+    """A new producer id; None if none was fetched, because few decisions need one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class EndTransaction:
 
 
 class Answer(NamedTuple):
-    """What the client is told. Id and epoch are those to go on with, where the request's answer has any."""
+    """Result for the client. Id and epoch are its next ones, if the response has these fields."""
 
     code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -97,7 +97,7 @@ class Answer(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a decision comes to: the metadata to be written (None: as it is), and the answer."""
+    """Result of a decision: the metadata to write (None: unchanged), and the response."""
 
     next: TransactionMetadata | None
     answer: Answer

@@ -1,6 +1,6 @@
 """Sessions of activity per node: log lines in topic `log`, sessions in topic `sessions`.
 
-log         key: the node    value: "2026-11-22T13:25:15.221Z INFO quorum controller found leader_id=2 epoch=-1"
+log         key: the node    value: "2026-11-22T13:25:15.221Z INFO quorum active controller found leader_id=2 epoch=-1"
 sessions    key: {"key": "node-1", "window": {...}}    value: {"lines": 17, "rooms": ["broker", "quorum"]}
 
 python sessions.py BOOTSTRAP STATE_DIR

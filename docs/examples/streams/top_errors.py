@@ -1,6 +1,6 @@
 """The most frequent log messages per minute: lines in topic `log`, the top three per minute in `top-errors`.
 
-log         key: the node    value: "2026-11-22T13:25:24.840Z ERROR cluster a role crashed node=node-2 role=broker"
+log         key: the node    value: "2026-11-22T13:25:24.840Z ERROR cluster role crashed node=node-2 role=broker"
 top-errors  key: {"key": "all", "window": {...}}    value: [{"count": 7, "trouble": "broker: fetch from leader failed"}]
 
 python top_errors.py BOOTSTRAP STATE_DIR

@@ -186,7 +186,7 @@ def merge(name: str, above: tuple[DataFrame, ...]) -> DataFrame:
         kinds = {frame.schema[part].dataType.simpleString() for frame in above}
         if len(kinds) > 1:
             raise TopologyError(
-                f"{name}: the {part}s of merged streams are of one type, not {', '.join(sorted(kinds))}"
+                f"{name}: the {part}s of merged streams must have one type, found {', '.join(sorted(kinds))}"
             )
     made = above[0]
     for frame in above[1:]:

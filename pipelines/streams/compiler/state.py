@@ -1,4 +1,4 @@
-"""What Kvorum keeps in state itself, in Spark's Row API: the latest rows of tables, and aggregates in Python.
+"""State that Kvorum keeps itself, in Spark's Row API: the latest rows of tables, and aggregates in Python.
 
 Rows come in groups of `_key` (the packed key) and carry `_side`, `_payload` (packed, null for a tombstone), and the
 record's `timestamp`, `partition` and `offset`, which say what was first. Keys, payloads and state are JSON strings;
@@ -56,7 +56,7 @@ class Lookup(StatefulProcessor):
     """Keeps a table's row, and pairs each record of a stream with it."""
 
     def __init__(self, kind: JoinKind, is_table_first: bool) -> None:
-        """Take what tells an inner join from a left one, and whether a batch's rows come before its records."""
+        """Store the functions, and whether results are emitted for closed windows only."""
         self._needs_row = kind == "inner"
         self._is_table_first = is_table_first
 
@@ -142,7 +142,7 @@ class PythonAggregate(StatefulProcessor):
     """
 
     def __init__(self, functions: Python, is_final: bool) -> None:
-        """Take the functions, and whether only a closed window is told of."""
+        """Store the functions, and whether results are emitted for closed windows only."""
         self._functions = functions
         self._is_final = is_final
 

@@ -51,7 +51,9 @@ def test_clusters_of_a_run_are_shared_healed_told_of_and_ended(pytester: pytest.
         def test_first_breaks_it(kvorum_session_cluster):
             cluster = kvorum_session_cluster
             assert cluster.nodes == ["node-1", "node-2"]
-            assert cluster.lab.plan.cluster.node("node-1").properties["num.partitions"] == "7"
+            properties = cluster.lab.plan.cluster.node("node-1").properties
+            assert properties["num.partitions"] == "7" and properties["group.initial.rebalance.delay.ms"] == "0"
+            assert properties["offsets.topic.num.partitions"] == "5"
             cluster.kill("node-2")
             cluster.pause("node-1")
             assert cluster.is_touched

@@ -218,7 +218,14 @@ def served_by(address: tuple[str, int]) -> list[ApiKey]:
 def faults(cluster: LocalCluster) -> list[str]:
     paths = cluster.node("node-1")
     texts = [Path(paths.log(role)).read_text() for role in ("broker", "controller", "node")]
-    words = ("failed unexpectedly", "unhandled", "Traceback", "AssertionError", "a role crashed", "ends itself")
+    words = (
+        "failed unexpectedly",
+        "unhandled",
+        "Traceback",
+        "AssertionError",
+        "role crashed",
+        "stops after a fatal error",
+    )
     return [line[:500] for line in "".join(texts).splitlines() if any(word in line for word in words)]
 
 

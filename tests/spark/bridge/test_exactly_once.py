@@ -88,7 +88,7 @@ def test_replays_of_a_plan_of_row_by_row_steps(
     run(frame, bootstrap, target, checkpoint)
     assert len(read_all(bootstrap, target)) == 600
     forget_last_commit(checkpoint)
-    with pytest.raises(Exception, match="its rows would be dealt out to tasks otherwise now"):
+    with pytest.raises(Exception, match="present options would assign its rows to other tasks"):
         run(stream(spark, bootstrap, source, minPartitions="7"), bootstrap, target, checkpoint)
     run(frame, bootstrap, target, checkpoint)
     produce(bootstrap, source, numbered(50, start=600))
@@ -223,7 +223,7 @@ def test_a_checkpoint_that_was_set_back_is_refused(
     for start in (20, 40):
         produce(bootstrap, source, numbered(20, start=start))
         run(frame, bootstrap, target, checkpoint)
-    with pytest.raises(Exception, match="the checkpoint was set back"):
+    with pytest.raises(Exception, match="the checkpoint was restored"):
         run(frame, bootstrap, target, tmp_path / "copy")
     assert len(read_all(bootstrap, target)) == 60
 

@@ -94,7 +94,7 @@ def test_a_deleted_topic_is_told(spark: SparkSession, bootstrap: str, make_topic
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([source], operation_timeout=30)[source].result(30)
     eventually(lambda: source not in admin.list_topics(timeout=30).topics, "the topic is gone")
-    with pytest.raises(Exception, match=f"topic {source} is not there"):
+    with pytest.raises(Exception, match=f"topic {source} does not exist"):
         copy(stream(spark, bootstrap, source).select("value"), bootstrap, target, tmp_path / "c")
     tolerant = stream(spark, bootstrap, source, failOnDataLoss="false").select("value")
     copy(tolerant, bootstrap, target, tmp_path / "c")

@@ -54,9 +54,9 @@ def test_rows_are_written_once_whoever_tries(bootstrap: str, make_topic: TopicFa
     assert write_rows(work(bootstrap, topic, batch_id=1), 0, rows()) == "written"
     assert write_rows(task, 1, rows()) == "written"
     assert len(read_all(bootstrap, topic)) == 900
-    with pytest.raises(MarkError, match="checkpoint was set back"):
+    with pytest.raises(MarkError, match="checkpoint was restored"):
         write_rows(task, 0, rows())
-    with pytest.raises(MarkError, match="dealt out to tasks otherwise"):
+    with pytest.raises(MarkError, match="assigned to other tasks"):
         write_rows(work(bootstrap, topic, layout="y"), 1, rows())
     with pytest.raises(MarksMissing):
         write_rows(work(bootstrap, topic, is_prepared=True), 2, rows())

@@ -315,7 +315,7 @@ def test_what_a_format_cannot_do_is_refused(spark: "SparkSession", descriptor: s
     for name, options, message in (
         ("bytes", {}, "takes bytes or text"),
         ("protobuf", {"descriptor.file": descriptor, "message": "t.M"}, "has no field 'a'"),
-        ("protobuf", {"descriptor.file": descriptor, "message": "t.N"}, "there is no message 't.N'"),
+        ("protobuf", {"descriptor.file": descriptor, "message": "t.N"}, "message 't.N' is not in the descriptor file"),
         ("protobuf", {"descriptor.file": str(tmp_path / "none"), "message": "t.M"}, "cannot be read"),
         ("avro", {"schema": {"type": "recrd"}}, "not an Avro schema"),
         ("avro", {"schema": {"type": "record", "name": "V", "fields": []}}, "has no field 'a'"),

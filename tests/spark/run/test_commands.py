@@ -85,13 +85,13 @@ def test_a_cluster_that_is_not_there_is_told_of_in_one_line(kvorum: Command, tmp
     result = kvorum("run", "away.yaml", "--retries", "0")
     assert result.returncode == 1 and why in result.stderr and len(result.stderr.splitlines()) == 4, result.stderr
     log = tmp_path / "kvorum-pipelines" / "away" / "worker.log"
-    assert result.stderr.splitlines()[-1] == f"all of it: {log} (kvorum pipelines logs away)"
+    assert result.stderr.splitlines()[-1] == f"complete log: {log} (kvorum pipelines logs away)"
     assert "Traceback" in good(kvorum("logs", "away")) and "Traceback" not in result.stderr
     assert "reason" in good(kvorum("status", "away")) and why in good(kvorum("status", "away"))
     result = kvorum("run", "away.yaml", "--detach", "--retries", "1")
     assert result.returncode == 1 and result.stderr.splitlines() == [
-        f"kvorum: pipeline away does not run yet: {why}",
-        "(it is tried again by itself; kvorum pipelines stop away ends it)",
+        f"kvorum: pipeline away is not running yet: {why}",
+        "(retried automatically; kvorum pipelines stop away ends it)",
     ]
 
 
@@ -102,7 +102,7 @@ def test_every_shipped_example_is_valid(kvorum: Command) -> None:
 
 def test_commands_about_a_pipeline_that_is_not_there_say_which_there_are(kvorum: Command) -> None:
     result = kvorum("status", "nope")
-    assert result.returncode == 4 and "there is no pipeline 'nope' in" in result.stderr
+    assert result.returncode == 4 and "no pipeline 'nope' in" in result.stderr
 
 
 def test_the_doctor_and_the_plugins_answer(kvorum: Command) -> None:

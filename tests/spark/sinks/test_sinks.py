@@ -167,9 +167,9 @@ def test_a_key_that_is_not_there_is_said(
     ("options", "message"),
     [
         ({"insert.mode": "upsert", "pk.mode": "none"}, "upsert needs a key"),
-        ({"delete.enabled": True}, "delete.enabled needs pk.mode record_key"),
-        ({"table": "${topic}"}, "one table a pipeline"),
-        ({"pk_fields": ""}, "needs pk.fields"),
+        ({"delete.enabled": True}, "delete.enabled requires pk.mode record_key"),
+        ({"table": "${topic}"}, "one table per pipeline"),
+        ({"pk_fields": ""}, "requires pk.fields"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
@@ -187,5 +187,5 @@ def test_the_console_shows_lines_of_json(
 
 
 def test_delta_without_its_jars_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match=r"delta-spark's jars are not there; put .* or set spark\.jars\.packages"):
+    with pytest.raises(PluginError, match=r"delta-spark's jars were not found; put .* or set spark\.jars\.packages"):
         write(lines(spark, tmp_path / "in", ONE), "delta", {"path": str(tmp_path / "t")}, tmp_path / "c")

@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from pyspark.errors import StreamingQueryException
 
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.streams import Serdes, State, Streams, StreamsBuilder, StreamsConfig, Suppressed, TimeWindows
+from kvorum.pipelines.streams.compiler.compile import Compiler
+from kvorum.pipelines.streams.run import AVAILABLE_NOW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,5 +112,37 @@ def test_two_queries_meet_in_a_topic_of_the_applications_own(
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(lines, "later", "k", timestamp=2_000_000)
     assert producer.flush(60) == 0
+    (internal,) = [config.internal_topic(query.head.operation.suffix) for query in topology.queries[:-1]]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(internal, 2, 3, config={"retention.ms": "1000"})]).values():
+        future.result(60)
     Streams(topology, config, spark).process_available()
     assert consume(bootstrap, out, lambda found: bool(found)) == [("all", 20)]
+    resource = ConfigResource(ResourceType.TOPIC, internal)
+    (described,) = admin.describe_configs([resource]).values()
+    assert described.result(60)["retention.ms"].value == "-1", "records of 1970 are kept until they are processed"
+    # A new query cannot know what it missed: it starts at offset 0, and fails by name where that is gone.
+    ends = [consumer_end(bootstrap, internal, number) for number in range(2)]
+    parts = [TopicPartition(internal, number, end) for number, end in enumerate(ends) if end]
+    for future in admin.delete_records(parts).values():
+        future.result(60)
+    anew = StreamsConfig(
+        application_id=config.application_id,
+        bootstrap_servers=bootstrap,
+        state_dir=tmp_path / "anew",
+        internal_partitions=2,
+    )
+    topics = Streams(topology, anew, spark)._topics()
+    query = topology.queries[-1]
+    with pytest.raises(StreamingQueryException, match=f"(?s)records may have been lost.*{internal}"):
+        topics.write(
+            Compiler(topics=topics, on_bad_record="fail").compile(query), query, AVAILABLE_NOW
+        ).awaitTermination()
+
+
+def consumer_end(bootstrap: str, topic: str, partition: int) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
+    finally:
+        consumer.close()

@@ -318,5 +318,5 @@ def test_streams_of_different_types_are_not_merged(drive: Driver) -> None:
     stream = builder.stream("in")
     stream.merge(stream.map_values("length(value)"), named="both").to("out")
     driver = drive(builder)
-    with pytest.raises(TopologyError, match="both: the values of merged streams are of one type, not int, string"):
+    with pytest.raises(TopologyError, match="both: the values of merged streams must have one type, found int, string"):
         driver.run()

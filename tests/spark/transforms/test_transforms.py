@@ -183,14 +183,14 @@ def test_nulls_become_defaults_unless_told_otherwise(spark: "SparkSession") -> N
         ({"type": "MaskField$Value", "fields": "secrte"}, "the value has no field 'secrte'; it has name, id"),
         ({"type": "MaskField$Value", "fields": "inner"}, "cannot mask 'inner' of type struct<a:int>"),
         ({"type": "MaskField$Value", "fields": "id", "replacement": "x"}, "'x' is not of type bigint"),
-        ({"type": "InsertField$Value", "topic.field": "id"}, "the field 'id' would be there twice"),
+        ({"type": "InsertField$Value", "topic.field": "id"}, "the field 'id' would exist twice"),
         ({"type": "Cast$Value", "spec": "inner:string"}, "'inner' of type struct<a:int> cannot become string"),
         (
             {"type": "TimestampConverter$Value", "field": "day", "target.type": "unix"},
             "a format is needed to read text",
         ),
         ({"type": "ExtractField$Value", "field": "id", "predicate": "odd"}, "would be both struct"),
-        ({"type": "ReplaceField$Value", "include": "none"}, "no field would be left"),
+        ({"type": "ReplaceField$Value", "include": "none"}, "no field would remain"),
         ({"type": "InsertField$Key", "topic.field": "t"}, "InsertField needs fields; the type is binary"),
     ],
 )
@@ -207,7 +207,7 @@ def test_what_cannot_work_on_a_type_is_refused_with_the_plan(
     [
         ({"type": "InsertField", "topic.field": "t"}, r"write InsertField\$Key or InsertField\$Value"),
         ({"type": "ValueToKey$Value", "fields": "a"}, r"ValueToKey has no \$Key and \$Value"),
-        ({"type": "InsertField$Value"}, "no field to insert is named"),
+        ({"type": "InsertField$Value"}, "no field to insert"),
         ({"type": "InsertField$Value", "static.field": "a"}, "static.field needs static.value"),
         ({"type": "Cast$Value", "spec": "a:int"}, "'int' is not one of int8"),
         ({"type": "TimestampConverter$Value", "target.type": "string"}, "a format is needed to write text"),
@@ -215,7 +215,7 @@ def test_what_cannot_work_on_a_type_is_refused_with_the_plan(
             {"type": "TimestampConverter$Value", "target.type": "unix", "format": "YYYY"},
             "depends on the machine's locale",
         ),
-        ({"type": "RegexRouter", "regex": "(", "replacement": "x"}, "is no regular expression"),
+        ({"type": "RegexRouter", "regex": "(", "replacement": "x"}, "is not a regular expression"),
         (
             {"type": "HeaderFrom$Value", "fields": "a,b", "headers": "h", "operation": "copy"},
             "2 fields cannot become 1",

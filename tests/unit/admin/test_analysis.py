@@ -72,6 +72,17 @@ async def analysed(client: Client, query: str = "") -> tuple[list[str], dict[str
     return names, dict(found)["result"]
 
 
+def test_an_estimate_of_different_values_is_never_above_the_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Distinct, "count", lambda self: 1_000_000)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        _, result = await analysed(client)
+        assert (result["distinct_keys"], result["distinct_values"]) == (100, 100)
+
+    with_fake(test)
+
+
 def test_a_topic_is_analysed() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)

@@ -157,7 +157,9 @@ class MemoryCluster:
         if not validate_only:
             self.set_topic(name, count, 1)
 
-    async def describe_configs(self, kind: ResourceType, name: str) -> list[DescribeConfigsResourceResult]:
+    async def describe_configs(
+        self, kind: ResourceType, name: str, *, documentation: bool = False
+    ) -> list[DescribeConfigsResourceResult]:
         own = self.configs.get(name, {})
         found = [DescribeConfigsResourceResult(name=key, value=value, config_source=1) for key, value in own.items()]
         found.append(DescribeConfigsResourceResult(name="flush.ms", value="9", config_source=5))
@@ -697,6 +699,8 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
             assert "default-src 'none'" in page.headers["Content-Security-Policy"]
             assert page.headers["X-Content-Type-Options"] == "nosniff"
         assert all(each.path in html for each in operations())
+        linked, anchors = set(re.findall('<li><a href="#([^"]+)"', html)), re.findall('<h2 id="([^"]+)"', html)
+        assert linked == set(anchors) and len(linked) == len(anchors) == len(operations())
 
     with_api(test)
 

@@ -102,7 +102,7 @@ def test_a_body_that_is_not_encoded_as_it_says_is_the_senders_mistake(
 
     with_fake(test)
     said = capfd.readouterr().err
-    assert "a request failed" not in said and "Traceback" not in said and "Unhandled" not in said
+    assert "unexpected exception" not in said and "Traceback" not in said and "Unhandled" not in said
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,8 @@ def test_equal_records_of_any_depth_end() -> None:
     ("text", "place"),
     [
         ("value.amount >", "character 15"),
-        ("value.amount = 1", "character 14"),
+        ("value.amount = 1", "character 14: '=' is not an operator; use == to compare"),
+        ("key & value", "character 5: '&' is not an operator; use &&"),
         ("(value", "character 7"),
         ("value value", "character 7"),
         ('key ~ "("', "character 7"),

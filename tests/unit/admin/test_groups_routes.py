@@ -50,7 +50,14 @@ def test_groups_come_in_pages_and_by_filters() -> None:
         assert page["next"] == "e" and page["groups"][0]["coordinator"] == 1
         page = (await call(client, "GET", "/v1/groups?limit=2&after=e"))[1]
         assert ([g["group_id"] for g in page["groups"]], page["next"]) == (["k"], None)
-        for query, ids in (("state=Empty", ["e"]), ("type=classic", ["k"]), ("prefix=k", ["k"]), ("prefix=x", [])):
+        wanted = {
+            "state=Empty": ["e"],
+            "type=classic": ["k"],
+            "prefix=k": ["k"],
+            "prefix=x": [],
+            "filter=*[ck]": ["c", "k"],
+        }
+        for query, ids in wanted.items():
             page = (await call(client, "GET", f"/v1/groups?{query}"))[1]
             assert [g["group_id"] for g in page["groups"]] == ids, query
 
@@ -72,6 +79,20 @@ def test_a_consumer_group_is_described_with_members_places_and_lag() -> None:
         lag = (await call(client, "GET", "/v1/groups/e/lag"))[1]
         assert (lag["lag"], lag["lag_max"], lag["lag_max_partition"]) == (8, 5, 0)
         assert lag["topics"] == [{"topic": "t", "partitions": 2, "lag": 8, "lag_max": 5}]
+
+    with_fake(test)
+
+
+def test_a_page_of_groups_with_lag_has_members_and_topics_by_one_request_per_protocol() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        page = (await call(client, "GET", "/v1/groups?lag=true"))[1]
+        rows = {row["group_id"]: (row["members"], row["topics"], row["lag"]) for row in page["groups"]}
+        assert rows == {"c": (1, ["t"], 3), "e": (0, ["t"], 8), "k": (1, ["t"], 0)}
+        batches = [each.group_ids for each in cluster.asked if isinstance(each, cgd.ConsumerGroupDescribeRequest)]
+        assert batches == [["c", "e"]]
+        plain = (await call(client, "GET", "/v1/groups"))[1]["groups"][0]
+        assert (plain["members"], plain["topics"]) == (None, None)
 
     with_fake(test)
 

@@ -46,7 +46,10 @@ def test_segments_of_this_servers_own_broker_are_told_in_pages() -> None:
 def test_whose_files_are_elsewhere_is_told_where() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2], [1, 3])
-        for path, words in ((f"{PATH}?broker=1", "of broker 2, not of 1"), (PATH.replace("/0/", "/1/"), "1, 3 have")):
+        for path, words in (
+            (f"{PATH}?broker=1", "of broker 2 only; use the server of broker 1"),
+            (PATH.replace("/0/", "/1/"), "replicas are on 1, 3"),
+        ):
             status, problem = await call(client, "GET", path)
             assert (status, problem["error"]) == (421, "MISDIRECTED_REQUEST") and words in problem["message"]
 

@@ -61,6 +61,22 @@ def test_topics_are_listed_in_an_order_page_by_page() -> None:
     with_managed(test)
 
 
+def test_a_list_has_the_policy_and_retention_of_topics_on_request() -> None:
+    async def test(client: Client, cluster: ManagedCluster) -> None:
+        fill(cluster)
+        cluster.set_config(TOPIC, "a", "cleanup.policy", "compact")
+        page = (await call(client, "GET", "/v1/topics?configs=true&limit=2"))[1]
+        assert {row["name"]: row["configs"] for row in page["topics"]} == {"a": {"cleanup.policy": "compact"}, "b": {}}
+        assert page["next"] == "b"
+        cluster.set_config(TOPIC, "a", "retention.ms", "1000")
+        rows = (await call(client, "GET", "/v1/topics/a/configs?documentation=true"))[1]
+        described = {row["name"]: row["choices"] for row in rows}
+        assert described == {"cleanup.policy": ["compact", "delete"], "retention.ms": None}
+        assert (await call(client, "GET", "/v1/topics/a/configs"))[1][0]["choices"] is None
+
+    with_managed(test)
+
+
 def test_sizes_are_of_the_leaders_and_of_all_replicas() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         fill(cluster)

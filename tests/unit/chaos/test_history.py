@@ -123,14 +123,14 @@ def test_a_last_line_that_lacks_only_its_end_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("nonsense\n", "line 2 is no JSON object"),
-        ("[1, 2]\n", "line 2 is no JSON object"),
+        ("nonsense\n", "line 2 is not a JSON object"),
+        ("[1, 2]\n", "line 2 is not a JSON object"),
         ('{"t":1}\n', "line 2 has no kind"),
         ('{"kind":"note","t":"soon","text":"a"}\n', "line 2 is no note event"),
         ('{"kind":"ok","t":1}\n', "line 2 is no ok event"),
         ('{"kind":"ok","t":1,"op":1,"process":1,"f":"send","value":[[["deep"]]]}\n', "line 2 is no ok event"),
-        ("\n", "line 2 is no JSON object"),
-        ("\udcff\n", "line 2 is no JSON object"),
+        ("\n", "line 2 is not a JSON object"),
+        ("\udcff\n", "line 2 is not a JSON object"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None:

@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 from kvorum.cli import brokers as commands
 from kvorum.cli.output import Exit
 from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
-from tests.unit.admin.duty_cluster import DutyCluster
+from tests.unit.admin.admin_state_cluster import AdminStateCluster
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> DutyCluster:
-    made = DutyCluster()
+def cluster(monkeypatch: pytest.MonkeyPatch) -> AdminStateCluster:
+    made = AdminStateCluster()
 
     def with_it(bootstrap: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
         async def run() -> Any:
@@ -33,7 +33,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(commands.brokers, list(arguments))
 
 
-def test_brokers_are_listed_and_described(cluster: DutyCluster) -> None:
+def test_brokers_are_listed_and_described(cluster: AdminStateCluster) -> None:
     cluster.asked[1] = {BROKER_STATE: "maintenance"}
     table = run("list").stdout.splitlines()
     assert table[0].split()[:3] == ["BROKER", "STATE", "ALIVE"] and table[1].split()[:3] == ["1", "draining", "yes"]
@@ -47,7 +47,7 @@ def test_brokers_are_listed_and_described(cluster: DutyCluster) -> None:
     assert told["asked"] == "maintenance" and told["done"] is False and "still to move" in told["message"]
 
 
-def test_maintenance_is_watched_until_it_leads_nothing(cluster: DutyCluster) -> None:
+def test_maintenance_is_watched_until_it_leads_nothing(cluster: AdminStateCluster) -> None:
     def relieve(look: int) -> None:
         if look == 4:
             cluster.rows = [(2, [1, 2], [1, 2])]
@@ -55,10 +55,10 @@ def test_maintenance_is_watched_until_it_leads_nothing(cluster: DutyCluster) -> 
     cluster.on_look = relieve
     done = run("maintenance", "1", "--timeout", "60")
     assert done.exit_code == Exit.DONE, done.output
-    assert "broker 1 is maintenance. It leads nothing: it may be stopped." in done.output
+    assert "broker 1 is maintenance. It leads no partition. It can be stopped." in done.output
 
 
-def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: DutyCluster) -> None:
+def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: AdminStateCluster) -> None:
     cluster.asked[1] = {BROKER_STATE: "maintenance"}
     cluster.rows = [(2, [1, 2], [1, 2])]
 
@@ -72,26 +72,26 @@ def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: D
     assert done.exit_code == Exit.DONE and "broker 1 is active." in done.output, done.output
 
 
-def test_what_is_not_done_in_time_is_said_and_goes_on(cluster: DutyCluster) -> None:
+def test_what_is_not_done_in_time_is_said_and_goes_on(cluster: AdminStateCluster) -> None:
     late = run("decommission", "1", "--timeout", "0", "--throttle", "5000")
-    assert late.exit_code == Exit.FAILED and "it goes on" in late.output
+    assert late.exit_code == Exit.FAILED and "the cluster continues" in late.output
     assert cluster.asked[1] == {BROKER_STATE: "decommissioned", DECOMMISSION_THROTTLE: "5000"}
     asked = run("decommission", "1", "--no-wait")
-    assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) are left" in asked.output
+    assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) left" in asked.output
 
 
-def test_a_dry_run_asks_and_changes_nothing(cluster: DutyCluster) -> None:
+def test_a_dry_run_asks_and_changes_nothing(cluster: AdminStateCluster) -> None:
     done = run("decommission", "1", "--dry-run")
     assert (done.exit_code, done.output, cluster.asked) == (Exit.DONE, "broker 1 can be decommissioned\n", {})
 
 
-def test_a_broker_stays_after_all(cluster: DutyCluster) -> None:
+def test_a_broker_stays_after_all(cluster: AdminStateCluster) -> None:
     cluster.asked[1] = {BROKER_STATE: "decommissioned"}
     assert run("recommission", "1").output == "broker 1 stays; it has 1 replica(s)\n"
     assert cluster.asked[1] == {}
 
 
-def test_a_broker_is_forgotten(cluster: DutyCluster) -> None:
+def test_a_broker_is_forgotten(cluster: AdminStateCluster) -> None:
     cluster.asked[3] = {BROKER_STATE: "decommissioned"}
     cluster.fenced.add(3)
     assert run("unregister", "3").output == "broker 3 is not registered any more\n"

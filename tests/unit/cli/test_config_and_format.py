@@ -72,7 +72,7 @@ def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said
     path = tmp_path / "server.properties"
     path.write_text("broker.id=1\nzookeeper.connect=zk-1:2181\nlog.message.format.version=2.8\n")
     code, printed = kvorum("config", "validate", str(path))
-    assert code == Exit.FAILED and "process.roles=: must say what this node is" in printed
+    assert code == exits.Exit.CONFIG and "process.roles=: must be broker, controller or broker,controller" in printed
     for line, word in ((2, "controller.quorum.voters"), (3, "remove the key")):
         assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
 
@@ -97,7 +97,7 @@ def test_a_node_with_a_configuration_that_cannot_be_ends_as_service_managers_are
 def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tmp_path: Path) -> None:
     path = node(tmp_path, *lines)
     code, printed = kvorum("config", "validate", str(path))
-    assert (code, f"{path}{said}" in printed) == (Exit.FAILED, True), printed
+    assert (code, f"{path}{said}" in printed) == (exits.Exit.CONFIG, True), printed
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tm
     [
         ("nodes:\n  - {id: 1}\n  - {id: 1}\n", ":3: name=node-1: duplicate node name node-1"),
         ("nodes:\n  - {id: 1\n", ":3: is not YAML"),
-        ("nods: []\nnodes:\n  - {id: 1}\n", ":1: 'nods' is none of cluster, defaults, nodes"),
+        ("nods: []\nnodes:\n  - {id: 1}\n", ":1: 'nods' is not one of cluster, defaults, nodes"),
         ("nodes:\n  - id: 1\n    log.retention.hours: soon\n", ":3: log.retention.hours=soon"),
         ("defaults:\n  num:\n    partitions: three\nnodes:\n  - {id: 1}\n", ":3: num.partitions=three"),
     ],
@@ -115,7 +115,7 @@ def test_a_cluster_file_is_refused_with_its_line(text: str, said: str, tmp_path:
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     code, printed = kvorum("config", "validate", str(path))
-    assert (code, f"{path}{said}" in printed) == (Exit.FAILED, True), printed
+    assert (code, f"{path}{said}" in printed) == (exits.Exit.CONFIG, True), printed
 
 
 def test_a_cluster_file_warns_of_a_misspelt_key_with_its_line(tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_a_node_is_formatted_once_and_its_ports_are_kept(tmp_path: Path) -> None
     assert re.search(r"^listeners=PLAINTEXT://127\.0\.0\.1:[1-9]\d*$", ports, re.M)
 
     code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
-    assert (code, "is formatted already" in printed) == (Exit.FAILED, True)
+    assert (code, "is formatted already" in printed) == (exits.Exit.DATA_REFUSED, True)
     code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID, "--ignore-formatted")
     assert (code, "nothing was done" in printed) == (Exit.DONE, True)
     code, printed = kvorum("format", str(path), "--cluster-id", "another", "--ignore-formatted")
-    assert (code, CLUSTER_ID in printed) == (Exit.FAILED, True)
+    assert (code, CLUSTER_ID in printed) == (exits.Exit.DATA_REFUSED, True)
     assert read_meta_properties(OsDisk(), f"{tmp_path}/data") == identity
     assert recorded.read_text() == ports
 
@@ -171,7 +171,7 @@ def test_port_0_of_another_voter_is_refused_and_nothing_is_formatted(tmp_path: P
     path = tmp_path / "node.properties"
     path.write_text(COMBINED.format(id=1, voters="1@127.0.0.1:0,2@127.0.0.1:0", folder=tmp_path))
     code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
-    assert (code, "port 0 of node 2" in printed) == (Exit.USAGE, True), printed
+    assert (code, "port 0 of node 2" in printed) == (exits.Exit.CONFIG, True), printed
     assert [each.name for each in tmp_path.iterdir()] == ["node.properties"]
 
 
@@ -192,7 +192,7 @@ def test_a_file_with_nothing_in_it_is_refused_by_its_name(name: str, tmp_path: P
     path = tmp_path / name
     path.touch()
     code, printed = kvorum("config", "validate", str(path))
-    assert (code, printed.startswith(f"kvorum: {path}: process.roles")) == (Exit.FAILED, True), printed
+    assert (code, printed.startswith(f"kvorum: {path}: process.roles")) == (exits.Exit.CONFIG, True), printed
 
 
 def test_a_listener_with_tls_is_refused_by_its_line(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_a_dynamic_quorum_begins_with_one_controller_or_with_those_named(tmp_pat
         ([], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-s", "-N"], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-I", "1@127.0.0.1:1"], "is not of the form ID@HOST:PORT:DIRECTORY_ID"),
-        (["-I", "1@127.0.0.1:1:short"], "is no base64 uuid"),
-        (["-I", ","], "names no controller"),
-        (["-s", "--override", "controller.quorum.voters=1@127.0.0.1:29093"], "names the voters of a static quorum"),
+        (["-I", "1@127.0.0.1:1:short"], "is not a base64 UUID"),
+        (["-I", ","], "contains no controller"),
+        (["-s", "--override", "controller.quorum.voters=1@127.0.0.1:29093"], "defines a static quorum"),
     ],
 )
 def test_a_format_that_cannot_be_meant_is_refused_and_writes_nothing(

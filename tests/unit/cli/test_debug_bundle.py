@@ -54,6 +54,6 @@ def test_where_nobody_answers_the_file_says_why(cluster: ManagedCluster, tmp_pat
     cluster.reachable = False
     file = tmp_path / "fault.zip"
     result = run("-f", str(file))
-    assert result.exit_code == Exit.FAILED and "nothing could be got" in result.stderr
+    assert result.exit_code == Exit.FAILED and "nothing was collected" in result.stderr
     with zipfile.ZipFile(file) as archive:
         assert archive.namelist() == ["manifest.json"]

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from kvorum.cli.main import COMMANDS, SECTIONS, main
 from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 
 HEAVY = {"aiohttp", "asyncio", "confluent_kafka", "cramjam", "kio", "pydantic", "pysyncobj", "uvloop", "yaml"}
 MODULES_MAX = 200
@@ -114,27 +115,22 @@ def test_the_version_is_the_packages() -> None:
         (["topics", "list", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
         (["topics", "list", "-b", "nonsense"], "'nonsense' is not HOST:PORT"),
         (["consume"], "Missing argument 'TOPIC...'"),
-        (["consume", "t", "--offset", "soon"], "'soon' is no place: there are start, end, N, -N, +N, @TIME"),
+        (["consume", "t", "--offset", "soon"], "'soon' is not an offset: use start, end, N, -N, +N, @TIME"),
         (["consume", "t", "-p", "-1", "-e"], "-1 is not in the range 0<=x<=2147483647"),
         (["consume", "t", "-X", "nosuch=1"], 'No such configuration property: "nosuch"'),
         (["produce", "t", "-X", "nosuch=1"], 'No such configuration property: "nosuch"'),
         (["produce", "t", "-k", ""], "must not be empty"),
         (["produce", "t", "-p", "-1"], "-1 is not in the range 0<=x"),
         (["dev", "--port", "70000"], "70000 is not in the range"),
-        (
-            ["dev", "--set", "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"],
-            "serves PLAINTEXT only",
-        ),
         (["produce", "t", "--acks", "2"], "'2' is not one of '0', '1', 'all'"),
         (["dev", "--set", "nonsense"], "'nonsense' is not KEY=VALUE"),
-        (["dev", "--nodes", "0"], "must be between 1 and 100"),
-        (["dev", "--set", "num.partitions=three"], "num.partitions=three"),
+        (["dev", "--nodes", "0"], "0 is not in the range x>=1"),
         (["up", "nowhere.yaml"], "'nowhere.yaml' does not exist"),
         (["format"], "give CONFIG and --cluster-id"),
         (["config", "validate"], "Missing argument 'PATH'"),
         (["quorum", "readmit", "2"], "Missing argument 'DIRECTORY_ID'"),
         (["bench", "--records", "0"], "0 is not in the range x>=1"),
-        (["bench", "--nodes", "3", "-b", "127.0.0.1:9092"], "--bootstrap names another"),
+        (["bench", "--nodes", "3", "-b", "127.0.0.1:9092"], "--bootstrap"),
         (["protocol", "--listener", "admin"], "'admin' is not one of 'broker', 'controller'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -142,6 +138,22 @@ def test_the_version_is_the_packages() -> None:
 def test_wrong_usage_says_what_was_meant(arguments: list[str], said: str) -> None:
     code, printed = run(*arguments)
     assert (code, said in printed) == (Exit.USAGE, True), printed
+
+
+SSL = "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (SSL, "serves PLAINTEXT only"),
+        ("num.partitions=three", "num.partitions=three"),
+        ("node-9:a=1", "no node 'node-9'"),
+    ],
+)
+def test_a_wrong_config_has_the_same_exit_code_in_every_command(setting: str, said: str) -> None:
+    code, printed = run("dev", "--set", setting)
+    assert (code, printed.count("\n"), said in printed) == (NodeExit.CONFIG, 1, True), printed
 
 
 def test_an_unreachable_cluster_and_an_unknown_one_have_exit_codes_of_their_own(tmp_path: object) -> None:
@@ -160,7 +172,7 @@ def test_a_folder_that_cannot_be_one_is_said_in_a_line(tmp_path: Path) -> None:
     for folder in ("/proc/nope", str(file), str(file / "below")):
         for words in (["dev"], ["up", str(cluster)], ["up", str(cluster), "--detach"]):
             code, printed = run(*words, "--dir", folder)
-            assert (code, printed.count("\n"), "kvorum: " in printed) == (Exit.FAILED, 1, True), printed
+            assert (code, printed.count("\n"), "kvorum: " in printed) == (NodeExit.DATA_REFUSED, 1, True), printed
             assert folder in printed or str(file) in printed
 
 
@@ -171,10 +183,14 @@ def test_a_folder_with_the_remains_of_a_cluster_is_said_in_a_line(tmp_path: Path
         folder.mkdir(parents=True)
         (folder / "meta.properties").write_text(identity)
     code, printed = run("dev", "--port", "0", "--dir", str(tmp_path))
-    assert (code, printed.count("\n"), "has data, but no cluster.json" in printed) == (Exit.FAILED, 1, True), printed
+    assert (code, printed.count("\n"), "has data, but no cluster.json" in printed) == (
+        NodeExit.DATA_REFUSED,
+        1,
+        True,
+    ), printed
 
 
-def test_a_cluster_that_runs_already_is_left_alone(tmp_path: Path) -> None:
+def test_a_cluster_that_is_already_running_is_left_alone(tmp_path: Path) -> None:
     """Seen from a second process: the first one holds the folder."""
     from kvorum.cluster.foreground import hold
 
@@ -184,7 +200,7 @@ def test_a_cluster_that_runs_already_is_left_alone(tmp_path: Path) -> None:
     with hold(str(folder)):
         for words in (["dev"], ["up", str(cluster)], ["up", str(cluster), "--detach"]):
             code, printed = run(*words, "--dir", str(folder))
-            assert (code, "runs already" in printed) == (Exit.FAILED, True), printed
+            assert (code, "already running" in printed) == (NodeExit.BUSY, True), printed
     assert [path.name for path in folder.iterdir()] == [".lock"]
 
 

@@ -191,7 +191,7 @@ def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
             ["--alter", "--topic", "t", "--partitions", "3", "--config", "a=b"],
             'can\'t be used with option "[alter]" (To alter topic configurations, the kafka-configs tool can be used.)',
         ),
-        (["--list", "--topic", "("], "is no regular expression"),
+        (["--list", "--topic", "("], "is not a regular expression"),
         (["--create", "--topic", "t", "--config", "a"], 'must be in the format "key=val"'),
         (["--describe", "--if-exists"], "--topic or --topic-id is required to describe a topic"),
         *(
@@ -338,7 +338,7 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
         (["--alter", "--topic", "t", "--add-config", "a"], 'in the format "key=val"'),
         (["--alter", "--topic", "t", "--add-config", "a b=1"], "Invalid character found for config key"),
         (["--alter", "--entity-type", "topics", "--add-config", "a=1"], "An entity name must be specified"),
-        (["--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[password=x]"], "credentials are not there yet"),
+        (["--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[password=x]"], "credentials are not supported yet"),
         (["--alter", "--user", "u", "--add-config", "producer_byte_rate=fast"], "Cannot parse quota"),
         (["--alter", "--broker-logger", "1", "--add-config", "root=DEBUG"], "Invalid broker logger(s): root"),
     ],

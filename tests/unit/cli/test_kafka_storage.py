@@ -66,7 +66,7 @@ def test_a_static_quorum_takes_no_first_voters(node: Path, tmp_path: Path) -> No
     node.write_text(node.read_text() + "controller.quorum.voters=1@127.0.0.1:9093\n")
     words = ("format", "-t", CLUSTER_ID, "-c", str(node))
     (line,) = storage(*words, "--standalone", code=Exit.FAILED)
-    assert "controller.quorum.voters names the voters of a static quorum" in line
+    assert "controller.quorum.voters defines a static quorum" in line
     lines = storage(*words)
     assert f"Formatting metadata directory {tmp_path}/a-controller with metadata.version 4.3-IV0." in lines
 

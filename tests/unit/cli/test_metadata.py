@@ -132,7 +132,7 @@ def test_an_offset_shows_what_was_known_then(folder: Path, trimmed: Path) -> Non
     leader = "/image/topics/byName/orders/0/leader"
     for place in (folder, trimmed):
         assert run(place, "cat", leader, "--at", "5") == ["2"]
-        assert "there is nothing" in run(place, "cat", "/image/configs/TOPIC", "--at", "5", code=Exit.NOT_FOUND)[0]
+        assert "does not exist" in run(place, "cat", "/image/configs/TOPIC", "--at", "5", code=Exit.NOT_FOUND)[0]
         assert run(place, "cat", "/image/configs/TOPIC/orders/*", "--at", "6") == ["7"]
     assert run(folder, "cat", leader, "--at", "4") == ["1"]
     assert run(folder, "ls", "/image/topics/byName/orders", "--at", "3") == ["0", "10", "id"], "inside a batch"
@@ -166,14 +166,14 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_that_begins_behind_what_is_asked_for(trimmed: Path) -> None:
-    assert "no snapshot goes so far back" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
+    assert "no snapshot covers it" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
 
 
 def test_damaged_files_are_said_in_a_line(trimmed: Path) -> None:
     snapshot = trimmed / "00000000000000000006-0000000003.checkpoint"
     whole = snapshot.read_bytes()
     snapshot.write_bytes(whole[:-5])
-    assert "behind the last batch" in run(trimmed, "ls", code=Exit.FAILED)[0]
+    assert "after the last batch" in run(trimmed, "ls", code=Exit.FAILED)[0]
     snapshot.write_bytes(whole)
     segment = trimmed / "00000000000000000006.log"
     data = bytearray(segment.read_bytes())

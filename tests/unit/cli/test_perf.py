@@ -219,7 +219,7 @@ def test_a_consumer_needs_a_topic_a_count_and_a_date_format_that_is_one() -> Non
     for words, said in (
         (["--num-records", "1"], "[topic], [include]"),
         (["--topic", "t"], "[num-records]"),
-        (["--topic", "t", "--messages", "1", "--date-format", "QQ"], "QQ is not known"),
+        (["--topic", "t", "--messages", "1", "--date-format", "QQ"], "unknown pattern QQ"),
     ):
         printed = run(FakeCluster(), *base, *words)
         assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err

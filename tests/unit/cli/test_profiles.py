@@ -53,7 +53,7 @@ def test_what_is_nearer_to_the_command_counts() -> None:
     assert bootstrap(None, KVORUM_PROFILE="named") == "named:1"
     assert bootstrap(None, KVORUM_PROFILE="named", KVORUM_BOOTSTRAP="x:1") is None
     assert bootstrap("given", KVORUM_PROFILE="named", KVORUM_BOOTSTRAP="x:1") == "given:1"
-    with pytest.raises(ProfileError, match="no profile 'nope'"):
+    with pytest.raises(ProfileError, match="profile 'nope' does not exist"):
         chosen("nope", environment)
 
 

@@ -138,7 +138,7 @@ def test_generate_keeps_what_is_where_it_may_be(cluster: Cluster, tmp_path: Path
     ("brokers", "racks", "said", "code"),
     [
         ("3,9", None, "there is no broker 9", Exit.NOT_FOUND),
-        ("3,3", None, "more than once", Exit.USAGE),
+        ("3,3", None, "duplicate broker", Exit.USAGE),
         ("3,x", None, "invalid literal", Exit.USAGE),
         ("3", None, "a-0", Exit.FAILED),
         ("3,4", "east", "--disable-rack-aware", Exit.FAILED),

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from kvorum.cli.dev import report_start
+from kvorum.cli.quickstart import topic_for
 
 
 def cluster() -> Any:
@@ -28,3 +29,9 @@ def test_a_whole_start_tells_how_the_cluster_is_reached(capsys: pytest.CaptureFi
 def test_nodes_that_ran_already_are_not_said_to_be_up(capsys: pytest.CaptureFixture[str]) -> None:
     report_start(cluster(), {"node-2": "ready"}, foreground=False)
     assert capsys.readouterr().out.splitlines()[0] == ("1 broker is up. Already running, not checked: node-1, node-3.")
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "minimum"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (5, 3, "2")])
+def test_the_topic_of_the_quickstart_fits_the_number_of_brokers(brokers: int, replicas: int, minimum: str) -> None:
+    topic = topic_for(brokers)
+    assert (topic["replication_factor"], topic["configs"]) == (replicas, {"min.insync.replicas": minimum})

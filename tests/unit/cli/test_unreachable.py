@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from kvorum.cli.missing_topics import no_topic
-from kvorum.cli.unreachable import HINT, unreachable
+from kvorum.cli.unreachable import HINT, no_address_works, unreachable
 
 
 @contextmanager
@@ -50,6 +50,13 @@ def test_another_protocol_is_recognized(answer: bytes) -> None:
 def test_where_the_address_is_no_reason_the_clients_own_is_given(answer: bytes) -> None:
     with answering(answer) as address:
         assert unreachable(address, "timed out") == "no broker could be reached: timed out"
+
+
+def test_a_long_command_is_refused_only_where_no_address_can_be_a_brokers() -> None:
+    gone = refusing()
+    assert str(no_address_works(gone)).startswith(f"nothing listens on {gone}; ")
+    with answering(b"\0\0\0\x0a\0\0\0\x01") as address:
+        assert no_address_works(f"{gone},{address}") is None
 
 
 def test_a_host_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

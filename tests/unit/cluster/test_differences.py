@@ -32,11 +32,11 @@ MADE = plan_of(spec(settings=["num.partitions=3"]), "id")
         ),
         (
             spec(4, settings=["num.partitions=3"]),
-            ["nodes node-1, node-2, node-3, node-4 are ignored; the cluster has node-1, node-2, node-3"],
+            ["the cluster keeps its nodes node-1, node-2, node-3; requested: node-1, node-2, node-3, node-4"],
         ),
         (
             spec(2, settings=["num.partitions=3"]),
-            ["nodes node-1, node-2 are ignored; the cluster has node-1, node-2, node-3"],
+            ["the cluster keeps its nodes node-1, node-2, node-3; requested: node-1, node-2"],
         ),
     ],
     ids=["same", "another value", "left out", "added", "another folder", "a node more", "a node less"],

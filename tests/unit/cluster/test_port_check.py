@@ -93,7 +93,8 @@ def test_a_node_whose_port_is_in_use_reports_it_to_its_parent_and_starts_no_role
     settings = node(listeners=f"PLAINTEXT://127.0.0.1:{taken},CONTROLLER://127.0.0.1:0")
     paths = NodePaths(str(tmp_path))
     assert run_supervisor(settings, paths, "unused", [], to_files=True) == Exit.BUSY
-    reason = f"port {taken} (listener PLAINTEXT of {tmp_path.name}) is in use"
+    advice = "choose another in unused, or stop the process that uses it"
+    reason = f"port {taken} (listener PLAINTEXT of {tmp_path.name}) is in use; {advice}"
     assert readiness.read_lines(reading).refused == [reason]
     assert capfd.readouterr().err == f"kvorum: {reason}\n"
     assert not (tmp_path / "broker.log").exists()

@@ -90,7 +90,7 @@ def test_what_is_left_of_a_controllers_directory_is_not_formatted_over(cluster: 
     """Only meta.properties is gone: the journal would be passed off as another directory's."""
     settings = settings_of(cluster, "node-2")
     (Path(controller_directory(settings)) / "meta.properties").unlink()
-    with pytest.raises(FormatError, match="holds raft"):
+    with pytest.raises(FormatError, match="contains raft"):
         cluster.format_lost("node-2")
 
 
@@ -134,8 +134,8 @@ def refusal(settings: Settings, node_id: int, directory_id: Uuid = OTHER_ID) -> 
 def test_what_an_operator_may_not_say_is_refused_with_the_reason(cluster: LocalCluster) -> None:
     survivor = settings_of(cluster, "node-3")
     before = stored(survivor)
-    assert "node 3's own" in refusal(survivor, 3).reason
-    assert "they are 1, 2, 3" in refusal(survivor, 4).reason
+    assert "belongs to node 3 itself" in refusal(survivor, 3).reason
+    assert "controllers: 1, 2, 3" in refusal(survivor, 4).reason
     assert "already" in refusal(survivor, 2, Uuid(before.pins[2])).reason
     assert stored(survivor) == before
 
@@ -151,7 +151,7 @@ def test_a_controller_that_lost_its_own_directory_has_no_say(cluster: LocalClust
     settings = settings_of(cluster, "node-2")
     lose(settings)
     cluster.format_lost("node-2")
-    assert "lost itself" in refusal(settings, 1).reason
+    assert "was lost as well" in refusal(settings, 1).reason
 
 
 def test_a_damaged_journal_has_no_say(cluster: LocalCluster) -> None:
@@ -178,7 +178,7 @@ def dynamic_settings(folder: Path, node_id: int) -> Settings:
 
 
 def test_an_operators_word_counts_where_voters_come_and_go_too(tmp_path: Path) -> None:
-    """The directory is a voter's, formatted anew as an observer; it cannot speak for itself, another one can."""
+    """The directory is a voter's, formatted again as an observer; it cannot speak for itself, another one can."""
     ids = {number: Uuid(bytes([number]) * 16) for number in (1, 2, 3)}
     text = ",".join(f"{number}@127.0.0.1:2909{number}:{directory}" for number, directory in ids.items())
     initial = formatting.parse_initial_controllers(text, "CONTROLLER")
@@ -187,8 +187,8 @@ def test_an_operators_word_counts_where_voters_come_and_go_too(tmp_path: Path) -
     (formatted,) = format_node(OsDisk(), lost, CLUSTER_ID, initial={})
     survivor = look(OsDisk(), own)
     assert survivor.voter_ids == (1, 2, 3) and survivor.counted == ids
-    with pytest.raises(Refusal, match="was lost itself"):
+    with pytest.raises(Refusal, match="was lost as well"):
         look(OsDisk(), lost)
     assert readmit(OsDisk(), own, 3, formatted.directory_id).counted == {**ids, 3: formatted.directory_id}
-    with pytest.raises(Refusal, match="they are 1, 2, 3"):
+    with pytest.raises(Refusal, match="controllers: 1, 2, 3"):
         readmit(OsDisk(), own, 4, formatted.directory_id)

@@ -364,7 +364,7 @@ def test_a_file_shorter_than_promised_cuts_the_connection(log_lines: list[str]) 
         await listener.close()
 
     run(main)
-    assert len([line for line in log_lines if "answer cut short" in line]) == 1
+    assert len([line for line in log_lines if "response truncated" in line]) == 1
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -466,4 +466,4 @@ def test_a_connection_whose_buffers_cannot_be_set_is_refused_and_counts_nowhere(
         assert counts.open("10.0.0.1", protected=False) is None
 
     run(main)
-    assert [line for line in log_lines if "connection refused" in line and "gone already" in line]
+    assert [line for line in log_lines if "connection rejected" in line and "gone already" in line]

@@ -71,7 +71,7 @@ def test_a_connection_beyond_the_limit_is_closed_with_one_line_and_the_place_is_
         assert counts.total == 0
 
     run(main)
-    refused = [line for line in log_lines if "connection refused" in line]
+    refused = [line for line in log_lines if "connection rejected" in line]
     assert len(refused) == 1
     assert reason in refused[0]
     assert "client=127.0.0.1:" in refused[0]

@@ -37,7 +37,7 @@ CASES = {
     "an empty frame": (framed(b""), "0 bytes"),
     "a header of three bytes": (framed(b"\0\3\0"), "3 bytes"),
     "a header without client id": (framed(b"\0\3\0\1\0\0\0\1"), "header ends too early"),
-    "a client id beyond the frame": (framed(b"\0\3\0\1\0\0\0\1\x7f\xff"), "client id of 32767 bytes"),
+    "a client id exceeds the frame": (framed(b"\0\3\0\1\0\0\0\1\x7f\xff"), "client id of 32767 bytes"),
     "a body cut off": (framed(METADATA[4:-2]), "MetadataRequest v9"),
     "no body at all": (framed(header(3, 1)), "MetadataRequest v1"),
     "a count beyond the bytes left": (framed(header(3, 1) + b"\x7f\xff\xff\xff"), "2147483647 entries"),
@@ -46,11 +46,11 @@ CASES = {
     "a count of more than five bytes": (framed(header(3, 9, True) + b"\xff\xff\xff\xff\xff\xff\x0f"), "varint"),
     "a name beyond the bytes left": (framed(header(3, 1) + b"\0\0\0\1\x7f\xffab"), "32767 bytes"),
     "a null where there is none": (framed(header(3, 0) + b"\xff\xff\xff\xff"), "null"),
-    "records beyond the frame": (
+    "records exceeds the frame": (
         framed(header(0, 3) + b"\xff\xff\0\1\0\0\0\0\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\x7f\xff\xff\xff"),
         "records: 2147483647 bytes",
     ),
-    "a tagged field beyond the frame": (framed(header(3, 9, True) + b"\0\0\0\0\1\0\x7f"), "127 bytes"),
+    "a tagged field exceeds the frame": (framed(header(3, 9, True) + b"\0\0\0\0\1\0\x7f"), "127 bytes"),
     "an unknown API": (framed(header(999, 0)), "api key 999"),
     "a negative API": (framed(header(-1, 0)), "api key -1"),
     "an API not served here": (framed(header(ApiKey.BROKER_HEARTBEAT, 0) + bytes(30)), "api key 63"),

@@ -113,7 +113,7 @@ def test_a_traced_request_tells_its_stages_and_the_others_tell_nothing(log_lines
         assert "wait_ms" in second and "wait_ms" not in first
         assert all(float(first[stage]) > 0 for stage in STAGES if stage != "wait_ms")
         assert tracing.armed is None
-        assert [line for line in log_lines if "request trace is over" in line]
+        assert [line for line in log_lines if "request trace ended" in line]
         writer.close()
         await listener.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 from kvorum.cluster.hosting import Refusal
 from kvorum.cluster.identity import identity_of
 from kvorum.cluster.local import ClusterError, LocalCluster
@@ -73,7 +74,7 @@ def refused(folder: Path, text: str) -> Printed:
     file.write_text(FILE)
     before = files(folder)
     printed = run(FakeCluster(), *text.format(file=file).split(), "--dir", str(folder))
-    assert printed.code in (Exit.FAILED, Exit.NOT_FOUND), printed
+    assert printed.code in (Exit.FAILED, Exit.NOT_FOUND, NodeExit.DATA_REFUSED), printed
     assert len(printed.err.splitlines()) == 1 and not printed.out, printed
     assert "remove it" not in printed.err and "--ignore-formatted" not in printed.err
     assert files(folder) == before
@@ -147,7 +148,7 @@ def test_the_folders_of_nodes_that_lost_their_configuration_are_found_by_the_pla
 
 def test_nothing_is_rebuilt_where_a_part_is_missing(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    with pytest.raises(ClusterError, match="is whole"):
+    with pytest.raises(ClusterError, match="is complete"):
         LocalCluster.rebuild(str(folder), planned(folder))
     (folder / "cluster.json").unlink()
     LocalCluster.create(str(other), planned(other, "Some22oqSi6ZGo5pjBP2lw"))

@@ -35,9 +35,9 @@ from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.configs.entries import broker_entries
+from kvorum.quorum.controller.broker_admin_state import admin_states_in
 from kvorum.quorum.controller.config_schema import KafkaConfigSchema
 from kvorum.quorum.controller.context import Context, ControllerSettings
-from kvorum.quorum.controller.duty import duties_in
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image import MetadataDelta, MetadataImage
@@ -156,7 +156,7 @@ class Node:
         context.unclean_election_enabled("t")
         context.describe_new_topic({})
         assert context.decommission_partitions_max > 0
-        duties_in(self.image)
+        admin_states_in(self.image)
         list(broker_entries(self.configs.layers))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 from kvorum.cluster.local import LocalCluster
 from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import ClusterSpec, dev_cluster, load_cluster
@@ -68,14 +68,14 @@ def test_what_was_set_is_in_the_configuration_of_that_node_alone(tmp_path: Path)
         ("second:", r"--set second: '' is not KEY=VALUE"),
         (":broker.rack=b", r"--set: ':broker.rack=b' is neither KEY=VALUE nor NODE:KEY=VALUE"),
         ("second:num.partitions=x", r"--set second: num\.partitions=x: Not a number"),
-        ("second:node.id=1", r"second has node id 1 in common with node-1"),
+        ("second:node.id=1", r"second uses the same node id 1 as node-1"),
     ],
 )
 def test_a_node_or_a_config_that_is_none_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         loaded(tmp_path, text)
     printed = run(FakeCluster(), "up", str(tmp_path / "cluster.yaml"), "--dir", str(tmp_path / "d"), "--set", text)
-    assert printed.code == Exit.USAGE and len(printed.err.splitlines()) == 1
+    assert printed.code == NodeExit.CONFIG and len(printed.err.splitlines()) == 1
     assert not (tmp_path / "d").exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 from kvorum.pipelines.spec.document import parse
 from kvorum.pipelines.spec.problems import SpecError
 from kvorum.runtime.config_files import load_node
@@ -17,19 +17,19 @@ NODE = "node.id: 1\nprocess.roles: [broker, controller]\nlisteners: 'PLAINTEXT:/
 REFUSED = [
     # A file, and what is said of it behind the file's name.
     (f"base: &base\n  num.partitions: 3\n{NODE}<<: *base\n", ":1: base: no config's name begins so"),
-    (f"{NODE}<<: {{num.partitions: 3}}\n", ":4: <<: maps are not merged"),
-    ("nodes:\n- &one\n  id: 1\n- <<: *one\n  id: 2\n", ":4: <<: maps are not merged"),
-    ("defaults:\n  <<: {num.partitions: 3}\nnodes: [{id: 1}]\n", ":2: <<: maps are not merged"),
+    (f"{NODE}<<: {{num.partitions: 3}}\n", ":4: <<: merge keys are not supported"),
+    ("nodes:\n- &one\n  id: 1\n- <<: *one\n  id: 2\n", ":4: <<: merge keys are not supported"),
+    ("defaults:\n  <<: {num.partitions: 3}\nnodes: [{id: 1}]\n", ":2: <<: merge keys are not supported"),
     (f"{NODE}config:\n  num.partitions: 3\n", ":5: config.num.partitions is not a config"),
     (f"{NODE}kafka: {{config: {{num.partitions: 3}}}}\n", ":4: kafka.config: no config's name begins so"),
     ("nodes:\n- id: 1\n  properties:\n    num.partitions: 3\n", ":3: properties: no config's name begins so"),
     ("node.id: 1\nlisteners:\n  PLAINTEXT: //:9092\n", ":2: listeners: has a map where its value is to be"),
-    ("node.id: 1\nlisteners:\n- PLAINTEXT: //:9092\n", ":3: listeners: a list may hold only plain values"),
-    ("node.id: 1\nlog.dirs:\n- /a\n- [/b]\n", ":4: log.dirs: a list may hold only plain values"),
+    ("node.id: 1\nlisteners:\n- PLAINTEXT: //:9092\n", ":3: listeners: a list may contain scalar values only"),
+    ("node.id: 1\nlog.dirs:\n- /a\n- [/b]\n", ":4: log.dirs: a list may contain scalar values only"),
     ("node.id: 1\nnum.partitions: {a: 1}\n", ":2: num.partitions: has a map where its value is to be"),
-    (f"{NODE}num.partitions: 3\nnum.partitions: 4\n", ":5: num.partitions: is there twice"),
-    ("nodes:\n- id: 1\n  name: a\n  name: b\n", ":4: name: is there twice"),
-    ("cluster: {name: a, name: b}\nnodes: [{id: 1}]\n", ":1: name: is there twice"),
+    (f"{NODE}num.partitions: 3\nnum.partitions: 4\n", ":5: num.partitions: is a duplicate key"),
+    ("nodes:\n- id: 1\n  name: a\n  name: b\n", ":4: name: is a duplicate key"),
+    ("cluster: {name: a, name: b}\nnodes: [{id: 1}]\n", ":1: name: is a duplicate key"),
     ("nodes:\n  node-1: {id: 1}\n", ":1: nodes must be a list"),
     ("cluster: {name: a}\ndefaults: [num.partitions]\nnodes: [{id: 1}]\n", ":2: defaults must be a map"),
     ("cluster: {id: ''}\nnodes: [{id: 1}]\n", ":1: cluster.id="),
@@ -41,7 +41,7 @@ REFUSED = [
     ("listener: &a\n  name: *a\n", ":2: listener.name.name"),
     ("rsm: &a {config: *a}\n", ":1: rsm.config"),
     ("[" * 5_000, ": is nested too deeply"),
-    ("node.id: 1\n? [a]\n: 1\n", ":2: a key must be a text"),
+    ("node.id: 1\n? [a]\n: 1\n", ":2: a key must be a string"),
     ("node.id: \x00\n", ": is not YAML"),
 ]
 
@@ -51,7 +51,7 @@ def test_yaml_that_is_not_read_is_named_with_its_line_and_key(tmp_path: Path, te
     path = tmp_path / "file.yaml"
     path.write_text(text)
     printed = run(FakeCluster(), "config", "validate", str(path))
-    assert printed.code == Exit.FAILED, printed
+    assert printed.code == NodeExit.CONFIG, printed
     assert f"{path}{said}" in printed.err and len(printed.err.splitlines()) == 1
 
 

@@ -67,3 +67,20 @@ def test_a_format_interrupted_at_any_step_is_finished_or_named() -> None:
         raise AssertionError("format has more steps than are tried")
     assert named
     assert finished
+
+
+def test_a_format_that_fails_on_a_full_disk_can_be_repeated_once_there_is_space() -> None:
+    disk = SimDisk(random.Random(0))
+    format_node(disk, SETTINGS, CLUSTER_ID)
+    needed = disk.total_bytes("/") - disk.free_bytes("/")
+    for missing in (1, 100, 200, 300, 500, needed // 2, needed):
+        disk = SimDisk(random.Random(0))
+        disk.capacity = needed - missing
+        with pytest.raises(OSError, match="No space left"):
+            format_node(disk, SETTINGS, CLUSTER_ID)
+        formatted = [each for each in log_directories(SETTINGS) if disk.exists(each)]
+        assert not any(read_meta_properties(disk, each) for each in formatted)
+        disk.capacity = None
+        format_node(disk, SETTINGS, CLUSTER_ID)
+        assert is_whole(disk)
+        assert open_quorum(disk, SETTINGS, CLUSTER_ID)

@@ -146,7 +146,7 @@ def test_a_stray_folder_is_ignored_with_a_warning(
         assert not world.offline
 
     asyncio.run(work())
-    warned = [line for line in capfd.readouterr().err.splitlines() if "folders are ignored" in line]
+    warned = [line for line in capfd.readouterr().err.splitlines() if "folders that are not logs ignored" in line]
     assert len(warned) == 2
     assert all(repr(name).strip("'") in line for line in warned)
 

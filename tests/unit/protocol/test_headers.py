@@ -86,7 +86,7 @@ def test_tagged_fields_that_nobody_knows_are_stepped_over() -> None:
     ("tail", "why"),
     [
         (b"\x7f\xffabc", "client id of 32767"),
-        (b"\x00\x00\x01\x00\x7f", "beyond the frame"),
+        (b"\x00\x00\x01\x00\x7f", "exceeds the frame"),
         (b"\x00\x00\xff\xff\xff\xff\x0f", "too early"),
         (b"\x00\x00\xff\xff\xff\xff\xff\x0f", "varint"),
     ],

@@ -77,28 +77,28 @@ def test_what_the_file_says_of_internal_topics_and_voters_is_kept(tmp_path: Path
 
 
 REFUSED = [
-    ("", "a cluster file is a map"),
-    ("- a\n", "a cluster file is a map"),
+    ("", "a cluster file must be a map"),
+    ("- a\n", "a cluster file must be a map"),
     ("cluster: {name: x}\n", "nodes must be a list"),
     ("nodes: []\n", "nodes must be a list"),
     ("nodes: {id: 1}\n", "nodes must be a list"),
-    ("nodes: [1]\n", r"my-cluster\.yaml:1: a node is a map"),
-    ("nodes: [{id: 1}]\nnode: 5\n", r"my-cluster\.yaml:2: 'node' is none of cluster, defaults, nodes"),
-    ("nodes: [{id: 1}]\nnodes: [{id: 2}]\n", r":2: nodes: is there twice"),
+    ("nodes: [1]\n", r"my-cluster\.yaml:1: a node must be a map"),
+    ("nodes: [{id: 1}]\nnode: 5\n", r"my-cluster\.yaml:2: 'node' is not one of cluster, defaults, nodes"),
+    ("nodes: [{id: 1}]\nnodes: [{id: 2}]\n", r":2: nodes: is a duplicate key"),
     ("defaults: 5\nnodes: [{id: 1}]\n", "defaults must be a map"),
-    ("cluster: {nam: x}\nnodes: [{id: 1}]\n", r":1: 'nam' is none of name, id"),
+    ("cluster: {nam: x}\nnodes: [{id: 1}]\n", r":1: 'nam' is not one of name, id"),
     ("cluster:\n  name: a b\nnodes: [{id: 1}]\n", r":2: cluster\.name=a b: letters"),
     ("cluster: []\nnodes: [{id: 1}]\n", "must be a map"),
     ("nodes:\n  - id: 1\n  - id: x\n", r":3: node\.id=x: Not a number"),
     ("nodes:\n  - id: 1\n  - id: 1\n", "duplicate node name node-1"),
-    ("nodes:\n  - id: 1\n  - {id: 1, name: other}\n", "other has node id 1 in common with node-1"),
+    ("nodes:\n  - id: 1\n  - {id: 1, name: other}\n", "other uses the same node id 1 as node-1"),
     ("nodes:\n  - {id: 1, name: ../etc}\n", r":2: name=\.\./etc: letters"),
     ("nodes:\n  - {id: 1, roles: broker}\n", "at least one controller and one broker"),
     ("nodes:\n  - {id: 1, roles: controller}\n", "at least one controller and one broker"),
-    ("defaults: {log.dirs: /same}\nnodes:\n  - id: 1\n  - id: 2\n", "node-2 has directory /same in common with node-1"),
+    ("defaults: {log.dirs: /same}\nnodes:\n  - id: 1\n  - id: 2\n", "node-2 uses the same directory /same as node-1"),
     (
         "nodes:\n  - id: 1\n  - id: 2\n    listeners: [PLAINTEXT://127.0.0.1:19191, CONTROLLER://127.0.0.1:5]\n",
-        r"my-cluster\.yaml:4: listeners=.*node-2 has port 19191 in common with node-1",
+        r"my-cluster\.yaml:4: listeners=.*node-2 uses the same port 19191 as node-1",
     ),
     ("nodes:\n  - {id: 1, broker.heartbeat.interval.ms: 10000}\n", r":2: broker\.heartbeat\.interval\.ms=10000"),
     ("nodes: [" + "{id: 1}," * 101 + "]\n", "more than 100 nodes"),
@@ -170,5 +170,5 @@ def test_the_console_of_dev_is_on_the_first_node_only() -> None:
 
 
 def test_two_nodes_with_one_admin_port_are_refused() -> None:
-    with pytest.raises(ConfigError, match="port 18086 in common"):
+    with pytest.raises(ConfigError, match="the same port 18086"):
         dev_cluster(2, 0, "/dir", ["admin.listeners=http://127.0.0.1:18086"])

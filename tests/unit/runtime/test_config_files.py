@@ -77,10 +77,10 @@ def test_an_empty_file_is_no_config_at_all(tmp_path: Path) -> None:
         ),
         ("a.properties", "node.id=1\nbroker.rack=\\u00\n", "a.properties:2: .*four hexadecimal digits"),
         ("a.yaml", "node.id: 1\nnum:\n  partitions: 0\n", "a.yaml:3: num.partitions=0: Value must be at least 1"),
-        ("a.yaml", "node.id: 1\nlog.dirs: [a, [b]]\n", "a.yaml:2: log.dirs: a list may hold only plain values"),
+        ("a.yaml", "node.id: 1\nlog.dirs: [a, [b]]\n", "a.yaml:2: log.dirs: a list may contain scalar values only"),
         ("a.yaml", "node.id: 1\n  bad: [\n", "a.yaml:2: is not YAML"),
         ("a.yaml", "- node.id\n", "a.yaml:1: must be a map"),
-        ("a.yaml", "{? [a] : 1}\n", "a.yaml:1: a key must be a text"),
+        ("a.yaml", "{? [a] : 1}\n", "a.yaml:1: a key must be a string"),
         ("a.properties", "a=\x00\xff", "a.properties"),
     ],
 )

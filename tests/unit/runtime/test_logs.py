@@ -128,7 +128,7 @@ def test_levels_are_read(text: str, level: Level) -> None:
 
 
 def test_a_level_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match="'loud' is none of trace, debug, info, warning, error, fatal, off"):
+    with pytest.raises(ValueError, match="'loud' is not one of trace, debug, info, warning, error, fatal, off"):
         level_of("loud")
 
 
@@ -185,7 +185,7 @@ def is_log(function: ast.Attribute) -> bool:
 def test_formats_are_read() -> None:
     assert format_named(" JSON ") is json_line_of
     assert format_named("text") is line_of
-    with pytest.raises(ValueError, match="'xml' is none of text, json"):
+    with pytest.raises(ValueError, match="'xml' is not one of text, json"):
         format_named("xml")
 
 

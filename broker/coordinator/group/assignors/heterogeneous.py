@@ -65,7 +65,7 @@ class _Plan:
         return sorted(topics, key=rank)
 
     def hand_out(self) -> None:
-        """Give what nobody has to whoever has least."""
+        """Assign each free partition to the member with the fewest."""
         free = {
             topic_id: [each for each, owner in enumerate(owners) if owner == -1]
             for topic_id, owners in self._owners.items()

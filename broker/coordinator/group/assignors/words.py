@@ -1,4 +1,4 @@
-"""What an assignor is given, and what it makes of it. Sans-IO.
+"""Input and output of assignors. Sans-IO.
 
 Source: Kafka's GroupSpec, MemberSubscription, SubscribedTopicDescriber, ConsumerGroupPartitionAssignor. No assignor of
 Kafka 4.3 looks at racks: those only decide when there is something to assign anew (they are in the metadata hash).
@@ -37,5 +37,5 @@ class GroupSpec:
 
 
 Targets: TypeAlias = dict[str, Assignment]
-"""A row for each member; every partition of every topic that somebody reads is in one of those who do."""
+"""A row for each member; every partition of every subscribed topic is in the row of a subscriber."""
 Assignor: TypeAlias = Callable[[GroupSpec], Targets]

@@ -43,7 +43,7 @@ log = get_logger("groups")
 
 State = ClassicState
 GROUP_METADATA_VERSION: Final = 3
-"""What Kafka 4.3 writes."""
+"""Version that Kafka 4.3 writes."""
 COMES_FROM: Final[Mapping[ClassicState, Collection[ClassicState]]] = {
     State.EMPTY: (State.PREPARING_REBALANCE,),
     State.PREPARING_REBALANCE: (State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE),
@@ -54,10 +54,10 @@ COMES_FROM: Final[Mapping[ClassicState, Collection[ClassicState]]] = {
 
 
 class ClassicGroup:
-    """See the head of the module."""
+    """State of a classic group (state table in the module docstring)."""
 
     def __init__(self, group_id: str, wall_ms: Callable[[], int]) -> None:
-        """Begin empty; `wall_ms` tells the time of each transition, which the group's record keeps."""
+        """Begin empty; `wall_ms` returns the time of each transition, which the group's record stores."""
         self.group_id = group_id
         self.state = State.EMPTY
         self.previous_state = State.DEAD
@@ -73,7 +73,7 @@ class ClassicGroup:
         """Members of this generation that have not sent a SyncGroup."""
         self.awaiting_join_count = 0
         self.has_new_member = False
-        """Whether somebody joined since the initial delay was last extended."""
+        """Whether a member joined since the initial delay was last extended."""
         self.state_timestamp_ms: int | None = wall_ms()
         self.topics: frozenset[str] | None = None
         """The topics its consumers subscribe to, None if that is not known."""
@@ -93,7 +93,7 @@ class ClassicGroup:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether each member's join is parked here, and nobody else is expected."""
+        """Whether each member's join is parked and no pending member is expected."""
         return len(self.members) == self.awaiting_join_count and not self.pending_joins
 
     @property
@@ -115,7 +115,7 @@ class ClassicGroup:
         return self.is_consumers if self.topics is None else topic in self.topics
 
     def joined_members(self, member_id: str) -> list[JoinGroupResponseMember]:
-        """Return whom this member is told of: all, if it is the leader."""
+        """Return the members in this member's join response: all for the leader."""
         if not self.is_leader(member_id):
             return []
         return [member.joined(self.protocol_name) for member in self.members.values()]
@@ -194,7 +194,12 @@ class ClassicGroup:
             return True
         for member in self.members.values():
             if member.awaiting_join is not None:
-                log.info("leader did not join in time", group=self.group_id, old=self.leader_id, new=member.member_id)
+                log.info(
+                    "group leader replaced: it did not join in time",
+                    group=self.group_id,
+                    old=self.leader_id,
+                    new=member.member_id,
+                )
                 self.leader_id = member.member_id
                 return True
         return False
@@ -235,7 +240,7 @@ class ClassicGroup:
     # --- protocols ---------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Tell whether somebody who speaks these could be a member: one of them all members speak."""
+        """Tell whether a client with these protocols could join: it supports one that all members support."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         everybody = len(self.members)
@@ -260,7 +265,7 @@ class ClassicGroup:
         for member in self.members.values():
             topics = subscribed_topics(member.metadata(self.protocol_name))
             if topics is None:
-                log.warning("a subscription cannot be read", group=self.group_id, member=member.member_id)
+                log.warning("member subscription cannot be decoded", group=self.group_id, member=member.member_id)
                 return None
             found |= topics
         return frozenset(found)
@@ -296,11 +301,19 @@ class ClassicGroup:
             if owner is None:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has instance id {instance_id}")
             if owner != member_id:
-                log.info("fenced", group=self.group_id, instance=instance_id, member=member_id, operation=operation)
-                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} has another member id now")
+                log.info(
+                    "static member fenced",
+                    group=self.group_id,
+                    instance=instance_id,
+                    member=member_id,
+                    operation=operation,
+                )
+                raise KafkaError(
+                    ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is owned by another member id"
+                )
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id}")
         return member
 
     def validate_commit(
@@ -316,11 +329,16 @@ class ClassicGroup:
         if generation >= 0 or member_id or instance_id is not None:
             self.validate_member(member_id, instance_id, "offset commit")
             if generation != self.generation:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {self.generation}")
+                raise KafkaError(
+                    ErrorCode.ILLEGAL_GENERATION,
+                    f"generation {generation} is not the current generation {self.generation}",
+                )
         elif not is_transactional:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has members, and a commit names none")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has members, and the commit has no member id"
+            )
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is not known yet")
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is not available yet")
 
     def validate_offset_delete(self) -> None:
         """Raise KafkaError NON_EMPTY_GROUP where it cannot be known which topics the members use."""

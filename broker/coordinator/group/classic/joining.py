@@ -44,7 +44,7 @@ PENDING_JOINS_MAX: Final = 10_000
 NAME_BYTES_MAX: Final = 2**15 - 1
 """Of each name in a group's record. Requests can carry longer ones."""
 MEMBER_ID_SUFFIX_BYTES: Final = 37
-"""What a member id has behind its client's name, or its instance's."""
+"""Length of a member id's suffix after the client id or the instance id."""
 
 
 class Join(NamedTuple):
@@ -57,7 +57,7 @@ class Join(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What the client gives as its reason (KIP-800)."""
+        """The client's reason for joining (KIP-800)."""
         return shown_reason(self.request.reason)
 
     @property
@@ -136,7 +136,7 @@ class Joining:
         former_id = group.static_members.get(instance_id)
         if former_id is None:
             return self._add(group, join, fresh_id)
-        log.info("static member is back", group=group.group_id, instance=instance_id, old=former_id, new=fresh_id)
+        log.info("static member rejoined", group=group.group_id, instance=instance_id, old=former_id, new=fresh_id)
         return self._replace_static(group, join, former_id, fresh_id)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
@@ -263,7 +263,7 @@ class Joining:
                 # While its join was parked its session may have ended, which was excused: it begins anew.
                 self._rebalances.renew_session(group, member)
                 return
-            log.warning("a static member's new id is not written", group=group.group_id, reason=error)
+            log.warning("new id of a static member not written", group=group.group_id, reason=error)
             revert()
             answer = self._rebalances.current_answer(group, UNKNOWN_MEMBER_ID)
             answer.leader, answer.error_code = leader_before or "", error.code
@@ -274,7 +274,7 @@ class Joining:
     def _return_answer(
         self, group: ClassicGroup, join: Join, member: ClassicMember, leader_before: str | None
     ) -> JoinGroupResponse:
-        """Return what a static member is told that comes back to a stable group.
+        """Return the response for a static member that rejoins a stable group.
 
         A leader of an older version is told its former id as the leader's: it would assign anew, and nobody would ask.
         """

@@ -9,7 +9,7 @@ from kvorum.protocol.messages.join_group import JoinGroupResponseMember
 
 
 class ClassicMember:
-    """Who it is, what it speaks, what it was assigned, and which of its requests is parked. Timeouts in ms.
+    """A member: identity, protocols, assignment, and its parked request. Timeouts in ms.
 
     Changed by its group alone, which counts who awaits a join.
     """
@@ -98,13 +98,13 @@ class ClassicMember:
         raise AssertionError("candidates are what every member speaks")
 
     def joined(self, protocol_name: str | None) -> JoinGroupResponseMember:
-        """Return it as the leader is told of it."""
+        """Return the member for the leader's join response."""
         return JoinGroupResponseMember(
             member_id=self.member_id, group_instance_id=self.instance_id, metadata=self.metadata(protocol_name)
         )
 
     def described(self, protocol_name: str | None) -> DescribedGroupMember:
-        """Return it as DescribeGroups tells it; without a protocol, nothing of its metadata."""
+        """Return the member for DescribeGroups; without a protocol its metadata is empty."""
         return DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.instance_id,

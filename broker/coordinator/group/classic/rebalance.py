@@ -35,7 +35,7 @@ with 0 ms, or less, the loop would turn in place."""
 
 
 class Desk(Protocol):
-    """What the groups of one shard need of it. After the shard's end, timers never fire."""
+    """Interface of the shard for its groups. After the shard's end, timers never fire."""
 
     def now_ms(self) -> int:
         """Return the monotonic time."""
@@ -46,7 +46,7 @@ class Desk(Protocol):
         ...
 
     def write_change(self, name: str, operation: Callable[[], Change]) -> None:
-        """Carry out an operation that nobody waits for, and write what it comes to."""
+        """Execute an operation without a waiting client, and write its records."""
         ...
 
 
@@ -66,14 +66,14 @@ class Rebalances:
         return self.prepare(group, reason) if group.can_rebalance else self.complete_if_joined(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> Change:
-        """Begin a rebalance; whoever waits for its assignment is told to join again."""
+        """Start a rebalance; members that wait for their assignment are answered to rejoin."""
         if group.state is State.COMPLETING_REBALANCE:
             self.reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
         cancel(group.sync_timer)
         is_first = group.state is State.EMPTY
         group.transition_to(State.PREPARING_REBALANCE)
-        log.info("rebalance", group=group.group_id, generation=group.generation, reason=reason)
+        log.info("rebalance started", group=group.group_id, generation=group.generation, reason=reason)
         if is_first:
             delay_ms = self._settings.initial_rebalance_delay_ms
             self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
@@ -108,7 +108,7 @@ class Rebalances:
     # --- complete ----------------------------------------------------------------------------------------------------
 
     def complete_if_joined(self, group: ClassicGroup) -> Change:
-        """Complete the rebalance if nobody is missing. The first of a group waits for its delay to pass."""
+        """Complete the rebalance if all members have joined. The first one of a group waits for its delay."""
         is_waiting = group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY
         return self.complete(group) if is_waiting and group.has_all_joined else NOTHING
 
@@ -122,7 +122,7 @@ class Rebalances:
             group.remove(member_id)
             self.end_session(group, member_id)
         if missing:
-            log.info("members did not join in time", group=group.group_id, members=missing)
+            log.info("members removed: they did not join in time", group=group.group_id, members=missing)
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none has joined: their sessions will end.
             self._wait_for_all(group, STATIC_WAIT_MS_MIN)
@@ -132,7 +132,7 @@ class Rebalances:
             log.info("group is empty", group=group.group_id, generation=group.generation)
             return Change((group.generation_record({}),), self._warn_of(group))
         members = len(group.members)
-        log.info("generation", group=group.group_id, generation=group.generation, members=members)
+        log.info("generation started", group=group.group_id, generation=group.generation, members=members)
         for member in tuple(group.members.values()):
             group.pending_syncs.add(member.member_id)
             group.answer_join(member, self.current_answer(group, member.member_id))
@@ -145,12 +145,12 @@ class Rebalances:
         def outcome(error: KafkaError | None) -> None:
             # The generation in the log stays the one before: should it come alive, its members' sessions end.
             if error is not None:
-                log.warning("the empty generation is not written", group=group.group_id, reason=error)
+                log.warning("empty generation not written", group=group.group_id, reason=error)
 
         return outcome
 
     def current_answer(self, group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-        """Return what a member of the current generation is told."""
+        """Return the join response for a member of the current generation."""
         return JoinGroupResponse(
             member_id=member_id,
             generation_id=group.generation,
@@ -163,7 +163,7 @@ class Rebalances:
     # --- assignments -------------------------------------------------------------------------------------------------
 
     def reset_assignments(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """Tell whoever waits for an assignment that there is none."""
+        """Answer waiting SyncGroup requests with an error."""
         for member in tuple(group.members.values()):
             member.assignment = b""
             self._answer_sync(group, member, SyncGroupResponse(error_code=code))
@@ -177,7 +177,7 @@ class Rebalances:
         self._counts.classic_rebalances_completed += 1
 
     def assignment_answer(self, group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
-        """Return what a member is told of its assignment."""
+        """Return a member's SyncGroup response."""
         return SyncGroupResponse(
             protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
         )
@@ -188,7 +188,7 @@ class Rebalances:
             self.renew_session(group, member)
 
     def received_sync(self, group: ClassicGroup, member_id: str) -> None:
-        """Note that a member of this generation is still there; with the last, nobody is waited for."""
+        """Record a member's SyncGroup; after the last one the timer is cancelled."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             cancel(group.sync_timer)
@@ -215,7 +215,7 @@ class Rebalances:
     # --- sessions ----------------------------------------------------------------------------------------------------
 
     def renew_session(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """A member was heard of: its session begins anew."""
+        """Restart a member's session timer."""
         self.begin_session(group, member.member_id, member.session_timeout_ms)
 
     def begin_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
@@ -238,12 +238,12 @@ class Rebalances:
         group.sessions.pop(member_id, None)
         member = group.members.get(member_id)
         if member_id in group.pending_joins:
-            log.info("a pending member did not join", group=group.group_id, member=member_id)
+            log.info("pending member removed: it did not join in time", group=group.group_id, member=member_id)
             group.remove(member_id)
             return self._complete_without(group)
         if member is None or member.has_satisfied_heartbeat:
             return NOTHING
-        log.info("session ended", group=group.group_id, member=member_id)
+        log.info("member session expired", group=group.group_id, member=member_id)
         self.answer_removed(group, member)
         group.remove(member_id)
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
@@ -251,19 +251,19 @@ class Rebalances:
         return self._complete_without(group)
 
     def _complete_without(self, group: ClassicGroup) -> Change:
-        """Complete a rebalance that nobody else is waited for in, now that one is gone."""
+        """Complete a rebalance that waited only for a member that has left."""
         if group.state is State.PREPARING_REBALANCE and group.has_all_joined:
             return self.complete(group)
         return NOTHING
 
     def answer_removed(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Answer the parked join of a member that is dropped: if it is still there, it joins anew."""
+        """Answer the parked join of a removed member, so that it rejoins."""
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         group.answer_join(member, JoinGroupResponse(error_code=unknown))
         group.answer_sync(member, SyncGroupResponse(error_code=unknown))
 
     def stop(self, group: ClassicGroup) -> None:
-        """Cancel all of a group's timers: it is no more, or another protocol's."""
+        """Cancel all timers of a group that was deleted or converted."""
         cancel(group.join_timer)
         cancel(group.sync_timer)
         for timer in group.sessions.values():

@@ -24,7 +24,7 @@ State = ClassicState
 
 
 class MemberRequests:
-    """What members ask between two joins, of the groups of one shard."""
+    """Requests of members between joins, for the groups of one shard."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         """Share the rebalances with the joins."""
@@ -46,7 +46,9 @@ class MemberRequests:
                 (request.protocol_name, group.protocol_name),
             ):
                 if asked is not None and is_so is not None and asked != is_so:
-                    raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{asked!r}, the group's is {is_so!r}")
+                    raise KafkaError(
+                        ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{asked!r} does not match the group's {is_so!r}"
+                    )
             if group.state is State.PREPARING_REBALANCE:
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         except KafkaError as error:
@@ -66,7 +68,7 @@ class MemberRequests:
         assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
         missing = [member_id for member_id in group.members if member_id not in assigned]
         if missing:
-            log.warning("the leader left members out", group=group.group_id, members=missing)
+            log.warning("assignment of the group leader lacks members", group=group.group_id, members=missing)
         generation = group.generation
 
         def outcome(error: KafkaError | None) -> None:
@@ -84,7 +86,7 @@ class MemberRequests:
     # --- Heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Renew a member's session; tell it of a rebalance.
+        """Renew a member's session; report a rebalance.
 
         Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the session goes on to its end.
         """
@@ -126,10 +128,12 @@ class MemberRequests:
             self._rebalances.answer_removed(group, member)
         group.remove(member_id)
         self._rebalances.end_session(group, member_id)
-        log.info("left", group=group.group_id, member=member_id, reason=shown_reason(identity.reason))
+        log.info("member left", group=group.group_id, member=member_id, reason=shown_reason(identity.reason))
 
 
 def validate_generation(group: ClassicGroup, generation: int) -> None:
     """Raise KafkaError ILLEGAL_GENERATION for any but the current one."""
     if generation != group.generation:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {group.generation}")
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION, f"generation {generation} is not the current generation {group.generation}"
+        )

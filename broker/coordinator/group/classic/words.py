@@ -13,7 +13,7 @@ NO_GENERATION: Final = -1
 MEMBER_ID_REQUIRED_FROM: Final = 4
 """JoinGroup: from this version on a new member is given its id first, and joins with it (KIP-394)."""
 SKIP_ASSIGNMENT_FROM: Final = 9
-"""JoinGroup: from this version on a returning static leader is told to leave the assignment as it is (KIP-814)."""
+"""JoinGroup: from this version on a rejoining static leader can skip the assignment (KIP-814)."""
 NULLABLE_PROTOCOL_FROM: Final = 7
 """JoinGroup: from this version on an answer may have no protocol name."""
 REASON_CHARS_MAX: Final = 255
@@ -21,7 +21,7 @@ REASON_CHARS_MAX: Final = 255
 
 
 class ClassicState(Enum):
-    """See the table in group.py; the names are those that DescribeGroups and ListGroups tell."""
+    """State of a classic group (table in group.py), with the names of DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -31,7 +31,7 @@ class ClassicState(Enum):
 
 
 class Client(NamedTuple):
-    """Who asks: the client's name for itself, its address as Kafka prints it ("/10.0.0.1"), the request's version."""
+    """Identity of a client: client id, address as Kafka prints it ("/10.0.0.1"), request version."""
 
     client_id: str
     client_host: str
@@ -52,7 +52,7 @@ SyncAnswer: TypeAlias = Callable[[SyncGroupResponse], None]
 
 
 class Change(NamedTuple):
-    """What an operation has to be written for; most are not."""
+    """Records of an operation; most operations have none."""
 
     records: Sequence[CoordinatorRecord] = ()
     outcome: Outcome | None = None

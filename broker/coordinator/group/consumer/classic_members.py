@@ -59,7 +59,7 @@ log = get_logger("groups")
 
 
 class ClassicMembers:
-    """See the head of the module. One a shard."""
+    """Requests of classic-protocol members of consumer groups. One per shard."""
 
     def __init__(self, groups: ConsumerGroups, regexes: Regexes, rng: Random) -> None:
         """Member ids are drawn from `rng`."""
@@ -197,17 +197,17 @@ class ClassicMembers:
     def _require_protocol(self, classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
         name = first_protocol(classic).name
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member joined with {name}")
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member joined with protocol {name}")
 
     def _await_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A member is told to join again: from the first time on it has one rebalance timeout."""
+        """Start one rebalance timeout within which the member must rejoin, unless it is already running."""
         if not self._groups.timers.has(Deadline.JOIN, group_id, member.member_id):
             self._groups.await_member(Deadline.JOIN, group_id, member.member_id, member.rebalance_timeout_ms)
 
     # --- Heartbeat, LeaveGroup ---------------------------------------------------------------------------------------
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Renew a member's session; tell it to join again where it has to.
+        """Renew a member's session; return REBALANCE_IN_PROGRESS if it must rejoin.
 
         Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
         """
@@ -240,7 +240,7 @@ class ClassicMembers:
                 continue
             gone[member.member_id] = member
             reason = shown_reason(identity.reason)
-            log.info("left", group=group.group_id, member=member.member_id, reason=reason)
+            log.info("member left", group=group.group_id, member=member.member_id, reason=reason)
         return self._groups.fence(group, list(gone.values())), rows
 
 
@@ -250,7 +250,7 @@ def require_common_protocol(group: ConsumerGroup, protocol_type: str, names: Col
     speakers = Counter(row.name for each in classic for row in each.supported_protocols)
     is_common = any(speakers[name] == len(classic) for name in names)
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not is_common:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols are not those of the group")
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols do not match those of the group")
 
 
 def classic_member(
@@ -271,7 +271,9 @@ def first_protocol(classic: ClassicMemberMetadata) -> ClassicProtocol:
 def require_generation(member: ConsumerMember, generation: int) -> None:
     """Raise KafkaError ILLEGAL_GENERATION for any but the member's epoch."""
     if generation != member.member_epoch:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation}, it is {member.member_epoch}")
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION, f"generation {generation} is not the current generation {member.member_epoch}"
+        )
 
 
 def is_settled(group: ConsumerGroup) -> bool:

@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe tells of the groups on one partition, from the committed state. Sans-IO.
+"""ConsumerGroupDescribe for the groups of one partition, from the committed state. Sans-IO.
 
 What a member is still to give up is told as its own: it answers for it until then. Topics that are gone are left out.
 Source: Kafka's ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember.

@@ -40,7 +40,7 @@ VERSION: Final = 0
 
 
 class Draft:
-    """See the head of the module. `group` is as it will be, `records` what leads there."""
+    """A change of a group. `group` is the new state, `records` lead to it."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         """Begin with a group as it is; one that is not there yet is empty."""
@@ -69,7 +69,7 @@ class Draft:
             self._write(Type.CONSUMER_GROUP_PARTITION_METADATA, key, None)
 
     def write_subscription(self, member: ConsumerMember) -> None:
-        """Who a member is and what it reads."""
+        """Write a member's identity and subscription."""
         value = ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
             rack_id=member.rack_id,
@@ -84,7 +84,7 @@ class Draft:
         self._write(Type.CONSUMER_GROUP_MEMBER_METADATA, self._member_key(member.member_id), value)
 
     def write_current(self, member: ConsumerMember) -> None:
-        """What a member has, and how far it is."""
+        """Write a member's current assignment and state."""
         value = CurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
@@ -95,7 +95,7 @@ class Draft:
         self._write(Type.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, self._member_key(member.member_id), value)
 
     def write_target(self, member_id: str, assignment: Assignment) -> None:
-        """What a member is to have."""
+        """Write a member's target assignment."""
         rows = [TopicPartitions(topic_id=each, partitions=sorted(assignment[each])) for each in sorted(assignment)]
         value = TargetAssignmentMemberValue(topic_partitions=rows)
         self._write(Type.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, self._member_key(member_id), value)
@@ -107,7 +107,7 @@ class Draft:
         self._write(Type.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, key, value)
 
     def write_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """The topics a pattern stands for; None: nobody subscribes to it any more."""
+        """Write the topics that match a pattern; None: no member subscribes to it any more."""
         key = RegularExpressionKey(group_id=self.group.group_id, regular_expression=regex)
         value = None
         if resolved is not None:

@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol say to each other: subscriptions and assignments, as bytes. Sans-IO.
+"""Embedded protocol of classic consumers: subscriptions and assignments, as bytes. Sans-IO.
 
 A version that is newer than the newest known is read, and written, as that. Source: Kafka's ConsumerProtocol,
 ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json (v0-v3).
@@ -34,7 +34,7 @@ class TopicPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class Subscription:
-    """What a consumer says when it joins."""
+    """A consumer's subscription."""
 
     topics: list[str] = field(default_factory=list)
     user_data: bytes | None = None
@@ -52,7 +52,7 @@ class Subscription:
 
 @dataclass(slots=True, kw_only=True)
 class EmbeddedAssignment:
-    """What a consumer is told that it has."""
+    """A consumer's assignment."""
 
     assigned_partitions: list[TopicPartitions] = field(default_factory=list)
     user_data: bytes | None = None
@@ -65,10 +65,10 @@ class EmbeddedAssignment:
 def version_of(data: bytes) -> int:
     """Return the version a consumer speaks, as far as it is known here. Raises ProtocolError."""
     if len(data) < 2:
-        raise ProtocolError(f"{len(data)} bytes have no version")
+        raise ProtocolError(f"{len(data)} bytes are too short for a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
-        raise ProtocolError(f"version {version} of the embedded protocol")
+        raise ProtocolError(f"unsupported version {version} of the embedded protocol")
     return min(version, NEWEST)
 
 
@@ -85,7 +85,7 @@ def _read(cls: type[T], data: bytes) -> T:
     try:
         found, _ = decoder(cls, version_of(data), False)(view, 2, len(view))
     except (StructError, IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"{cls.__name__} cannot be read: {error}") from error
+        raise ProtocolError(f"{cls.__name__} cannot be decoded: {error}") from error
     return cast(T, found)
 
 

@@ -1,4 +1,4 @@
-"""What the requests to consumer groups have in common: epochs rise, targets are made, members move on or are fenced.
+"""Common parts of consumer group requests: epochs, target assignments, reconciliation and fencing.
 
     heartbeat.py        members of the consumer protocol          classic_members.py  those of the classic one
     conversion.py       groups that change their protocol
@@ -50,7 +50,7 @@ class ClassicGroups(Protocol):
         ...
 
     def drop_classic(self, group_id: str, code: ErrorCode) -> ClassicGroup | None:
-        """Let go of a group that has become a consumer group; whoever waits is told this."""
+        """Remove a group that was converted to a consumer group, and answer its waiting members."""
         ...
 
     def rebalance_classic(self, group: ClassicGroup, reason: str) -> None:
@@ -69,7 +69,7 @@ class Freshness:
 
 
 class ConsumerGroups:
-    """See the head of the module. One a shard."""
+    """Operations on the consumer groups of a shard. One per shard."""
 
     def __init__(
         self, desk: ShardDesk, settings: GroupSettings, classic: ClassicGroups, counts: GroupCounts, aside: Aside
@@ -100,7 +100,7 @@ class ConsumerGroups:
     # --- leadership and metadata -------------------------------------------------------------------------------------
 
     def activated(self) -> None:
-        """Begin the sessions of all members: nobody knows when they were last heard of."""
+        """Start the sessions of all members, because their last heartbeats are unknown."""
         turn = self.desk.turn
         self.topics_made_at = turn.image.offset
         for group_id in sorted(turn.state.groups):
@@ -126,7 +126,7 @@ class ConsumerGroups:
             self.hashes.forget(deleted.name)
 
     def forget(self, group_id: str) -> None:
-        """A group is no more, or another protocol's."""
+        """Remove a group that was deleted or converted."""
         self._fresh.pop(group_id, None)
         self.resolved.pop(group_id, None)
 
@@ -146,7 +146,7 @@ class ConsumerGroups:
         if bumps or found != group.metadata_hash:
             draft.write_epoch(group.group_epoch + 1, found)
             self.counts.consumer_rebalances += 1
-            log.info("group epoch", group=group.group_id, epoch=draft.group.group_epoch)
+            log.info("group epoch bumped", group=group.group_id, epoch=draft.group.group_epoch)
         self.is_fresh(draft.group)
         draft.forget_partition_metadata()
 
@@ -156,7 +156,7 @@ class ConsumerGroups:
         self._fresh[group.group_id] = Freshness(deadline_ms, group.group_epoch, self._stamp)
 
     def update_target(self, draft: Draft) -> None:
-        """Make the target anew if the group has passed it, and the last is old enough."""
+        """Compute the target assignment if the group epoch is newer and the assignment interval has passed."""
         group = draft.group
         assert group.assignment_epoch <= group.group_epoch, "a target is made for an epoch of its group"
         wall_ms = self.desk.turn.wall_ms()
@@ -196,7 +196,7 @@ class ConsumerGroups:
     # --- deadlines ---------------------------------------------------------------------------------------------------
 
     def renew_session(self, group_id: str, member: ConsumerMember) -> None:
-        """A member was heard of: its session begins anew."""
+        """Restart a member's session timer."""
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         else:
@@ -226,7 +226,7 @@ class ConsumerGroups:
             member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
             if not isinstance(group, ConsumerGroup) or member is None or not is_late(member):
                 return Decision(response=None)
-            log.info("fenced", group=group_id, member=member_id, missed=kind.value)
+            log.info("member fenced", group=group_id, member=member_id, missed=kind.value)
             change = self.fence(group, [member])
 
             def outcome(error: KafkaError | None) -> None:
@@ -259,7 +259,7 @@ class ConsumerGroups:
                 draft.write_regex(regex, None)
         found = self.hashes.group_hash(subscribed_names(draft.group), self.image)
         draft.write_epoch(group.group_epoch + 1, found)
-        log.info("group epoch", group=group.group_id, epoch=draft.group.group_epoch, gone=sorted(gone))
+        log.info("group epoch bumped", group=group.group_id, epoch=draft.group.group_epoch, gone=sorted(gone))
         return Change(draft.records, self._else_waits_for(group))
 
     def _else_waits_for(self, group: ConsumerGroup) -> Outcome:
@@ -285,10 +285,10 @@ class ConsumerGroups:
     def may_be_classic(self, group_id: str, size: int) -> bool:
         """Tell whether a group of members of the classic protocol alone is to become a classic group."""
         if not self.settings.migration_policy.allows_downgrade:
-            log.info("stays a consumer group: no online downgrade", group=group_id)
+            log.info("group not converted to classic: online downgrade is disabled", group=group_id)
             return False
         if size > self._classic_size_max:
-            log.info("stays a consumer group: too many members for a classic one", group=group_id, members=size)
+            log.info("group not converted to classic: too many members", group=group_id, members=size)
             return False
         return True
 
@@ -298,7 +298,7 @@ class ConsumerGroups:
         self.classic.take_classic(made.group)
         if reason is not None:
             self.classic.rebalance_classic(made.group, reason)
-        log.info("now a classic group", group=group.group_id, generation=made.group.generation)
+        log.info("group converted to classic", group=group.group_id, generation=made.group.generation)
         for member_id in group.members:
             self.timers.end_all(group.group_id, member_id)
 

@@ -54,7 +54,7 @@ Response = ConsumerGroupHeartbeatResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asks, and which topics it may see."""
+    """Identity of the client, and the topics that it may describe."""
 
     client: Client
     may_describe: MayDescribe
@@ -135,7 +135,7 @@ class Heartbeats:
     # --- the group ---------------------------------------------------------------------------------------------------
 
     def _found(self, found: ConsumerGroup | ClassicGroup | None, request: Request) -> Found:
-        """Return the group, made or converted for whoever joins. Raises KafkaError GROUP_ID_NOT_FOUND."""
+        """Return the group, created or converted for a joining member. Raises KafkaError GROUP_ID_NOT_FOUND."""
         group_id = request.group_id
         if isinstance(found, ConsumerGroup):
             return Found(found)
@@ -146,13 +146,13 @@ class Heartbeats:
         if found is None:
             return Found(fresh)
         if found.state is ClassicState.EMPTY:
-            log.info("an empty classic group is now a consumer group", group=group_id)
+            log.info("empty classic group converted to consumer", group=group_id)
             return Found(fresh, (metadata_record(group_id, None),))
         self._require_upgradable(found)
         made = upgrade(found, self._groups.image, self._groups.hashes)
         for member in made.group.members.values():
             self._groups.renew_session(group_id, member)
-        log.info("now a consumer group", group=group_id, epoch=made.group.group_epoch)
+        log.info("group converted to consumer", group=group_id, epoch=made.group.group_epoch)
         return Found(made.group, tuple(made.records))
 
     def _require_upgradable(self, found: ClassicGroup) -> None:
@@ -165,7 +165,7 @@ class Heartbeats:
             reason = "the group size exceeds the consumer group maximum size"
         if reason is not None:
             message = f"Cannot upgrade classic group {found.group_id} to consumer group because {reason}."
-            log.info("no upgrade", group=found.group_id, reason=reason)
+            log.info("group not converted to consumer", group=found.group_id, reason=reason)
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
     # --- the member --------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class Heartbeats:
             member = known_instance(found, request.instance_id, member_id)
             if request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH:
                 return self._leave_for_a_while(found, member, response)
-        log.info("left", group=group_id, member=member_id)
+        log.info("member left", group=group_id, member=member_id)
         change = self._groups.fence(found, [member])
         return Decision(response=response, records=change.records, outcome=change.outcome)
 
@@ -239,7 +239,9 @@ class Heartbeats:
         self, group: ConsumerGroup, member: ConsumerMember, response: Response
     ) -> Decision[Response]:
         """Keep its partitions for a static member; they are its new self's from epoch 0 on (KIP-1251)."""
-        log.info("left for a while", group=group.group_id, member=member.member_id, instance=member.instance_id)
+        log.info(
+            "static member left temporarily", group=group.group_id, member=member.member_id, instance=member.instance_id
+        )
         draft = Draft(group)
         away = replace(
             member,
@@ -267,7 +269,7 @@ def owned_of(request: Request) -> Owned | None:
 
 
 def _is_full(request: Request) -> bool:
-    """Tell whether a member says everything again, as after an error: then it is told everything, too."""
+    """Tell whether a heartbeat has all fields, as after an error: then the response has the assignment."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout != -1 and has_subscription and request.topic_partitions is not None
 

@@ -1,4 +1,4 @@
-"""Who may speak as which member, and in which epoch. Sans-IO.
+"""Checks of member ids and member epochs. Sans-IO.
 
 A static member that comes back takes the place of its former self: of one that said it would be back (-2), or, where
 one of the two speaks the classic protocol, of any. Source: Kafka's GroupMetadataManager (getOrMaybeSubscribe...Member,
@@ -111,5 +111,5 @@ def joined_static(draft: Draft, member_id: str, instance_id: str, *, is_classic:
     draft.write_subscription(member)
     draft.write_target(member_id, target)
     draft.write_current(member)
-    log.info("static member is back", group=group.group_id, instance=instance_id, old=owner, new=member_id)
+    log.info("static member rejoined", group=group.group_id, instance=instance_id, old=owner, new=member_id)
     return draft.group.members[member_id]

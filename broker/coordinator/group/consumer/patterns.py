@@ -90,7 +90,7 @@ class Resolution:
                 matches = compiled(pattern)
             except KafkaError as error:
                 # Whoever brought one was told. This one is in the log, from an implementation with another dialect.
-                log.error("a pattern that cannot be read stands for no topic", pattern=pattern, error=error)
+                log.error("subscription pattern is invalid and matches no topic", pattern=pattern, error=error)
                 continue
             found = self._found[pattern]
             for name in self._names:

@@ -34,7 +34,7 @@ class Goal:
     has_new_subscription: bool
     owners: Mapping[tuple[Uuid, int], str]
     owned: Owned | None
-    """What it says it has; None: it did not say."""
+    """Owned partitions in the heartbeat; None: not included."""
 
 
 def reconciled(member: ConsumerMember, goal: Goal) -> ConsumerMember:

@@ -30,7 +30,7 @@ PAUSE_MS: Final = 1
 
 
 class RegexUpdate(Enum):
-    """What a heartbeat means for the patterns of its group."""
+    """Effect of a heartbeat on the patterns of its group."""
 
     NONE = "none"
     CHANGED = "changed"
@@ -40,7 +40,7 @@ class RegexUpdate(Enum):
 
 
 class Regexes:
-    """See the head of the module. One a shard."""
+    """Resolution of subscription patterns. One per shard."""
 
     def __init__(self, groups: ConsumerGroups) -> None:
         """Resolve nothing yet."""
@@ -127,7 +127,7 @@ class Regexes:
         self._groups.desk.turn.write_nowait("consumer-group-refresh-regexes", decide)
 
     def _taken(self, group: ConsumerGroup, result: Mapping[str, ResolvedRegex]) -> Draft:
-        """Take the topics of those patterns that somebody still subscribes to."""
+        """Store the topics of patterns that still have subscribers."""
         draft = Draft(group)
         wanted = pattern_counts(group)
         bumps = False
@@ -142,5 +142,5 @@ class Regexes:
             draft.write_epoch(group.group_epoch + 1, group_hash)
             self._groups.counts.consumer_rebalances += 1
             self._groups.is_fresh(draft.group)
-        log.info("patterns resolved", group=group.group_id, patterns=len(result), changed=bumps)
+        log.info("subscription patterns resolved", group=group.group_id, patterns=len(result), changed=bumps)
         return draft

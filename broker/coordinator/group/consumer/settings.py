@@ -1,4 +1,4 @@
-"""What a broker's configuration, and a group's own, say of consumer groups. Times in ms. Sans-IO.
+"""Settings of consumer groups from the broker's and the group's configs. Times in ms. Sans-IO.
 
 A group's own configs (ConfigResource GROUP) win over the broker's while they are within the broker's bounds; out of
 them they are taken as the nearest bound, as Kafka does since 4.3. Source: GroupCoordinatorConfig, GroupConfig.evaluate.
@@ -46,7 +46,7 @@ class Bounded(NamedTuple):
     max: int
 
     def of(self, configs: Mapping[str, str], key: str) -> int:
-        """Return a group's value: its own within the bounds, else (also for one that is no number) the broker's."""
+        """Return a group's value: its own within the bounds, else (also if it is not a number) the broker's."""
         own = configs.get(key)
         if own is None or not is_value(GROUP[key], own):
             return self.value

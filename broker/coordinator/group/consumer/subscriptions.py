@@ -1,4 +1,4 @@
-"""What the members of a consumer group read: by name, and by pattern as far as that is resolved. Sans-IO.
+"""Subscriptions of a consumer group's members: by name, and by resolved pattern. Sans-IO.
 
 Source: Kafka's ConsumerGroup.computeSubscribedTopicNames, CurrentAssignmentBuilder.subscribedTopicIds,
 TargetAssignmentBuilder.newMemberSubscriptionAndAssignment.
@@ -13,7 +13,7 @@ from kvorum.quorum.image.topics import TopicsImage
 
 
 def names_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> Iterator[str]:
-    """Go over the names a member reads, twice where a pattern has a name it gave, too; a pattern not resolved: none."""
+    """Iterate over a member's topics, with duplicates; unresolved patterns have no topics."""
     yield from member.subscribed_topic_names
     if member.subscribed_topic_regex:
         resolved = regexes.get(member.subscribed_topic_regex)
@@ -28,7 +28,7 @@ def topic_ids_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex], t
 
 
 def subscribed_names(group: ConsumerGroup) -> set[str]:
-    """Return the names that somebody reads. Cost: members and their subscriptions."""
+    """Return the subscribed topics. Cost: members and their subscriptions."""
     names: set[str] = set()
     for member in group.members.values():
         names.update(member.subscribed_topic_names)

@@ -73,4 +73,6 @@ def write_targets(draft: Draft, assignor: str, topics: TopicsImage, wall_ms: int
             draft.write_target(member_id, target)
             changed += 1
     draft.write_target_epoch(group.group_epoch, wall_ms)
-    log.info("assigned", group=group.group_id, epoch=group.group_epoch, assignor=assignor, changed=changed)
+    log.info(
+        "target assignment computed", group=group.group_id, epoch=group.group_epoch, assignor=assignor, changed=changed
+    )

@@ -8,23 +8,23 @@ from kvorum.runtime.timers import Timer
 
 
 class Deadline(Enum):
-    """What a member has to do by then, or it is fenced."""
+    """Deadline of a member; it is fenced afterwards."""
 
     SESSION = "session"
     """Send something (group.consumer.session.timeout.ms; a classic member's own session timeout)."""
     REBALANCE = "rebalance"
-    """Give up the partitions it was told to (its rebalance timeout)."""
+    """Revoke partitions (the member's rebalance timeout)."""
     JOIN = "join"
-    """A classic member was told of a rebalance: join (its rebalance timeout)."""
+    """A classic member must rejoin (its rebalance timeout)."""
     SYNC = "sync"
     """A classic member has joined: sync (its rebalance timeout)."""
 
 
 class MemberTimers:
-    """See the head of the module."""
+    """Timers of members by kind of deadline."""
 
     def __init__(self, desk: ShardDesk) -> None:
-        """Wait for nobody yet."""
+        """Begin without timers."""
         self._desk = desk
         self._timers: dict[tuple[str, str], dict[Deadline, Timer]] = {}
 

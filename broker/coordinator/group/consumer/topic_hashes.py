@@ -20,7 +20,7 @@ _INT: Final = Struct("<i")
 
 
 class TopicHashes:
-    """The hashes of the topics that somebody reads, each made once until its topic changes."""
+    """Hashes of the subscribed topics, each computed once until its topic changes."""
 
     def __init__(self) -> None:
         """Know none yet."""

@@ -180,7 +180,7 @@ def test_a_type_of_another_release_is_told_from_bytes_that_make_no_sense() -> No
     with pytest.raises(UnknownRecordType, match="type 17"):
         decode_record(GROUP_SHAPES, CoordinatorRecord(b"\0\x11\0\0", b""))
     key = encode_key(Type.GROUP_METADATA, GroupMetadataKey(group="g"))
-    for value, why in ((b"\0\5", "version 5"), (b"\0\3\0", "too early"), (b"\0", "no type or version")):
+    for value, why in ((b"\0\5", "version 5"), (b"\0\3\0", "too early"), (b"\0", "a type and a version")):
         with pytest.raises(ProtocolError, match=why):
             decode_record(GROUP_SHAPES, CoordinatorRecord(key, value))
 

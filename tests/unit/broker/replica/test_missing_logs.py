@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.broker.replica.missing_logs import Fate, fate_of
+from kvorum.broker.replica.missing_logs import MissingLogAction, missing_log_action
 from kvorum.broker.replica.types import Role
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
@@ -25,35 +25,35 @@ NOBODY: dict[str, tuple[int, ...]] = {"isr": (2,)}
     ("named", "all_work", "others", "facts", "fate"),
     [
         # Whatever works here, or is not known: who is new is made, whoever counts on it.
-        (UNASSIGNED_DIRECTORY, False, {"isr": (1, 2)}, {"is_new": True}, Fate.MAKE),
-        (A, False, {"isr": (1, 2)}, {"is_new": True}, Fate.MAKE),
+        (UNASSIGNED_DIRECTORY, False, {"isr": (1, 2)}, {"is_new": True}, MissingLogAction.CREATE),
+        (A, False, {"isr": (1, 2)}, {"is_new": True}, MissingLogAction.CREATE),
         # Nobody counts on it.
-        (UNASSIGNED_DIRECTORY, False, NOBODY, {}, Fate.MAKE),
-        (A, False, NOBODY, {}, Fate.MAKE),
-        (A, True, NOBODY, {}, Fate.MAKE),
+        (UNASSIGNED_DIRECTORY, False, NOBODY, {}, MissingLogAction.CREATE),
+        (A, False, NOBODY, {}, MissingLogAction.CREATE),
+        (A, True, NOBODY, {}, MissingLogAction.CREATE),
         # Somebody does, and it may lie in what is offline.
-        (UNASSIGNED_DIRECTORY, False, {"isr": (1,)}, {}, Fate.LOST),
-        (UNASSIGNED_DIRECTORY, False, {"isr": (), "last_known_elr": (1,)}, {}, Fate.LOST),
-        (A, False, {"isr": (1,)}, {}, Fate.LOST),
-        (A, False, {"isr": (), "elr": (1,)}, {}, Fate.LOST),
+        (UNASSIGNED_DIRECTORY, False, {"isr": (1,)}, {}, MissingLogAction.LOST),
+        (UNASSIGNED_DIRECTORY, False, {"isr": (), "last_known_elr": (1,)}, {}, MissingLogAction.LOST),
+        (A, False, {"isr": (1,)}, {}, MissingLogAction.LOST),
+        (A, False, {"isr": (), "elr": (1,)}, {}, MissingLogAction.LOST),
         # All directories are here: it never had one, or (without ELR) leads with what it has.
-        (UNASSIGNED_DIRECTORY, True, {"isr": (), "last_known_elr": (1,)}, {}, Fate.MAKE),
-        (A, True, {"isr": (1,)}, {}, Fate.MAKE),
+        (UNASSIGNED_DIRECTORY, True, {"isr": (), "last_known_elr": (1,)}, {}, MissingLogAction.CREATE),
+        (A, True, {"isr": (1,)}, {}, MissingLogAction.CREATE),
         # A copy may lack what was written last.
-        (A, True, {"isr": (), "last_known_elr": (1,)}, {"has_copy": True}, Fate.LOST),
-        (A, True, NOBODY, {"has_copy": True}, Fate.MAKE),
-        (A, False, NOBODY, {"has_copy": True}, Fate.LOST),
+        (A, True, {"isr": (), "last_known_elr": (1,)}, {"has_copy": True}, MissingLogAction.LOST),
+        (A, True, NOBODY, {"has_copy": True}, MissingLogAction.CREATE),
+        (A, False, NOBODY, {"has_copy": True}, MissingLogAction.LOST),
         # The metadata name what is not here: the controller does not elect it.
-        (B, False, {"isr": (1,)}, {}, Fate.WAIT),
-        (B, False, {"isr": (1,)}, {"is_new": True}, Fate.WAIT),
-        (B, True, {"isr": (1,)}, {}, Fate.MAKE),
-        (B, True, {"isr": (), "last_known_elr": (1,)}, {}, Fate.MAKE),
-        (LOST_DIRECTORY, False, NOBODY, {}, Fate.WAIT),
-        (LOST_DIRECTORY, True, NOBODY, {}, Fate.MAKE),
+        (B, False, {"isr": (1,)}, {}, MissingLogAction.WAIT),
+        (B, False, {"isr": (1,)}, {"is_new": True}, MissingLogAction.WAIT),
+        (B, True, {"isr": (1,)}, {}, MissingLogAction.CREATE),
+        (B, True, {"isr": (), "last_known_elr": (1,)}, {}, MissingLogAction.CREATE),
+        (LOST_DIRECTORY, False, NOBODY, {}, MissingLogAction.WAIT),
+        (LOST_DIRECTORY, True, NOBODY, {}, MissingLogAction.CREATE),
     ],
 )
 def test_what_becomes_of_it(
-    named: Uuid, all_work: bool, others: dict[str, tuple[int, ...]], facts: dict[str, bool], fate: Fate
+    named: Uuid, all_work: bool, others: dict[str, tuple[int, ...]], facts: dict[str, bool], fate: MissingLogAction
 ) -> None:
     registration = PartitionRegistration(
         **{"replicas": (1, 2), "leader": -1, "leader_epoch": 3, "partition_epoch": 5, "leader_recovery_state": 0},  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def test_what_becomes_of_it(
         **others,
     )
     known = {"is_new": False, "has_copy": False, **facts}
-    assert fate_of(registration, 1, online={A}, all_work=all_work, **known) is fate
+    assert missing_log_action(registration, 1, online={A}, all_work=all_work, **known) is fate
 
 
 def change(**fields: object) -> records.PartitionChange:

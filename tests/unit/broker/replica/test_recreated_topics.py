@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from kvorum.broker.replica.fetch_session_client import Asked
+from kvorum.broker.replica.fetch_session_client import FollowerFetch
 from kvorum.broker.replica.fetcher import ReplicaFetcher
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.fetch import PartitionData
@@ -70,7 +70,7 @@ def test_an_answer_about_the_old_topic_is_not_appended_to_the_new_one(tmp_path: 
         old = memoryview(batch(b"of the old topic"))
         patch_place(old, 0, 0, 0)
         late = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=old)
-        asked = Asked(OTHER, 0, 0, -1, 0, 1 << 20)
+        asked = FollowerFetch(OTHER, 0, 0, -1, 0, 1 << 20)
         fetcher._handle(KEY, asked, late)
         assert end_of(follower) == 0
         fetcher._handle(KEY, asked._replace(topic_id=TOPIC_ID), late)

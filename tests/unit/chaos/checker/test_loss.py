@@ -328,6 +328,39 @@ def test_a_deposed_leaders_record_may_come_back_with_it() -> None:
     assert {"inconsistent-offsets", "realtime-order"} <= set(run(elected=False).anomalies())
 
 
+def test_a_value_that_was_read_and_lost_may_come_back_over_the_one_that_followed_it() -> None:
+    """Value 4 is committed and read at offset 3; node 2, elected uncleanly, has 5 there; node 1 brings 4 back."""
+
+    def run(*, elected: bool) -> History:
+        history = History(unclean=True, min_isr=1).created()
+        history.send(1, 0).send(2, 1).send(3, 2).send(4, 3).assign(P).poll((0, 1), (1, 2), (2, 3), (3, 4)).wait(20)
+        history.change(leader=-1).change(leader=2, isr=[2], leader_recovery_state=1).wait(1)
+        history.change(leader_recovery_state=0).send(5, 3, process=2).wait(20)
+        if elected:
+            history.change(leader=-1).change(leader=1, isr=[1], leader_recovery_state=1)
+        return history.wait(5).final((0, 1), (1, 2), (2, 3), (3, 4))
+
+    assert "inconsistent-offsets" in {each.anomaly for each in run(elected=True).check().explained}
+    assert "inconsistent-offsets" in run(elected=False).anomalies()
+
+
+def test_what_survived_from_before_an_emptied_leader_does_not_vouch_for_what_it_took() -> None:
+    """Node 1, alone in the ISR, comes back empty and takes value 6 at offset 0; then node 2 brings the old log back."""
+
+    def run(*, elected: bool) -> History:
+        history = History(unclean=True, min_isr=1).created(isr=(1, 2)).send(1, 0).send(2, 1).wait(20)
+        history.change(isr=[1]).send(3, 2).wait(1).fault("wipe", "node-1", lossy=True).wait(1)
+        history.change(leader=-1).change(leader=1).send(6, 0).wait(20)
+        if elected:
+            history.change(leader=-1).change(leader=2, isr=[2], leader_recovery_state=1)
+        return history.wait(5).final((0, 1), (1, 2))
+
+    verdict = run(elected=True).check()
+    assert verdict.valid, verdict.violations
+    assert "inconsistent-offsets" in {each.anomaly for each in verdict.explained}
+    assert "inconsistent-offsets" in run(elected=False).anomalies()
+
+
 def test_a_copy_that_survived_elsewhere_does_not_count_as_the_last_at_its_offset() -> None:
     """Value 5 is committed at offset 3 by node 2 and lost there; its producer's first try stands behind 4 on node 1."""
 

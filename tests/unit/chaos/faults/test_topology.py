@@ -128,7 +128,7 @@ def test_a_name_that_stands_for_nobody_is_refused_with_those_there_are(name: str
 def test_names_with_a_comma_between_them_are_all_of_them_each_once() -> None:
     found = parties().named("node-2/broker, clients-b,node-2")
     assert found == ["node-2/broker", "clients-b", "node-2/controller"]
-    with pytest.raises(UnknownParty, match="nobody"):
+    with pytest.raises(UnknownParty, match="is not a node or process"):
         parties().named("node-1,nobody")
     own, others = plan_of_lab(THREE).topology.around("node-1,node-2")
     assert len(own) == 4 and set(others) == {"node-3/broker", "node-3/controller", "clients", "clients-b"}
@@ -148,7 +148,7 @@ def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() ->
 @pytest.mark.parametrize(
     ("shape", "told"),
     [
-        (LabShape(node_configs={"node-7": {}}), "node-7: configs of a node that is not there; node-1, node-2, node-3"),
+        (LabShape(node_configs={"node-7": {}}), "node-7: configs for an unknown node; known: node-1, node-2, node-3"),
         (LabShape(configs={"min.isr": "2"}), "min.isr is not a config"),
         (LabShape(configs={"log.retention.mss": "2"}), "did you mean log.retention.ms"),
     ],

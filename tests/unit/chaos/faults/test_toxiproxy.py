@@ -31,7 +31,7 @@ def test_the_program_named_wins_over_the_path_and_the_path_over_the_cache(tmp_pa
 
 
 def test_a_named_program_that_is_not_there_is_refused() -> None:
-    with pytest.raises(NoToxiproxy, match="KVORUM_TOXIPROXY=/nowhere/server: there is no such program"):
+    with pytest.raises(NoToxiproxy, match="KVORUM_TOXIPROXY=/nowhere/server: program not found"):
         find_or_build({"KVORUM_TOXIPROXY": "/nowhere/server"})
 
 

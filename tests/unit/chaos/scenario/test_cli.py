@@ -10,6 +10,8 @@ from kvorum.chaos.scenario.files import find, shipped
 from kvorum.chaos.scenario.outcome import Outcome
 from kvorum.cli.chaos_run import exit_code, typed
 from kvorum.cli.main import main
+from kvorum.cli.output import Exit
+from kvorum.cluster.exits import Exit as NodeExit
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -26,11 +28,12 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["run"], "name a scenario"),
+        (["run"], "give a scenario"),
         (["run", "frozen-leder"], "did you mean frozen-leader"),
-        (["run", "load", "--kill-hook", "true"], "hooks are for a cluster that somebody else runs"),
+        (["run", "load", "--kill-hook", "true"], "hooks need --bootstrap"),
         (["run", "load", "--duration", "0"], "0"),
         (["run", "load", "--junit", "/no/such/folder/junit.xml"], "there is no folder /no/such/folder"),
+        (["run", "load", "--bootstrap", "nonsense"], "'nonsense' is not HOST:PORT"),
     ],
 )
 def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str) -> None:
@@ -38,11 +41,17 @@ def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str
     assert code == 2 and told in output
 
 
-def test_a_cluster_that_is_not_there_could_not_be_tested(tmp_path: Path) -> None:
-    out = tmp_path / "made" / "by the run"
-    files = ["--out", str(out), "--junit", str(out / "junit.xml")]
-    code, output = run("run", "load", "--bootstrap", "127.0.0.1:9", *files, "--quiet")
-    assert code == 2 and "could not run" in output and "no broker answers at 127.0.0.1:9" in output
+def test_an_unreachable_cluster_is_one_line_before_the_run(tmp_path: Path) -> None:
+    code, output = run("run", "load", "--bootstrap", "127.0.0.1:9", "--out", str(tmp_path / "out"), "--quiet")
+    assert (code, output.count("\n")) == (Exit.UNREACHABLE, 1)
+    assert "nothing listens on 127.0.0.1:9" in output
+
+
+def test_results_that_cannot_be_written_end_the_command_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for option, target in (("--out", tmp_path / "file" / "out"), ("--junit", Path("/proc/junit.xml"))):
+        code, output = run("run", "load", option, str(target))
+        assert (code, output.count("\n"), str(target) in output) == (NodeExit.DATA_REFUSED, 1, True), output
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_cell_of_a_file_is_found_by_the_files_path(tmp_path: Path) -> None:
 def test_what_is_no_text_is_told(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"name: \xff")
-    with pytest.raises(ScenarioError, match="no text in UTF-8"):
+    with pytest.raises(ScenarioError, match="not UTF-8"):
         load(path)
 
 
@@ -116,7 +116,7 @@ matrix:
         (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "either steps or random"),
         ("name: x\ntitle: y\nworkload: []", "topics: Field required"),
         ("- 1", "a scenario is a mapping"),
-        ("a: [", "is no YAML"),
+        ("a: [", ":1:5: not YAML: "),
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],
 )

@@ -27,7 +27,7 @@ def test_a_mark_is_kept_as_an_offset(kept: Mark) -> None:
 def test_no_offset_is_no_mark_and_anothers_offset_is_an_error() -> None:
     assert marks.decode(-1001, None) is None
     for metadata in (None, "", "x", '{"lineage":"a"}', "[]"):
-        with pytest.raises(MarkError, match="is no mark"):
+        with pytest.raises(MarkError, match="is not a mark"):
             marks.decode(5, metadata)
 
 
@@ -59,9 +59,9 @@ def test_a_task_goes_by_its_mark(found: Mark, expected: bool) -> None:
     ("found", "error", "message"),
     [
         (None, MarksMissing, "its mark is gone"),
-        (mark(6, lineage="there"), MarkError, "another query of this name"),
-        (mark(8), MarkError, "the checkpoint was set back"),
-        (mark(7, layout="y"), MarkError, "rows were dealt out to tasks otherwise"),
+        (mark(6, lineage="there"), MarkError, "another query with this name"),
+        (mark(8), MarkError, "the checkpoint was restored"),
+        (mark(7, layout="y"), MarkError, "rows were assigned to other tasks"),
     ],
 )
 def test_a_task_that_cannot_tell_stops(found: Mark | None, error: type[MarkError], message: str) -> None:

@@ -37,7 +37,7 @@ def test_a_gap_is_refused_unless_it_is_allowed_and_then_noted() -> None:
 
 
 def test_a_topic_that_was_made_anew_is_refused() -> None:
-    with pytest.raises(ArchiveError, match="another topic"):
+    with pytest.raises(ArchiveError, match="recreated"):
         plan_run(2, WANTED, {0: 5}, {0: 0}, {0: 3})
 
 

@@ -32,7 +32,7 @@ def test_a_file() -> None:
     [
         ("alias: b", "alias: a", "same alias"),
         ("topics:", "topic:", "unknown key; did you mean 'topics'?"),
-        ('"orders.*"', '"orders("', "no regular expression"),
+        ('"orders.*"', '"orders("', "not a regular expression"),
         ("500ms", "soon", "not a duration"),
         ("kind: mirror", "kind: pipeline", "'pipeline' is not one of"),
     ],

@@ -88,7 +88,7 @@ def test_all_mistakes_of_a_connectors_configuration_are_told_at_once(tmp_path: P
         " source.bootstrap: is missing",
         " table.name.format: is missing",
         "3:1: tasks.max: input should be a valid integer, unable to parse string as an integer",
-        "4:1: connection.url: jdbc:mysql://h/d: there are sqlite and postgresql, no 'mysql'",
+        "4:1: connection.url: jdbc:mysql://h/d: unsupported scheme 'mysql'; use sqlite or postgresql",
         "5:1: pk.feilds: unknown key; did you mean 'pk.fields'?",
         "6:1: transforms.a.type: is missing; is it what 'typ' is meant to be?",
         "8:1: errors.tolerance: 'some' is not one of 'none' or 'all'",
@@ -111,7 +111,7 @@ sink: {type: jdbc, url: oracle:x, table: ""}
     assert wrong(tmp_path / "a.yaml", text) == [
         "7:3: source.poll_interval_ms: input should be a valid integer, unable to parse string as an integer",
         "8:3: source.batch.max.rows: input should be greater than or equal to 1",
-        "9:20: sink.url: oracle:x: there are sqlite and postgresql, no 'oracle'",
+        "9:20: sink.url: oracle:x: unsupported scheme 'oracle'; use sqlite or postgresql",
         "9:35: sink.table: string should have at least 1 character",
     ]
 
@@ -163,7 +163,7 @@ RECORD = {"type": "record", "name": "A", "fields": [{"name": "x", "type": "long"
         ({"format": "json", "schema": {"type": "struct", "fields": [{"name": "a"}]}},
          "schema: the schema is neither Spark's nor Connect's: 'type' is missing"),
         ({"format": "json", "schema": {"type": "struct", "fields": [{"field": "a", "type": "in64"}]}},
-         "schema: 'in64' is no type of Connect's; did you mean 'int64'?"),
+         "schema: 'in64' is not a type of Kafka Connect; did you mean 'int64'?"),
         ({"format": "json", "schema": {"type": "array"}},
          "schema: the schema is neither Spark's nor Connect's: 'items' is missing"),
         ({"format": "json", "schema": '{"type": '}, "schema: the schema is not JSON: Expecting value: line 1"),
@@ -171,12 +171,12 @@ RECORD = {"type": "record", "name": "A", "fields": [{"name": "x", "type": "long"
         ({"format": "csv", "schema": {"type": "array", "items": {"type": "int32"}}},
          "schema: a schema of fields is needed, not array<int>"),
         ({"format": "avro", "schema": {**RECORD, "fields": [{"name": "x", "type": "lng"}]}},
-         "schema: not an Avro schema: there is no type 'lng'; did you mean 'long'?"),
+         "schema: not an Avro schema: unknown type 'lng'; did you mean 'long'?"),
         ({"format": "avro", "schema": RECORD, "writer.schema": {"type": "recrd"}},
-         "writer.schema: not an Avro schema: there is no type 'recrd'; did you mean 'record'?"),
+         "writer.schema: not an Avro schema: unknown type 'recrd'; did you mean 'record'?"),
         ({"format": "avro", "schema": {"type": "array"}}, "schema: not an Avro schema: 'items' is missing"),
         ({"format": "avro", "wire": "confluent", "schemas": {1: RECORD, 2: "sting"}},
-         "schemas.2: not an Avro schema: there is no type 'sting'; did you mean 'string'?"),
+         "schemas.2: not an Avro schema: unknown type 'sting'; did you mean 'string'?"),
         ({"format": "protobuf", "descriptor.file": "/none", "message": "t.M"},
          "descriptor.file: /none cannot be read: No such file or directory"),
     ],
@@ -209,15 +209,15 @@ def test_schemas_in_files_are_looked_at(tmp_path: Path) -> None:
         "schema: cut.json: the schema is not JSON: Expecting value: line 2 column 13"
     )
     assert told(format="avro", schema=f"file:{tmp_path}/a.avsc") == (
-        "schema: a.avsc: not an Avro schema: there is no type 'lng'; did you mean 'long'?"
+        "schema: a.avsc: not an Avro schema: unknown type 'lng'; did you mean 'long'?"
     )
     assert "none.ddl cannot be read" in told(format="csv", schema=f"file:{tmp_path}/none.ddl")
     protobuf = {"format": "protobuf", "descriptor.file": f"{tmp_path}/t.desc"}
     assert told(**protobuf, message="t.Ordre") == (
-        "message: there is no message 't.Ordre' in the descriptor file; did you mean 't.Order'?"
+        "message: message 't.Ordre' is not in the descriptor file; did you mean 't.Order'?"
     )
     protobuf["descriptor.file"] = f"{tmp_path}/none.desc"
-    assert told(**protobuf, message="t.Order").startswith("message: the descriptor file is none")
+    assert told(**protobuf, message="t.Order").startswith("message: not a descriptor file")
 
 
 def test_what_is_right_passes(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from kvorum.pipelines.run import failures, process, reach
 from kvorum.pipelines.run.launch import Launch
 from kvorum.pipelines.run.reach import Cluster, Unreachable
 from kvorum.pipelines.run.state import Folder, State, Status
-from kvorum.pipelines.run.worker import Told, worker_in
+from kvorum.pipelines.run.worker import StopRequested, worker_in
 from kvorum.pipelines.spec import Pipeline, from_data
 
 NOBODY = "127.0.0.1:1"
@@ -145,7 +145,7 @@ def test_a_pipeline_without_its_cluster_never_seems_to_run(tmp_path: Path, caplo
     with caplog.at_level(logging.INFO), worker_in(folder, pipeline(topics()), Launch(retries=2)) as worker:
         assert worker.run() == 1
         assert worker.session is None
-    assert "RUNNING" not in caplog.text and caplog.text.count("tried again in") == 2
+    assert "RUNNING" not in caplog.text and caplog.text.count("restarted in") == 2
     status = folder.status()
     assert status is not None and (status.state, status.restarts) == (State.FAILED, 2)
     assert status.reason == status.trace or "Unreachable" in str(status.trace)
@@ -159,7 +159,7 @@ def test_a_pipeline_that_waits_for_its_cluster_obeys(tmp_path: Path) -> None:
         assert worker.run() == 0
     status = folder.status()
     assert status is not None and status.state is State.STOPPED
-    with pytest.raises(Told):
+    with pytest.raises(StopRequested):
         worker.wait(0)
 
 

@@ -53,7 +53,7 @@ def test_a_process_that_was_killed_is_a_failed_pipeline(folder: Folder) -> None:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
         folder.write_status(STATUS)
         assert folder.alive() and folder.status() == STATUS
-        with pytest.raises(StateError, match="pipeline 'p' runs already"), folder.held():
+        with pytest.raises(StateError, match="pipeline 'p' is already running"), folder.held():
             pass
         process.kill()
         process.wait()
@@ -90,13 +90,13 @@ def test_commands_are_answered_in_lines(folder: Folder) -> None:
         assert control.ask(folder.root, "p", "status")["state"] == "RUNNING"
         with pytest.raises(StateError, match="there is no command 'dance'; there are status, pause"):
             control.ask(folder.root, "p", "dance")
-        with pytest.raises(StateError, match=r"gave no answer to offsets within 0\.1 s"):
+        with pytest.raises(StateError, match=r"did not respond to offsets within 0\.1 s"):
             control.ask(folder.root, "p", "offsets", timeout=0.1)
         with socket.socket(socket.AF_UNIX) as raw, control.address(folder.path) as where:
             raw.connect(where)
             raw.sendall(b"nonsense\n")
             assert "not a line of JSON" in json.loads(control.read_line(raw))["error"]
-    with pytest.raises(StateError, match="does not run"):
+    with pytest.raises(StateError, match="is not running"):
         control.ask(folder.root, "p", "status")
 
 
@@ -146,12 +146,12 @@ def test_offsets_are_those_of_the_last_batch_that_is_done(folder: Folder) -> Non
     found = offsets.stopped(folder)
     assert found == {"batch": 1, "sources": [{"t": {"0": 1}}, None]} == committed_offsets(f"file://{checkpoint}")
     assert list(offsets.rows(0, found["sources"][0])) == [{"source": 0, "what": "t", "partition": "0", "offset": 1}]
-    with folder.held(), pytest.raises(StateError, match="runs already"):
+    with folder.held(), pytest.raises(StateError, match="is already running"):
         offsets.reset(folder)
     offsets.reset(folder)
     assert offsets.stopped(folder) == {}
     folder.write(folder.spec, {"name": "p", "checkpoint": "s3a://bucket/x"})
-    with pytest.raises(StateError, match="only Spark reaches it"):
+    with pytest.raises(StateError, match="only Spark can read"):
         offsets.stopped(folder)
 
 

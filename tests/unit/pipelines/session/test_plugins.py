@@ -94,7 +94,7 @@ def test_a_package_brings_its_own_by_entry_points(site: Path) -> None:
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are(site: Path) -> None:
-    with pytest.raises(PluginError, match=r"there is no 'number' in sources; there are .*files.*numbers"):
+    with pytest.raises(PluginError, match=r"unknown plugin 'number' in sources; available: .*files.*numbers"):
         source("number")
 
 
@@ -109,7 +109,7 @@ def test_a_name_belongs_to_one_package(site: Path, tmp_path: Path, name: str) ->
     install(site / "other", "other-pipelines", f"[kvorum.pipelines.sources]\n{name} = other:Source\n")
     sys.path.insert(0, str(site / "other"))
     try:
-        with pytest.raises(PluginError, match=f"bring {name!r}"):
+        with pytest.raises(PluginError, match=f"provide {name!r}"):
             list(plugins(Kind.SOURCE))
     finally:
         sys.path.remove(str(site / "other"))

@@ -48,9 +48,9 @@ def test_java_is_found_with_its_version(tmp_path: Path, says: str, version: int)
 @pytest.mark.parametrize(
     ("says", "message"),
     [
-        ('openjdk version "1.8.0_402"', "is Java 8; Spark needs 17 or 21"),
-        ('openjdk version "25.0.2"', "is Java 25; Spark needs 17 or 21: point JAVA_HOME at one"),
-        ("no idea", "does not say which version"),
+        ('openjdk version "1.8.0_402"', "is Java 8; Spark requires 17 or 21"),
+        ('openjdk version "25.0.2"', "is Java 25; Spark requires 17 or 21: set JAVA_HOME"),
+        ("no idea", "returned no version"),
     ],
 )
 def test_a_java_that_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, says: str, message: str) -> None:
@@ -59,7 +59,7 @@ def test_a_java_that_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, say
 
 
 def test_no_java_at_all_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match="no java on the PATH and JAVA_HOME is not set"):
+    with pytest.raises(MachineError, match="java not found on PATH and JAVA_HOME is not set"):
         find_java({"PATH": str(tmp_path)})
     with pytest.raises(MachineError, match="JAVA_HOME names it"):
         find_java({"JAVA_HOME": str(tmp_path)})
@@ -112,7 +112,7 @@ def test_half_a_connector_is_none(jars: Path, missing: str) -> None:
     prefix = missing.rpartition("-")[0]
     choice = choose("auto", str(jars), {})
     assert choice.connector == "kvorum" and f"{jars} lacks {prefix}" in choice.reason
-    with pytest.raises(ConnectorError, match=f"asked for, but .* lacks {prefix}"):
+    with pytest.raises(ConnectorError, match=f"required, but .* lacks {prefix}"):
         choose("spark", str(jars), {})
 
 

@@ -85,7 +85,7 @@ def test_what_a_pipeline_says_is_loaded_again() -> None:
         ),
         (
             MINIMAL + "trigger: {interval: 1s, once: true}\n",
-            ["4:1: trigger: one of interval, once, available-now and real-time"],
+            ["4:1: trigger: give one of interval, once, available-now and real-time"],
         ),
         (
             MINIMAL + "parallelism: many\n",

@@ -170,9 +170,9 @@ def test_what_cannot_be_is_refused_when_it_is_written() -> None:
         builder.build()
     with pytest.raises(TopologyError, match="two nodes or stores are named in"):
         stream.filter("true", named="in")
-    with pytest.raises(TopologyError, match="within a window"):
+    with pytest.raises(TopologyError, match="needs a window"):
         stream.join(builder.stream("other"), "left")
-    with pytest.raises(TopologyError, match="only a global table"):
+    with pytest.raises(TopologyError, match="for global tables"):
         stream.join(table, "left", key_selector="value")
     with pytest.raises(TopologyError, match="needs an initializer and a schema"):
         stream.group_by_key().aggregate(dict, lambda key, value, aggregate: aggregate)

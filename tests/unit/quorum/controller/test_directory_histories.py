@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kvorum.broker.replica.missing_logs import Fate, fate_of
+from kvorum.broker.replica.missing_logs import MissingLogAction, missing_log_action
 from kvorum.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
@@ -266,7 +266,7 @@ class DirectoryHistories(RuleBasedStateMachine):
             if all_work and is_promoted:
                 broker.lies_in, takes_over[0].log, takes_over[0].copy = takes_over[0], takes_over[0].copy, None
                 return
-            fate = fate_of(
+            fate = missing_log_action(
                 self.partition,
                 number,
                 online={each.id for each in broker.working},
@@ -274,11 +274,11 @@ class DirectoryHistories(RuleBasedStateMachine):
                 is_new=False,
                 has_copy=bool(copies),
             )
-            if fate is Fate.MAKE:
+            if fate is MissingLogAction.CREATE:
                 place = next((each for each in broker.working if each.id == named), broker.working[0])
                 broker.lies_in, place.log = place, 0
                 return
-            if fate is Fate.WAIT:
+            if fate is MissingLogAction.WAIT:
                 return
             # LOST is heard before the broker asks to be unfenced.
             self.world.assign("t", number, LOST_DIRECTORY)
@@ -456,7 +456,7 @@ def forget_directories(patches: pytest.MonkeyPatch) -> None:
 
 
 def trust_that_there_never_was_a_log(patches: pytest.MonkeyPatch) -> None:
-    patches.setattr(sys.modules[__name__], "fate_of", lambda *_, **__: Fate.MAKE)
+    patches.setattr(sys.modules[__name__], "missing_log_action", lambda *_, **__: MissingLogAction.CREATE)
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_flipped_bit_in_the_middle_names_file_and_byte() -> None:
     disk, _ = filled()
     path = segments(disk)[-1]
     disk.flip_bit(path, 200)
-    with pytest.raises(JournalCorrupt, match=r"\.journal: damaged at byte \d+: block \d+ is unsound, yet block \d+"):
+    with pytest.raises(JournalCorrupt, match=r"\.journal: damaged at byte \d+: block \d+ is invalid, yet block \d+"):
         reopen(disk)
 
 
@@ -228,7 +228,7 @@ def test_a_missing_journal_is_no_empty_journal() -> None:
     disk, _ = filled(5)
     for path in segments(disk):
         disk.remove(path)
-    with pytest.raises(JournalCorrupt, match="there is no journal"):
+    with pytest.raises(JournalCorrupt, match="the journal is missing"):
         reopen(disk)
 
 

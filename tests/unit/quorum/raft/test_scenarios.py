@@ -390,10 +390,10 @@ def test_a_lost_snapshot_or_journal_stops_the_node() -> None:
     made.loop.run_for(1.0)
     leader.kill()
     leader.disk.remove_tree(f"{PATH}/snapshots")
-    with pytest.raises(SnapshotCorrupt, match="no snapshot covers it"):
+    with pytest.raises(SnapshotCorrupt, match="without a snapshot"):
         open_raft(leader.disk, PATH, segment_bytes=SEGMENT_BYTES)
     leader.disk.remove_tree(f"{PATH}/journal")
-    with pytest.raises(JournalCorrupt, match="formatted anew"):
+    with pytest.raises(JournalCorrupt, match="formatted again"):
         open_raft(leader.disk, PATH, segment_bytes=SEGMENT_BYTES)
 
 

@@ -31,7 +31,7 @@ from kvorum.quorum.forwarder import Forwarder, published_wait_ms, sending_ms
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.quorum.publisher import LoaderManifest
-from tests.unit.quorum.runtime.net_kit import Net, running, within_limit
+from tests.unit.quorum.runtime.net_kit import Net, eventually, running, within_limit
 from tests.unit.quorum.runtime.runtime_kit import registration, settings
 
 BROKERS = (11, 12)
@@ -88,6 +88,7 @@ async def a_broker(path: Path, controller_wait_ms: int = 0, **changes: object) -
         topic = create_topics.CreatableTopic(name="orders", num_partitions=1, replication_factor=2)
         made = await broker.send(create_topics.CreateTopicsRequest(topics=[topic]))
         assert made.topics[0].error_code == ErrorCode.NONE
+        await eventually(lambda: loader.image.topics.topic("orders") is not None)  # a broker that does not wait
         # The same replicas in another order: the leader is not the preferred one then, an election changes something.
         made = await broker.send(reassignment(*reversed(loader.image.topics.topic("orders").partitions[0].replicas)))
         assert made.responses[0].partitions[0].error_code == ErrorCode.NONE

@@ -14,10 +14,10 @@ from kvorum.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kvorum.quorum import broker_duties
-from kvorum.quorum.broker_duties import LOOK_DELAY_MS, RETRY_MS, STEP_GAP_MS, BrokerDuties
+from kvorum.quorum import broker_admin_states
+from kvorum.quorum.broker_admin_states import LOOK_DELAY_MS, RETRY_MS, STEP_GAP_MS, BrokerAdminStates
 from kvorum.quorum.controller import relief
-from kvorum.quorum.controller.duty import STATE_KEY, Duty, duty_of
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState, admin_state_of
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime.metric_names import DECOMMISSION_PARTITIONS_LEFT, MAINTENANCE_LEADERS_LEFT
 from tests.unit.quorum.runtime.runtime_kit import World
@@ -31,7 +31,7 @@ def active(world: World) -> World:
     return world
 
 
-async def ask(world: World, broker_id: int, value: Duty) -> None:
+async def ask(world: World, broker_id: int, value: BrokerAdminState) -> None:
     config = AlterableConfig(name=STATE_KEY, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=4, resource_name=str(broker_id), configs=[config])
     answer = await world.ask(IncrementalAlterConfigsRequest(resources=[resource]))
@@ -44,8 +44,8 @@ def partitions(world: World, name: str = "t") -> list[PartitionRegistration]:
     return [partition for _, partition in topic.sorted_partitions()]
 
 
-def duties(world: World) -> BrokerDuties:
-    found = world.server._broker_duties
+def duties(world: World) -> BrokerAdminStates:
+    found = world.server._broker_admin_states
     assert found is not None
     return found
 
@@ -68,21 +68,21 @@ def begun(world: World, partitions_count: int = 4) -> dict[int, int]:
 def test_leaderships_leave_soon_after_maintenance_is_asked_for_and_come_back_when_it_is_over(active: World) -> None:
     begun(active)
     assert led_by(active, 11) == 2
-    active.run(ask(active, 11, Duty.MAINTENANCE))
+    active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
     assert duties(active).leaders_left() == {11: 2}
     assert f'{MAINTENANCE_LEADERS_LEFT}{{broker="11"}} 2' in active.metrics.render().decode()
     active.advance(SOON_MS)
     assert led_by(active, 11) == 0 and duties(active).leaders_left() == {11: 0}
-    active.run(ask(active, 11, Duty.ACTIVE))
+    active.run(ask(active, 11, BrokerAdminState.ACTIVE))
     active.advance(3 * STEP_GAP_MS)
     assert led_by(active, 11) == 2
-    assert duty_of(active.image.configs, 11) is None
+    assert admin_state_of(active.image.configs, 11) is None
 
 
 def test_steps_leave_clients_time_between_them(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relief, "LEADERS_A_STEP", 1)
     begun(active, 6)
-    active.run(ask(active, 11, Duty.MAINTENANCE))
+    active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
     active.advance(SOON_MS)
     assert led_by(active, 11) == 2
     active.advance(STEP_GAP_MS / 2)
@@ -95,7 +95,7 @@ def test_steps_leave_clients_time_between_them(active: World, monkeypatch: pytes
 
 def test_the_next_active_controller_goes_on(active: World) -> None:
     begun(active)
-    active.run(ask(active, 11, Duty.MAINTENANCE))
+    active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
     active.act(active.log.resign)
     active.advance(1000)
     assert led_by(active, 11) == 2, "nobody is active"
@@ -106,7 +106,7 @@ def test_the_next_active_controller_goes_on(active: World) -> None:
 
 def test_a_step_that_the_log_refuses_is_taken_again(active: World) -> None:
     begun(active)
-    active.run(ask(active, 11, Duty.MAINTENANCE))
+    active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
     active.log.refuse_after = 0
     active.advance(SOON_MS)
     assert led_by(active, 11) == 2
@@ -117,8 +117,8 @@ def test_a_step_that_the_log_refuses_is_taken_again(active: World) -> None:
 
 def test_nothing_is_looked_at_while_nothing_is_asked(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr(broker_duties, "move_leaders", lambda context: looked.append("leaders"))
-    monkeypatch.setattr(broker_duties, "move_replicas", lambda context: looked.append("replicas"))
+    monkeypatch.setattr(broker_admin_states, "move_leaders", lambda context: looked.append("leaders"))
+    monkeypatch.setattr(broker_admin_states, "move_replicas", lambda context: looked.append("replicas"))
     begun(active)
     active.advance(10_000)
     assert looked == []
@@ -147,7 +147,7 @@ def test_a_broker_that_leaves_has_nothing_left_when_others_are_in_sync(active: W
 
     epochs = begun(active)
     epochs |= active.run(active.join(13))
-    active.run(ask(active, 11, Duty.DECOMMISSIONED))
+    active.run(ask(active, 11, BrokerAdminState.DECOMMISSIONED))
     active.advance(SOON_MS)
     assert duties(active).partitions_left() == {11: 4}
     assert f'{DECOMMISSION_PARTITIONS_LEFT}{{broker="11"}} 4' in active.metrics.render().decode()

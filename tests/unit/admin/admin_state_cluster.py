@@ -21,7 +21,7 @@ Row = tuple[int, list[int], list[int]]
 """Leader, replicas, ISR."""
 
 
-class DutyCluster(ClusterClient):
+class AdminStateCluster(ClusterClient):
     """Topic «a», whose partitions are `rows`; `removing` are those on their way from a broker."""
 
     def __init__(self, *rows: Row) -> None:

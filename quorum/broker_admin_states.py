@@ -1,14 +1,14 @@
-"""Carries out what is asked of brokers: maintenance, decommission (docs/decisions/0024).
+"""Drives the brokers' administrative states: maintenance and decommission (docs/decisions/0024).
 
-What is to be done, controller/relief and controller/departure decide; this has them look again
+controller/relief and controller/departure decide. This class calls them
 
-    when the metadata changed     brokers, partitions or configs, in whatever was committed: LOOK_DELAY_MS later, so
-                                  that what comes together is looked at once
-    after a step that left more   STEP_GAP_MS later, so that clients find the leaders that moved before others do
+    after a change of the metadata   (brokers, partitions or configs) with a delay of LOOK_DELAY_MS, which merges
+                                     changes that are committed together
+    after a step with more to do     with a delay of STEP_GAP_MS, so that clients first find the moved leaders
 
-and never otherwise: what nobody can do now, some change of the metadata will let be done. Where nothing is asked of any
-broker nothing is looked at. It all stops with this node's turn as the active controller, and the next one goes on from
-what the metadata say.
+and at no other time: a step that is impossible now becomes possible by a change of the metadata. If no broker has an
+administrative state there is no work. All work ends when this node is no longer the active controller; the next active
+controller continues from the metadata.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from kvorum.protocol.errors import KafkaError
+from kvorum.quorum.controller.broker_admin_state import BrokerAdminState, admin_states_in
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure import Departure, move_replicas
-from kvorum.quorum.controller.duty import Duty, duties_in
 from kvorum.quorum.controller.relief import move_leaders
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image import MetadataImage
@@ -34,17 +34,17 @@ T = TypeVar("T")
 LOOK_DELAY_MS: Final = 20
 STEP_GAP_MS: Final = 100
 RETRY_MS: Final = 500
-"""How long a decision that was refused (too much is in flight) is left alone, if this node is still active."""
+"""Delay before a rejected decision (too many changes in flight) is retried, if this node is still active."""
 
 
-class BrokerDuties:
-    """See above. An ActivationListener of the ActiveController, and a MetadataLogListener behind it."""
+class BrokerAdminStates:
+    """Drives maintenance and decommission. An ActivationListener, and a MetadataLogListener after ActiveController."""
 
     def __init__(self, services: ControllerServices) -> None:
-        """Prepare; nothing is looked at before activation."""
+        """Prepare; work starts with the activation."""
         self._services = services
         self._seen: MetadataImage | None = None
-        self._duties: dict[int, Duty] = {}
+        self._states: dict[int, BrokerAdminState] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = False
@@ -52,13 +52,13 @@ class BrokerDuties:
         self._moving: dict[int, int] = {}
 
     def partitions_left(self) -> dict[int, int]:
-        """Return how many partitions each broker that is decommissioned still has, as last looked at."""
+        """Return the number of partitions left per decommissioned broker, as of the last step."""
         return {broker_id: self._waiting.get(broker_id, 0) + moving for broker_id, moving in self._moving.items()}
 
     def leaders_left(self) -> dict[int, int]:
-        """Return how many partitions each broker in maintenance still leads; empty where this node is not active."""
+        """Return the number of partitions that each broker in maintenance leads; empty if this node is not active."""
         index = self._services.store.image.topics.index
-        resting = (broker_id for broker_id, duty in self._duties.items() if duty is Duty.MAINTENANCE)
+        resting = (broker_id for broker_id, state in self._states.items() if state is BrokerAdminState.MAINTENANCE)
         return {broker_id: index.leader_count(broker_id) for broker_id in resting}
 
     def on_activated(self, image: MetadataImage) -> None:
@@ -73,7 +73,7 @@ class BrokerDuties:
             self._timer = None
         if self._task is not None:
             self._task.cancel()
-        self._duties, self._waiting, self._moving = {}, {}, {}
+        self._states, self._waiting, self._moving = {}, {}, {}
 
     async def close(self) -> None:
         """Stop, and wait until all of it has."""
@@ -84,7 +84,7 @@ class BrokerDuties:
     # MetadataLogListener.
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
-        """Look, if anything that matters is another than before."""
+        """Schedule a step if brokers, partitions or configs changed."""
         if self._services.controller.epoch >= 0:
             self._look()
 
@@ -101,15 +101,15 @@ class BrokerDuties:
         """See MetadataLogListener."""
 
     def _look(self) -> None:
-        """Find what is asked of whom, and have it looked after if that is anything."""
+        """Read the administrative states and schedule a step if there are any."""
         image, seen = self._services.store.image, self._seen
         self._seen = image
         brokers_or_configs = seen is None or seen.cluster is not image.cluster or seen.configs is not image.configs
         if brokers_or_configs:
-            self._duties = duties_in(image)
-            self._waiting = {each: left for each, left in self._waiting.items() if each in self._duties}
-            self._moving = {each: left for each, left in self._moving.items() if each in self._duties}
-        if self._duties and (brokers_or_configs or seen is None or seen.topics is not image.topics):
+            self._states = admin_states_in(image)
+            self._waiting = {each: left for each, left in self._waiting.items() if each in self._states}
+            self._moving = {each: left for each, left in self._moving.items() if each in self._states}
+        if self._states and (brokers_or_configs or seen is None or seen.topics is not image.topics):
             self._soon(LOOK_DELAY_MS)
 
     def _soon(self, delay_ms: int) -> None:
@@ -125,25 +125,25 @@ class BrokerDuties:
         self._task.add_done_callback(self._ended)
 
     async def _step(self) -> None:
-        """Take one step for each kind of duty."""
-        duties = self._duties.values()
+        """Take one step for each administrative state in use."""
+        states = self._states.values()
         more = False
-        if Duty.MAINTENANCE in duties or Duty.ACTIVE in duties:
+        if BrokerAdminState.MAINTENANCE in states or BrokerAdminState.ACTIVE in states:
             more = await self._submit(move_leaders, "moveLeaders")
-        if Duty.DECOMMISSIONED in duties:
+        if BrokerAdminState.DECOMMISSIONED in states:
             self._note(await self._submit(move_replicas, "moveReplicas"))
         if more:
             self._again = True
 
     def _note(self, departures: list[Departure]) -> None:
-        """Keep how far it is, and say when a broker has nothing left."""
+        """Store the progress, and log brokers without replicas."""
         for each in departures:
             before = self.partitions_left().get(each.broker_id)
             self._moving[each.broker_id] = each.moving
             if each.waiting is not None:
                 self._waiting[each.broker_id] = each.waiting
             if self.partitions_left()[each.broker_id] == 0 and before != 0:
-                log.info("decommissioned: may be stopped and unregistered", broker_id=each.broker_id)
+                log.info("broker decommissioned, stop it and unregister it", broker_id=each.broker_id)
 
     async def _submit(self, decide: Callable[[Context], Steps[Result[T]]], name: str) -> T:
         return await self._services.submit(None, lambda context, _: decide(context), None, name=name, confirm=False)
@@ -153,7 +153,7 @@ class BrokerDuties:
         error = None if task.cancelled() else task.exception()
         delay_ms = STEP_GAP_MS
         if isinstance(error, KafkaError):
-            log.info("duty put off", reason=error)
+            log.info("broker state change delayed", reason=error)
             self._again, delay_ms = True, RETRY_MS
         elif error is not None:
             self._services.on_fault(error)

@@ -1,17 +1,16 @@
-"""What is asked of a broker: to serve, to rest for maintenance, or to leave (docs/decisions/0024). Sans-IO.
+"""Administrative state of a broker: active, maintenance or decommissioned (docs/decisions/0024). Sans-IO.
 
-It is a dynamic config of the broker, `kvorum.broker.state`, so any Kafka client asks for it (IncrementalAlterConfigs),
-it is in the metadata log as a Config record, and it holds whoever is the active controller:
+It is the dynamic broker config `kvorum.broker.state`. Any Kafka client can set it (IncrementalAlterConfigs). It is
+stored in the metadata log as a Config record and survives a change of the active controller:
 
-    not set         serves, as any broker
-    maintenance     leads nothing that another replica in sync could lead; its replicas follow
-    active          maintenance is over: it gets back what it is the preferred leader of; then the controller removes
-                    the config
-    decommissioned  gets no new replica; the controller moves those it has to other brokers, and when it has none it may
-                    be stopped and unregistered, which removes the config
+    not set         normal service
+    maintenance     the broker leads no partition that has another in-sync replica; its replicas follow
+    active          maintenance has ended: preferred leaderships return, then the controller removes the config
+    decommissioned  no new replicas; the controller moves the replicas to other brokers. A broker without
+                    replicas can be stopped and unregistered, which removes the config
 
-Taking `decommissioned` back (any other value, or none) stops it: what is on its way goes back, what has moved stays.
-`relief` and `departure` decide what follows; quorum/broker_duties drives them.
+Replacing or removing `decommissioned` cancels the decommission: moves in progress are reverted, completed moves are
+kept. `relief` and `departure` decide; quorum/broker_admin_states drives them.
 """
 
 from collections import Counter
@@ -31,7 +30,7 @@ STATE_KEY: Final = BROKER_STATE
 BROKERS_NAMED_MAX: Final = 10
 
 
-class Duty(StrEnum):
+class BrokerAdminState(StrEnum):
     """The values of the config."""
 
     ACTIVE = "active"
@@ -39,28 +38,28 @@ class Duty(StrEnum):
     DECOMMISSIONED = "decommissioned"
 
 
-DUTIES: Final = {duty.value: duty for duty in Duty}
+ADMIN_STATES: Final = {state.value: state for state in BrokerAdminState}
 
 
-def duty_of(configs: ConfigsImage, broker_id: int) -> Duty | None:
-    """Return what is asked of a broker; None: nothing, or what a release wrote that did not know of it."""
-    return DUTIES.get(configs.of(ResourceType.BROKER, str(broker_id)).get(STATE_KEY, ""))
+def admin_state_of(configs: ConfigsImage, broker_id: int) -> BrokerAdminState | None:
+    """Return a broker's administrative state; None: not set, or a value that this release does not know."""
+    return ADMIN_STATES.get(configs.of(ResourceType.BROKER, str(broker_id)).get(STATE_KEY, ""))
 
 
-def duties_in(image: MetadataImage) -> dict[int, Duty]:
-    """Return the registered brokers of which something is asked, by id. Cost: the number of brokers."""
-    found = {each: duty_of(image.configs, each) for each in sorted(image.cluster.brokers)}
-    return {broker_id: duty for broker_id, duty in found.items() if duty is not None}
+def admin_states_in(image: MetadataImage) -> dict[int, BrokerAdminState]:
+    """Return the administrative states of registered brokers, by id. Cost: the number of brokers."""
+    found = {each: admin_state_of(image.configs, each) for each in sorted(image.cluster.brokers)}
+    return {broker_id: state for broker_id, state in found.items() if state is not None}
 
 
 def rests(configs: ConfigsImage, broker_id: int) -> bool:
-    """Tell whether a broker is to lead nothing that another could lead."""
-    return duty_of(configs, broker_id) is Duty.MAINTENANCE
+    """Tell whether a broker is in maintenance."""
+    return admin_state_of(configs, broker_id) is BrokerAdminState.MAINTENANCE
 
 
 def is_leaving(configs: ConfigsImage, broker_id: int) -> bool:
-    """Tell whether a broker is to get no new replica."""
-    return duty_of(configs, broker_id) is Duty.DECOMMISSIONED
+    """Tell whether a broker is being decommissioned."""
+    return admin_state_of(configs, broker_id) is BrokerAdminState.DECOMMISSIONED
 
 
 def staying_brokers(cluster: ClusterImage, configs: ConfigsImage) -> list[int]:
@@ -69,7 +68,7 @@ def staying_brokers(cluster: ClusterImage, configs: ConfigsImage) -> list[int]:
 
 
 def cleared(broker_id: int, key: str = STATE_KEY) -> Config:
-    """Return the record with which nothing is asked of a broker any more."""
+    """Return the record that removes a broker's administrative state."""
     return Config(resource_type=ResourceType.BROKER, resource_name=str(broker_id), name=key, value=None)
 
 
@@ -78,9 +77,9 @@ Refusals = Mapping[int, KafkaError]
 
 
 def refusals_of(image: MetadataImage, wanted: Sequence[int]) -> Steps[Refusals]:
-    """Find whom of the brokers that are to leave, all of them, the partitions cannot do without.
+    """Find the brokers that cannot be decommissioned because too few would be left for a partition.
 
-    Cost: all partitions. A broker that is leaving already is refused nothing.
+    Cost: all partitions. A broker that is being decommissioned already is never refused.
     """
     asked = sorted({each for each in wanted if not is_leaving(image.configs, each)})
     left = len([each for each in staying_brokers(image.cluster, image.configs) if each not in asked])
@@ -115,12 +114,12 @@ def decommissioned_by(changes: Sequence[tuple[int, str, Mapping[str, str | None]
         int(name)
         for kind, name, configs in changes
         if kind == ResourceType.BROKER and name.isascii() and name.isdigit()
-        if configs.get(STATE_KEY) == Duty.DECOMMISSIONED
+        if configs.get(STATE_KEY) == BrokerAdminState.DECOMMISSIONED
     ]
 
 
-def check_duty_configs(image: MetadataImage, refusals: Refusals, changes: Sequence[Config]) -> None:
-    """Refuse what cannot be asked of a broker.
+def check_admin_state_configs(image: MetadataImage, refusals: Refusals, changes: Sequence[Config]) -> None:
+    """Reject invalid administrative states.
 
     Raises KafkaError BROKER_ID_NOT_REGISTERED: a node that is no broker; INVALID_REPLICATION_FACTOR: see refusals_of.
     """
@@ -132,29 +131,29 @@ def check_duty_configs(image: MetadataImage, refusals: Refusals, changes: Sequen
         broker_id = int(change.resource_name)
         if image.cluster.broker(broker_id) is None:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found.")
-        if change.value == Duty.DECOMMISSIONED and broker_id in refusals:
+        if change.value == BrokerAdminState.DECOMMISSIONED and broker_id in refusals:
             raise refusals[broker_id]
 
 
 def taken_back(image: MetadataImage, changes: Sequence[MetadataRecord]) -> list[int]:
-    """Return the brokers that were leaving and are to stay after these changes."""
+    """Return the brokers whose decommission is cancelled by these changes."""
     return [
         int(change.resource_name)
         for change in changes
         if isinstance(change, Config) and change.name == STATE_KEY and change.resource_type == ResourceType.BROKER
-        if change.resource_name.isdigit() and change.value != Duty.DECOMMISSIONED
+        if change.resource_name.isdigit() and change.value != BrokerAdminState.DECOMMISSIONED
         if is_leaving(image.configs, int(change.resource_name))
     ]
 
 
 def named(broker_ids: Sequence[int]) -> str:
-    """Write a few of them for people."""
+    """Return the first broker ids as text."""
     text = ", ".join(map(str, broker_ids[:BROKERS_NAMED_MAX]))
     return text if len(broker_ids) <= BROKERS_NAMED_MAX else f"{text}, ..."
 
 
 def replica_counts(image: MetadataImage) -> Steps[Counter[int]]:
-    """Count the replicas each broker has or will have when what is under way is over. Cost: all partitions."""
+    """Count the replicas per broker after all current reassignments. Cost: all partitions."""
     counts: Counter[int] = Counter()
     for topic in image.topics.by_id.values():
         for piece in pieces(topic.partitions.values()):

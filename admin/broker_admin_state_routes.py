@@ -1,50 +1,50 @@
-"""Maintenance and decommission of brokers over HTTP: begin, look, take back."""
+"""HTTP operations for maintenance and decommission of brokers."""
 
-from kvorum.admin import broker_duty
-from kvorum.admin.broker_duty_models import Decommission, Duty
+from kvorum.admin import broker_admin_state
+from kvorum.admin.broker_admin_state_models import BrokerAdminState, Decommission
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
 
 
-async def get_maintenance(call: Call[NoBody]) -> Duty:
+async def get_maintenance(call: Call[NoBody]) -> BrokerAdminState:
     """Return a broker's administrative state and its progress."""
-    return await told(call)
+    return await response_of(call)
 
 
-async def begin_maintenance(call: Call[NoBody]) -> Duty:
+async def begin_maintenance(call: Call[NoBody]) -> BrokerAdminState:
     """Move leadership off a broker to other in-sync replicas; its replicas continue to follow."""
-    await broker_duty.begin_maintenance(call.cluster, broker_of(call))
-    return await told(call)
+    await broker_admin_state.begin_maintenance(call.cluster, broker_of(call))
+    return await response_of(call)
 
 
-async def end_maintenance(call: Call[NoBody]) -> Duty:
+async def end_maintenance(call: Call[NoBody]) -> BrokerAdminState:
     """End maintenance: the broker regains its preferred leaderships."""
-    await broker_duty.end_maintenance(call.cluster, broker_of(call))
-    return await told(call)
+    await broker_admin_state.end_maintenance(call.cluster, broker_of(call))
+    return await response_of(call)
 
 
-async def get_decommission(call: Call[NoBody]) -> Duty:
+async def get_decommission(call: Call[NoBody]) -> BrokerAdminState:
     """Return a broker's administrative state and its progress."""
-    return await told(call)
+    return await response_of(call)
 
 
-async def begin_decommission(call: Call[Decommission]) -> Duty:
+async def begin_decommission(call: Call[Decommission]) -> BrokerAdminState:
     """Move a broker's replicas to other brokers. When it has none it can be stopped and unregistered."""
     throttle, validate_only = call.body.throttle_bytes_per_second, call.body.validate_only
     broker_id = broker_of(call)
-    await broker_duty.decommission(call.cluster, broker_id, throttle=throttle, validate_only=validate_only)
-    return await told(call)
+    await broker_admin_state.decommission(call.cluster, broker_id, throttle=throttle, validate_only=validate_only)
+    return await response_of(call)
 
 
-async def cancel_decommission(call: Call[NoBody]) -> Duty:
+async def cancel_decommission(call: Call[NoBody]) -> BrokerAdminState:
     """Cancel a decommission: moves in progress are reverted, completed moves are kept."""
-    await broker_duty.recommission(call.cluster, broker_of(call))
-    return await told(call)
+    await broker_admin_state.recommission(call.cluster, broker_of(call))
+    return await response_of(call)
 
 
 async def unregister_broker(call: Call[NoBody]) -> None:
     """Unregister a broker that is decommissioned and stopped."""
-    await broker_duty.unregister(call.cluster, broker_of(call))
+    await broker_admin_state.unregister(call.cluster, broker_of(call))
 
 
 def broker_of(call: Call[NoBody] | Call[Decommission]) -> int:
@@ -52,10 +52,10 @@ def broker_of(call: Call[NoBody] | Call[Decommission]) -> int:
     return number_of("broker", call.path["broker"], 0, INT32_MAX)
 
 
-async def told(call: Call[NoBody] | Call[Decommission]) -> Duty:
-    """Return what is asked of the broker in the path. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
-    found = await broker_duty.duty(call.cluster, broker_of(call))
-    return Duty(
+async def response_of(call: Call[NoBody] | Call[Decommission]) -> BrokerAdminState:
+    """Return the administrative state of the broker in the path. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
+    found = await broker_admin_state.broker_state(call.cluster, broker_of(call))
+    return BrokerAdminState(
         broker=found.broker,
         asked=found.asked,
         state=found.state,
@@ -65,21 +65,23 @@ async def told(call: Call[NoBody] | Call[Decommission]) -> Duty:
         replicas=found.replicas,
         left=found.left,
         moving=found.moving,
-        kept=[str(place) for place in found.kept[: broker_duty.NAMED_MAX]],
+        kept=[str(place) for place in found.kept[: broker_admin_state.NAMED_MAX]],
         throttle_bytes_per_second=found.throttle,
     )
 
 
-def duty_state(duty: Duty) -> object:
-    """Return what of a broker's duty a change could overwrite: what is asked of it, not how far that is."""
-    return duty.asked, duty.throttle_bytes_per_second
+def requested_state(found: BrokerAdminState) -> object:
+    """Return the parts that the ETag covers: the requested state and its throttle, not the progress."""
+    return found.asked, found.throttle_bytes_per_second
 
 
 MAINTENANCE = "/v1/brokers/{broker}/maintenance"
 DECOMMISSION = "/v1/brokers/{broker}/decommission"
-GET_MAINTENANCE = Operation.get(MAINTENANCE, "Get the progress of maintenance", get_maintenance, Duty, state=duty_state)
+GET_MAINTENANCE = Operation.get(
+    MAINTENANCE, "Get the progress of maintenance", get_maintenance, BrokerAdminState, state=requested_state
+)
 GET_DECOMMISSION = Operation.get(
-    DECOMMISSION, "Get the progress of a decommission", get_decommission, Duty, state=duty_state
+    DECOMMISSION, "Get the progress of a decommission", get_decommission, BrokerAdminState, state=requested_state
 )
 OPERATIONS = [
     GET_MAINTENANCE,
@@ -88,7 +90,7 @@ OPERATIONS = [
         path=MAINTENANCE,
         summary="Start maintenance of a broker",
         handle=begin_maintenance,
-        answer=Duty,
+        answer=BrokerAdminState,
         role=Role.OPERATE,
         guard=GET_MAINTENANCE,
     ),
@@ -97,7 +99,7 @@ OPERATIONS = [
         path=MAINTENANCE,
         summary="End a broker's maintenance",
         handle=end_maintenance,
-        answer=Duty,
+        answer=BrokerAdminState,
         role=Role.OPERATE,
         guard=GET_MAINTENANCE,
     ),
@@ -108,7 +110,7 @@ OPERATIONS = [
         summary="Decommission a broker",
         handle=begin_decommission,
         body=Decommission,
-        answer=Duty,
+        answer=BrokerAdminState,
         guard=GET_DECOMMISSION,
     ),
     Operation(
@@ -116,7 +118,7 @@ OPERATIONS = [
         path=DECOMMISSION,
         summary="Recommission a broker",
         handle=cancel_decommission,
-        answer=Duty,
+        answer=BrokerAdminState,
         guard=GET_DECOMMISSION,
     ),
     Operation(

@@ -27,10 +27,10 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kvorum.quorum.controller import relief
 from kvorum.quorum.controller.alter_partition import alter_partition
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState, admin_state_of
 from kvorum.quorum.controller.configs_control import incremental_alter_configs
 from kvorum.quorum.controller.create_topics import create_topics
 from kvorum.quorum.controller.departure import Departure, move_replicas
-from kvorum.quorum.controller.duty import STATE_KEY, Duty, duty_of
 from kvorum.quorum.controller.elections import PREFERRED, balance_leaders, elect_leaders, sweep_unclean
 from kvorum.quorum.controller.reassignments import alter_partition_reassignments
 from kvorum.quorum.controller.registration import unregister_broker
@@ -109,7 +109,7 @@ def world(request: pytest.FixtureRequest) -> World:
 def test_in_maintenance_a_broker_leads_what_nobody_else_can_lead_and_nothing_else(world: World) -> None:
     world.topic("a", (1, 2), (2, 1), (1, 3))
     world.topic("alone", (1,))
-    begin(world, 1, Duty.MAINTENANCE)
+    begin(world, 1, BrokerAdminState.MAINTENANCE)
     assert leaders(world, "a") == [1, 2, 1], "the request itself moves nothing"
     assert not world.duty(move_leaders)
     assert leaders(world, "a") == [2, 2, 3] and leaders(world, "alone") == [1]
@@ -119,7 +119,7 @@ def test_in_maintenance_a_broker_leads_what_nobody_else_can_lead_and_nothing_els
 def test_leaders_move_in_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relief, "LEADERS_A_STEP", 2)
     world.topic("a", *[(1, 2)] * 3)
-    begin(world, 1, Duty.MAINTENANCE)
+    begin(world, 1, BrokerAdminState.MAINTENANCE)
     assert world.duty(move_leaders)
     assert leaders(world, "a") == [2, 2, 1]
     assert not world.duty(move_leaders)
@@ -128,7 +128,7 @@ def test_leaders_move_in_steps(world: World, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_election_brings_a_leadership_to_a_broker_in_maintenance_while_another_is_in_sync(world: World) -> None:
     world.topic("a", (1, 2, 3))
-    begin(world, 1, Duty.MAINTENANCE)
+    begin(world, 1, BrokerAdminState.MAINTENANCE)
     world.duty(move_leaders)
     assert elect(world, "a") == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     world.duty(balance_leaders)
@@ -142,7 +142,7 @@ def test_no_election_brings_a_leadership_to_a_broker_in_maintenance_while_anothe
 def test_a_leadership_that_stayed_moves_when_another_replica_has_come_into_sync(world: World) -> None:
     world.topic("a", (1, 2))
     world.fence(2)
-    begin(world, 1, Duty.MAINTENANCE)
+    begin(world, 1, BrokerAdminState.MAINTENANCE)
     assert not world.duty(move_leaders)
     assert leaders(world, "a") == [1]
     world.beat(2)
@@ -152,7 +152,7 @@ def test_a_leadership_that_stayed_moves_when_another_replica_has_come_into_sync(
 
 
 def test_a_new_topic_is_led_by_others(world: World) -> None:
-    begin(world, 1, Duty.MAINTENANCE)
+    begin(world, 1, BrokerAdminState.MAINTENANCE)
     world.topic("a", (1, 2))
     world.topic("alone", (1,))
     assert (leaders(world, "a"), leaders(world, "alone")) == ([2], [1])
@@ -160,19 +160,19 @@ def test_a_new_topic_is_led_by_others(world: World) -> None:
 
 def test_after_maintenance_leaderships_come_back_when_the_broker_is_in_sync(world: World) -> None:
     world.topic("a", (1, 2), (2, 1))
-    begin(world, 1, Duty.MAINTENANCE)
+    begin(world, 1, BrokerAdminState.MAINTENANCE)
     world.duty(move_leaders)
     world.fence(1)
-    begin(world, 1, Duty.ACTIVE)
+    begin(world, 1, BrokerAdminState.ACTIVE)
     world.duty(move_leaders)
     assert leaders(world, "a") == [2, 2]
     world.beat(1)
     assert in_sync(world, "a", 2, 1) == ErrorCode.NONE
     world.duty(move_leaders)
     assert leaders(world, "a") == [1, 2]
-    assert duty_of(world.image.configs, 1) is Duty.ACTIVE
+    assert admin_state_of(world.image.configs, 1) is BrokerAdminState.ACTIVE
     world.duty(move_leaders)
-    assert duty_of(world.image.configs, 1) is None, "over, and the config is gone"
+    assert admin_state_of(world.image.configs, 1) is None, "over, and the config is gone"
     offset = world.next_offset
     assert not world.duty(move_leaders)
     assert world.next_offset == offset
@@ -181,9 +181,9 @@ def test_after_maintenance_leaderships_come_back_when_the_broker_is_in_sync(worl
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [
-        ("9", Duty.MAINTENANCE, ErrorCode.BROKER_ID_NOT_REGISTERED),
-        ("100", Duty.MAINTENANCE, ErrorCode.BROKER_ID_NOT_REGISTERED),  # the controller: no broker
-        ("", Duty.MAINTENANCE, ErrorCode.INVALID_CONFIG),
+        ("9", BrokerAdminState.MAINTENANCE, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ("100", BrokerAdminState.MAINTENANCE, ErrorCode.BROKER_ID_NOT_REGISTERED),  # the controller: no broker
+        ("", BrokerAdminState.MAINTENANCE, ErrorCode.INVALID_CONFIG),
         ("1", "asleep", ErrorCode.INVALID_CONFIG),
     ],
 )
@@ -198,7 +198,7 @@ def test_what_a_release_wrote_that_did_not_know_of_it_asks_nothing(world: World)
     world.topic("a", (1, 2))
     world.apply([Config(resource_type=4, resource_name="1", name=STATE_KEY, value="out to lunch")])
     assert not world.duty(move_leaders)
-    assert leaders(world, "a") == [1] and duty_of(world.image.configs, 1) is None
+    assert leaders(world, "a") == [1] and admin_state_of(world.image.configs, 1) is None
 
 
 # Decommission.
@@ -206,7 +206,7 @@ def test_what_a_release_wrote_that_did_not_know_of_it_asks_nothing(world: World)
 
 def test_replicas_go_to_others_rack_aware_and_the_broker_is_dropped_when_they_are_in_sync(world: World) -> None:
     world.topic("a", (1, 2), (2, 1))
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=2, waiting=0)]
     # 3 is in the rack of 1; to 4 they would go by number of replicas alone, where 2's rack has one already.
     assert replicas(world, "a") == [(3, 2, 1), (2, 3, 1)]
@@ -222,7 +222,7 @@ def test_those_with_fewest_replicas_get_them() -> None:
     world.start(1, 2, 3, 4)
     world.topic("a", *[(1, 2)] * 6)
     world.topic("b", *[(3,)] * 4)
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     assert sorted(each[0] for each in replicas(world, "a")) == [3] + [4] * 5
 
@@ -231,7 +231,7 @@ def test_so_many_at_a_time_are_on_their_way() -> None:
     world = World(decommission_partitions_max=4)
     world.start(1, 2, 3)
     world.topic("a", *[(1, 2)] * 7)
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=4, waiting=3)]
     in_sync(world, "a", 1, 2, 3)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=3, waiting=None)], "less than half is free"
@@ -240,7 +240,7 @@ def test_so_many_at_a_time_are_on_their_way() -> None:
 
 
 def test_no_new_replica_is_placed_on_a_broker_that_leaves(world: World) -> None:
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     request = CreateTopicsRequest(topics=[creatable("placed", 20, 3), creatable("named", assignments=((1, 2),))])
     placed, named = world.do(create_topics, request).topics
     assert placed.error_code == ErrorCode.NONE
@@ -256,24 +256,24 @@ def test_no_new_replica_is_placed_on_a_broker_that_leaves(world: World) -> None:
 def test_a_broker_that_the_partitions_cannot_do_without_is_not_decommissioned(world: World) -> None:
     world.topic("wide", (1, 2, 3, 4))
     world.topic("three", (1, 2, 3))
-    (row,) = ask(world, {1: Duty.DECOMMISSIONED})
+    (row,) = ask(world, {1: BrokerAdminState.DECOMMISSIONED})
     assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert row.error_message is not None and "wide-0 has 4 replica(s), and 3 broker(s)" in row.error_message
-    assert duty_of(world.image.configs, 1) is None
+    assert admin_state_of(world.image.configs, 1) is None
 
 
 def test_brokers_that_are_to_leave_together_are_judged_together(world: World) -> None:
     world.topic("three", (1, 2, 3))
-    rows = ask(world, {1: Duty.DECOMMISSIONED, 4: Duty.DECOMMISSIONED})
+    rows = ask(world, {1: BrokerAdminState.DECOMMISSIONED, 4: BrokerAdminState.DECOMMISSIONED})
     assert [row.error_code for row in rows] == [ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NONE]
-    assert ask(world, {2: Duty.DECOMMISSIONED})[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert ask(world, {4: Duty.DECOMMISSIONED})[0].error_code == ErrorCode.NONE, "asked again"
+    assert ask(world, {2: BrokerAdminState.DECOMMISSIONED})[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert ask(world, {4: BrokerAdminState.DECOMMISSIONED})[0].error_code == ErrorCode.NONE, "asked again"
 
 
 def test_the_last_broker_is_not_decommissioned() -> None:
     world = World()
     world.start(1)
-    (row,) = ask(world, {1: Duty.DECOMMISSIONED})
+    (row,) = ask(world, {1: BrokerAdminState.DECOMMISSIONED})
     assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and "no broker would be left" in str(
         row.error_message
     )
@@ -281,7 +281,7 @@ def test_the_last_broker_is_not_decommissioned() -> None:
 
 def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world: World) -> None:
     world.topic("a", (1, 2), (1, 2))
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     in_sync(world, "a", 1, 2, 3)
     begin(world, 1, None)
@@ -295,7 +295,7 @@ def test_what_somebody_else_reassigns_is_left_alone_until_it_is_over(world: Worl
     row = ReassignablePartition(partition_index=0, replicas=[1, 4])
     topics = [ReassignableTopic(name="a", partitions=[row])]
     world.do(alter_partition_reassignments, AlterPartitionReassignmentsRequest(topics=topics))
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=0, waiting=1)]
     in_sync(world, "a", 1, 2, 4)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=1, waiting=0)]
@@ -307,7 +307,7 @@ def test_a_reassignment_to_a_broker_that_leaves_goes_elsewhere(world: World) -> 
     row = ReassignablePartition(partition_index=0, replicas=[3, 2])
     topics = [ReassignableTopic(name="a", partitions=[row])]
     world.do(alter_partition_reassignments, AlterPartitionReassignmentsRequest(topics=topics))
-    begin(world, 3, Duty.DECOMMISSIONED)
+    begin(world, 3, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     partition = world.partition("a")
     assert (partition.replicas, partition.adding_replicas) == ((4, 2, 1, 3), (4,))
@@ -320,7 +320,7 @@ def test_it_waits_while_nobody_can_take_a_replica_and_goes_on_when_somebody_is_b
     world.start(1, 2, 3)
     world.topic("a", (1, 2))
     world.fence(3)
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=0, waiting=1)]
     world.beat(3)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=1, waiting=0)]
@@ -332,7 +332,7 @@ def test_a_partition_without_a_leader_is_left_alone_until_it_has_one() -> None:
     world.start(1, 2, 3)
     world.topic("a", (1, 2), unclean_leader_election_enable="true")
     world.fence(2, 1)
-    begin(world, 2, Duty.DECOMMISSIONED)
+    begin(world, 2, BrokerAdminState.DECOMMISSIONED)
     assert world.duty(move_replicas) == [Departure(broker_id=2, moving=0, waiting=1)]
     world.duty(sweep_unclean)
     assert (world.partition("a").replicas, world.partition("a").leader) == ((1, 2), -1)
@@ -345,7 +345,7 @@ def test_a_move_is_not_taken_back_where_only_the_new_replica_is_in_sync() -> Non
     world = World(elr=0)
     world.start(1, 2, 3, 4)
     world.topic("a", (1, 2, 3), unclean_leader_election_enable="true")
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     world.fence(1, 2, 3)
     world.duty(sweep_unclean)
@@ -360,7 +360,7 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2))
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.beat(3, cordoned_log_dirs=[log_dir(3)])
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=0, waiting=1)]
     world.beat(3, cordoned_log_dirs=[])
@@ -370,7 +370,7 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:
 
 def test_a_move_to_a_broker_that_was_unregistered_goes_elsewhere(world: World) -> None:
     world.topic("a", (1, 2))
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     assert replicas(world, "a") == [(3, 2, 1)]
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=3))
@@ -379,9 +379,9 @@ def test_a_move_to_a_broker_that_was_unregistered_goes_elsewhere(world: World) -
 
 
 def test_unregistered_a_broker_is_asked_nothing_any_more(world: World) -> None:
-    begin(world, 4, Duty.DECOMMISSIONED)
+    begin(world, 4, BrokerAdminState.DECOMMISSIONED)
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=4))
-    assert duty_of(world.image.configs, 4) is None
+    assert admin_state_of(world.image.configs, 4) is None
 
 
 # Its throttle.
@@ -394,7 +394,7 @@ def configs(world: World, kind: int, name: str) -> dict[str, str]:
 def throttled(world: World, broker_id: int, rate: str) -> None:
     """Decommission a broker at this rate, in one request."""
     wanted = [
-        AlterableConfig(name=STATE_KEY, config_operation=SET, value=Duty.DECOMMISSIONED),
+        AlterableConfig(name=STATE_KEY, config_operation=SET, value=BrokerAdminState.DECOMMISSIONED),
         AlterableConfig(name=THROTTLE, config_operation=SET, value=rate),
     ]
     resource = AlterConfigsResource(resource_type=4, resource_name=str(broker_id), configs=wanted)
@@ -416,7 +416,7 @@ def test_what_moves_is_throttled_and_no_more_when_it_has_moved() -> None:
     world.duty(move_replicas)
     assert not configs(world, 4, "").keys() & rates.keys()
     assert configs(world, 2, "a") == {} and configs(world, 2, "others") == {LEADERS: "*"}
-    assert configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED}
+    assert configs(world, 4, "1") == {STATE_KEY: BrokerAdminState.DECOMMISSIONED}
 
 
 def test_taken_back_the_throttle_goes_too() -> None:
@@ -440,7 +440,7 @@ def test_a_throttle_may_be_set_before_the_broker_is_to_leave() -> None:
     resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=wanted)
     world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource]))
     world.duty(move_replicas)
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     assert configs(world, 4, "")["leader.replication.throttled.rate"] == "5000"
 
@@ -496,7 +496,7 @@ def test_an_operators_own_rate_is_not_taken_for_that_of_a_throttle_set_ahead() -
     configure(world, "1", kvorum_decommission_throttle="5000")
     world.duty(move_replicas)
     assert configs(world, 4, "1") == {THROTTLE: "5000"} and rates(world) == ["777", "777"]
-    begin(world, 1, Duty.DECOMMISSIONED)
+    begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     assert rates(world) == ["777", "777"], "nothing moves yet"
     world.duty(move_replicas)
     assert rates(world) == ["5000", "5000"]
@@ -509,7 +509,7 @@ def test_an_operators_own_rate_stays_where_nothing_had_to_move() -> None:
     configure(world, "", leader_replication_throttled_rate="777")
     throttled(world, 1, "5000")
     world.duty(move_replicas)
-    assert configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED} and rates(world) == ["777", None]
+    assert configs(world, 4, "1") == {STATE_KEY: BrokerAdminState.DECOMMISSIONED} and rates(world) == ["777", None]
 
 
 def test_a_throttle_set_ahead_outlives_the_departure_of_another_broker() -> None:
@@ -522,9 +522,9 @@ def test_a_throttle_set_ahead_outlives_the_departure_of_another_broker() -> None
     world.duty(move_replicas)
     arrived(world, "a")
     world.duty(move_replicas)
-    assert configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED}
+    assert configs(world, 4, "1") == {STATE_KEY: BrokerAdminState.DECOMMISSIONED}
     assert configs(world, 4, "2") == {THROTTLE: "9000"} and rates(world) == [None, None]
-    begin(world, 2, Duty.DECOMMISSIONED)
+    begin(world, 2, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
     assert rates(world) == ["9000", "9000"]
 
@@ -575,4 +575,4 @@ def test_the_marks_of_what_has_moved_go_with_the_next_step(world: World) -> None
         for number in moving:
             arrived(world, "a", number)
     world.duty(move_replicas)
-    assert configs(world, 2, "a") == {} and configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED}
+    assert configs(world, 2, "a") == {} and configs(world, 4, "1") == {STATE_KEY: BrokerAdminState.DECOMMISSIONED}

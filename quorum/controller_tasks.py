@@ -1,13 +1,12 @@
-"""What the active controller does unasked: fence the silent, balance leaders, elect where it may, and say it is alive.
+"""Periodic tasks of the active controller.
 
-    session over            broker.session.timeout.ms after the last sign of life: fence, one broker a decision
-    leaders                 each leader.imbalance.check.interval.seconds, with auto.leader.rebalance.enable
-    unclean elections       each unclean.leader.election.interval.ms, where a config allows them by now
-    sign of life            a NoOp record when nothing was written for metadata.max.idle.interval.ms
+    session timeouts        broker.session.timeout.ms after the last heartbeat: fence, one broker per decision
+    leader balance          every leader.imbalance.check.interval.seconds, with auto.leader.rebalance.enable
+    unclean elections       every unclean.leader.election.interval.ms, where a config permits them
+    no-op records           a NoOp record if nothing was written for metadata.max.idle.interval.ms
 
-Everything runs off `loop.call_later` while this node is active, and stops with it. A new active controller gives every
-broker a fresh session. So does one whose event loop stood still (the process was stopped, or starved): what it did not
-hear was its own deafness.
+Timers are `loop.call_later` and run while this node is active. A new active controller restarts all broker sessions. So
+does a controller whose event loop was blocked (process stopped or starved), because it could not receive heartbeats.
 """
 
 import asyncio
@@ -31,24 +30,25 @@ log = get_logger("quorum")
 T = TypeVar("T")
 
 FENCE_CHECK_MS_MIN: Final = 10
-"""Sessions that end one after another are looked at together."""
+"""Sessions that expire within this time are checked together."""
 STALL_FRACTION: Final = 4
-"""Woken later than a quarter of a session: this process stood still, and heartbeats lie unread in its sockets."""
+"""A timer that is late by a quarter of a session means that this process was blocked; its sockets have unread
+heartbeats."""
 
 
-class ControllerDuties:
-    """See above. An ActivationListener of the ActiveController."""
+class ControllerTasks:
+    """Runs the periodic tasks. An ActivationListener of the ActiveController."""
 
     def __init__(self, services: ControllerServices) -> None:
-        """Prepare; nothing runs before activation."""
+        """Prepare; tasks run after activation."""
         self._services = services
         self._session_timeout_ms = services.controller_settings.session_timeout_ms
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self.fast_fencings = 0
-        """Brokers fenced because they refused connections, since the start."""
+        """Brokers fenced since the start because they rejected connections."""
         self.session_ends = 0
-        """Brokers fenced because their session was over, since the start."""
+        """Brokers fenced since the start because their session expired."""
 
     def on_activated(self, image: MetadataImage) -> None:
         """Begin."""
@@ -78,7 +78,7 @@ class ControllerDuties:
             await asyncio.wait(tuple(self._tasks))
 
     async def fence_refused(self, broker_id: int, broker_epoch: int) -> None:
-        """Fence an incarnation whose address refuses connections."""
+        """Fence a broker epoch whose address refuses connections."""
         try:
             fenced = await self._services.submit(
                 None,
@@ -87,14 +87,14 @@ class ControllerDuties:
                 name="fenceRefused",
             )
         except KafkaError as error:
-            log.info("not fenced", broker_id=broker_id, reason=error)
+            log.info("broker not fenced", broker_id=broker_id, reason=error)
             return
         if fenced:
             self.fast_fencings += 1
             log.info("broker fenced", broker_id=broker_id, broker_epoch=broker_epoch, reason="refuses connections")
 
     def _watch_sessions(self) -> None:
-        """Look again when the next session can be over; in half a session at most, for those unfenced meanwhile."""
+        """Schedule the next check: at the next session expiry, or after half a session for newly unfenced brokers."""
         services = self._services
         now_ms = services.clock.monotonic_ms()
         latest_ms = now_ms + max(1, self._session_timeout_ms // 2)
@@ -106,14 +106,14 @@ class ControllerDuties:
         services = self._services
         now_ms = services.clock.monotonic_ms()
         if now_ms - due_ms > self._session_timeout_ms // STALL_FRACTION:
-            log.warning("stood still: all sessions begin anew", late_ms=now_ms - due_ms)
+            log.warning("controller was blocked, broker sessions restarted", late_ms=now_ms - due_ms)
             services.heartbeats.activate(services.controller.speculative_image.cluster, now_ms)
         elif not services.controller.is_making:  # else heartbeats wait, too: they are heard first
             self._start(self._fence_stale())
         self._watch_sessions()
 
     async def _fence_stale(self) -> None:
-        """Fence those whose session is over, one a decision, until nobody is left."""
+        """Fence all brokers with an expired session, one per decision."""
         services = self._services
         stale = services.heartbeats.stale_brokers
         while stale(services.controller.speculative_image.cluster, services.clock.monotonic_ms()):
@@ -121,7 +121,7 @@ class ControllerDuties:
             if not fenced:
                 return
             self.session_ends += 1
-            log.info("broker fenced", broker_id=fenced, reason="session over")
+            log.info("broker fenced", broker_id=fenced, reason="session expired")
 
     async def _until_done(self, decide: Callable[[Context], Steps[Result[bool]]], name: str) -> None:
         """Decide again and again while the answer is that more is to be done."""
@@ -171,8 +171,8 @@ class ControllerDuties:
             self._services.on_fault(error)
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
-        """Let a duty end when this node is no longer active; the next active controller has the same duties."""
+        """Run a task; a KafkaError ends it, for example when another controller became active, which runs it again."""
         try:
             await work
         except KafkaError as error:
-            log.info("duty put off", reason=error)
+            log.info("periodic controller task delayed", reason=error)

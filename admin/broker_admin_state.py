@@ -1,14 +1,14 @@
-"""What is asked of brokers, how far it is, and how it is asked: maintenance and decommission (docs/decisions/0024).
+"""Administrative state of brokers and its progress: maintenance and decommission (docs/decisions/0024).
 
-What is asked is the broker's dynamic config kvorum.broker.state, which any broker tells; how far it is, Metadata and
-the list of reassignments say. So the state told here is worked out by whoever asks:
+The requested state is the dynamic broker config kvorum.broker.state. The client computes the progress from the
+responses to Metadata and ListPartitionReassignments:
 
-    active          nothing is asked
-    draining        in maintenance, and it still leads `left` partitions that others in sync could lead
-    maintenance     it leads nothing, or only the `kept` partitions that nobody else in sync can lead
-    returning       maintenance is over, and others still lead `left` partitions that it is the preferred leader of
-    moving          it leaves, and still has `left` replicas; `moving` of them are on their way
-    decommissioned  it has no replica: it may be stopped and unregistered
+    active          no administrative state
+    draining        in maintenance, still leads `left` partitions with another in-sync replica
+    maintenance     leads nothing, or only the `kept` partitions without another in-sync replica
+    returning       maintenance has ended, and others still lead `left` partitions that prefer this broker
+    moving          in decommission, still has `left` replicas; `moving` of them are being reassigned
+    decommissioned  has no replica: it can be stopped and unregistered
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,10 +39,10 @@ from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
 DYNAMIC: Final = 2
 """DescribeConfigs' source of a broker's own dynamic config."""
 NAMED_MAX: Final = 100
-"""Partitions that are named; what there is beyond is counted."""
+"""Partitions that are listed; further ones are counted only."""
 
 
-class Asked(StrEnum):
+class RequestedState(StrEnum):
     """The values of the config."""
 
     ACTIVE = "active"
@@ -51,7 +51,7 @@ class Asked(StrEnum):
 
 
 class State(StrEnum):
-    """See the head of the module."""
+    """Progress of an administrative state (table in the module docstring)."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -62,19 +62,19 @@ class State(StrEnum):
 
 
 FINISHED: Final = (State.ACTIVE, State.MAINTENANCE, State.DECOMMISSIONED)
-"""Where nothing is left to be done."""
+"""States without remaining work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerDuty:
-    """A broker: what is asked of it, and how far that is. `kept` are what it leads since nobody else can."""
+class BrokerStateProgress:
+    """A broker with its requested state and progress. `kept`: partitions without another in-sync replica."""
 
     broker: int
     host: str
     port: int
     rack: str | None
     fenced: bool
-    asked: Asked
+    asked: RequestedState
     state: State
     leaders: int
     replicas: int
@@ -85,33 +85,33 @@ class BrokerDuty:
 
     @property
     def done(self) -> bool:
-        """Tell whether what was asked is done."""
+        """Tell whether the requested state is reached."""
         return self.state in FINISHED
 
     @property
     def message(self) -> str:
-        """Say in a sentence what the state means, and what may be done now."""
+        """Describe the state, and the possible next action, in a sentence."""
         match self.state:
             case State.ACTIVE:
-                return "It serves as any broker."
+                return "It operates normally."
             case State.DRAINING:
-                return f"{self.left} leadership(s) are still to move to other replicas in sync."
+                return f"{self.left} partition leader(s) still to move to other in-sync replicas."
             case State.MAINTENANCE if self.kept:
                 named = ", ".join(map(str, self.kept[:5])) + (", ..." if len(self.kept) > 5 else "")
-                return f"It leads only what nobody else in sync can lead: {named}."
+                return f"It leads only partitions without another in-sync replica: {named}."
             case State.MAINTENANCE:
-                return "It leads nothing: it may be stopped."
+                return "It leads no partition. It can be stopped."
             case State.RETURNING:
-                return f"{self.left} leadership(s) are still to come back; a partition's does when it is in sync there."
+                return f"{self.left} partition leader(s) still to return, each when its replica is in sync."
             case State.MOVING:
-                return f"{self.left} replica(s) are left, {self.moving} of them on their way to other brokers."
+                return f"{self.left} replica(s) left, {self.moving} of them moving to other brokers."
             case State.DECOMMISSIONED:
-                return "It has no replica any more: stop it, and unregister it."
+                return "It has no replicas. Stop it, then unregister it."
 
 
 @dataclass(slots=True)
 class _Holdings:
-    """What Metadata says of one broker's partitions."""
+    """Counts of one broker's partitions in the Metadata response."""
 
     leaders: int = 0
     replicas: int = 0
@@ -119,30 +119,30 @@ class _Holdings:
     away: int = 0
 
 
-async def duties(cluster: ClusterClient) -> list[BrokerDuty]:
+async def broker_states(cluster: ClusterClient) -> list[BrokerStateProgress]:
     """Return all registered brokers, by id. Raises KafkaError, Unreachable."""
     brokers = sorted((await cluster.describe_cluster()).brokers, key=lambda broker: broker.broker_id)
-    configs = await asked_of(cluster, [broker.broker_id for broker in brokers])
+    configs = await state_configs(cluster, [broker.broker_id for broker in brokers])
     rows = [
         (Place(topic.name or "", row.partition_index), row)
         for topic in (await cluster.metadata()).topics
         for row in topic.partitions
     ]
-    leaving = any(each.get(BROKER_STATE) == Asked.DECOMMISSIONED for each in configs.values())
+    leaving = any(each.get(BROKER_STATE) == RequestedState.DECOMMISSIONED for each in configs.values())
     under_way = await Reassignments(cluster).under_way() if leaving else {}
-    return [_duty(broker, configs.get(broker.broker_id, {}), rows, under_way) for broker in brokers]
+    return [_broker_state(broker, configs.get(broker.broker_id, {}), rows, under_way) for broker in brokers]
 
 
-async def duty(cluster: ClusterClient, broker_id: int) -> BrokerDuty:
+async def broker_state(cluster: ClusterClient, broker_id: int) -> BrokerStateProgress:
     """Return one broker. Raises KafkaError BROKER_ID_NOT_REGISTERED, Unreachable."""
-    for each in await duties(cluster):
+    for each in await broker_states(cluster):
         if each.broker == broker_id:
             return each
     raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
 
 
-async def asked_of(cluster: ClusterClient, broker_ids: Sequence[int]) -> dict[int, dict[str, str]]:
-    """Return what is set of each broker. Raises KafkaError: on a cluster that does not know of it, INVALID_REQUEST."""
+async def state_configs(cluster: ClusterClient, broker_ids: Sequence[int]) -> dict[int, dict[str, str]]:
+    """Return the state configs per broker. Raises KafkaError; INVALID_REQUEST: the cluster does not support them."""
     keys = [BROKER_STATE, DECOMMISSION_THROTTLE]
     resources = [
         DescribeConfigsResource(
@@ -159,12 +159,12 @@ async def asked_of(cluster: ClusterClient, broker_ids: Sequence[int]) -> dict[in
     return found
 
 
-def _duty(
+def _broker_state(
     broker: DescribeClusterBroker,
     configs: Mapping[str, str],
     rows: Iterable[tuple[Place, MetadataResponsePartition]],
     under_way: Mapping[Place, UnderWay],
-) -> BrokerDuty:
+) -> BrokerStateProgress:
     broker_id = broker.broker_id
     held = _Holdings()
     kept: list[Place] = []
@@ -178,17 +178,17 @@ def _duty(
             else:
                 kept.append(place)
     moving = sum(broker_id in each.removing for each in under_way.values())
-    wanted = configs.get(BROKER_STATE, Asked.ACTIVE)
-    asked = next((each for each in Asked if each == wanted), Asked.ACTIVE)
+    wanted = configs.get(BROKER_STATE, RequestedState.ACTIVE)
+    asked = next((each for each in RequestedState if each == wanted), RequestedState.ACTIVE)
     state, left = State.ACTIVE, 0
-    if asked is Asked.MAINTENANCE:
+    if asked is RequestedState.MAINTENANCE:
         state, left = (State.DRAINING, held.relievable) if held.relievable else (State.MAINTENANCE, 0)
-    elif asked is Asked.DECOMMISSIONED:
+    elif asked is RequestedState.DECOMMISSIONED:
         state, left = (State.MOVING, held.replicas) if held.replicas else (State.DECOMMISSIONED, 0)
     elif BROKER_STATE in configs:
         state, left = State.RETURNING, held.away
     throttle = configs.get(DECOMMISSION_THROTTLE)
-    return BrokerDuty(
+    return BrokerStateProgress(
         broker=broker_id,
         host=broker.host,
         port=broker.port,
@@ -200,68 +200,72 @@ def _duty(
         replicas=held.replicas,
         left=left,
         moving=moving,
-        kept=tuple(kept) if asked is Asked.MAINTENANCE else (),
+        kept=tuple(kept) if asked is RequestedState.MAINTENANCE else (),
         throttle=int(throttle) if throttle is not None and throttle.isdecimal() else None,
     )
 
 
 async def begin_maintenance(cluster: ClusterClient, broker_id: int) -> None:
-    """Have a broker lead nothing. Raises KafkaError; INVALID_REQUEST where it is being decommissioned."""
-    await _require(cluster, broker_id, Asked.ACTIVE, Asked.MAINTENANCE)
-    await _ask(cluster, broker_id, [ConfigChange(name=BROKER_STATE, value=Asked.MAINTENANCE)])
+    """Start maintenance of a broker. Raises KafkaError; INVALID_REQUEST: it is being decommissioned."""
+    await _require(cluster, broker_id, RequestedState.ACTIVE, RequestedState.MAINTENANCE)
+    await _ask(cluster, broker_id, [ConfigChange(name=BROKER_STATE, value=RequestedState.MAINTENANCE)])
 
 
 async def end_maintenance(cluster: ClusterClient, broker_id: int) -> None:
-    """Give a broker back what it is the preferred leader of. Raises KafkaError; INVALID_REQUEST: not in maintenance."""
-    await _require(cluster, broker_id, Asked.MAINTENANCE)
-    await _ask(cluster, broker_id, [ConfigChange(name=BROKER_STATE, value=Asked.ACTIVE)])
+    """End maintenance: preferred leaderships return. Raises KafkaError; INVALID_REQUEST: not in maintenance."""
+    await _require(cluster, broker_id, RequestedState.MAINTENANCE)
+    await _ask(cluster, broker_id, [ConfigChange(name=BROKER_STATE, value=RequestedState.ACTIVE)])
 
 
 async def decommission(
     cluster: ClusterClient, broker_id: int, *, throttle: int | None = None, validate_only: bool = False
 ) -> None:
-    """Have a broker's replicas moved to others, at so many bytes a second at the most.
+    """Move a broker's replicas to other brokers, with at most `throttle` bytes per second.
 
     Raises KafkaError INVALID_REPLICATION_FACTOR: the other brokers are too few.
     """
-    changes = [ConfigChange(name=BROKER_STATE, value=Asked.DECOMMISSIONED)]
+    changes = [ConfigChange(name=BROKER_STATE, value=RequestedState.DECOMMISSIONED)]
     if throttle is not None:
         changes.append(ConfigChange(name=DECOMMISSION_THROTTLE, value=str(throttle)))
     await _ask(cluster, broker_id, changes, validate_only=validate_only)
 
 
 async def recommission(cluster: ClusterClient, broker_id: int) -> None:
-    """Have a broker stay: what has moved stays where it is. Raises KafkaError; INVALID_REQUEST: it is not leaving."""
-    await _require(cluster, broker_id, Asked.DECOMMISSIONED)
+    """Cancel a decommission; moved replicas are not moved back. Raises KafkaError; INVALID_REQUEST: none to cancel."""
+    await _require(cluster, broker_id, RequestedState.DECOMMISSIONED)
     await _ask(cluster, broker_id, [ConfigChange(name=BROKER_STATE, operation=ConfigOperation.DELETE)])
 
 
 async def unregister(cluster: ClusterClient, broker_id: int) -> None:
-    """Forget a broker that is decommissioned, and was stopped.
+    """Unregister a broker that is decommissioned and stopped.
 
-    Raises KafkaError INVALID_REQUEST: it is not decommissioned, still has replicas, or runs: it would register again.
+    Raises KafkaError INVALID_REQUEST: not decommissioned, has replicas, or is running and would register again.
     """
-    found = await duty(cluster, broker_id)
+    found = await broker_state(cluster, broker_id)
     if found.state is not State.DECOMMISSIONED:
         message = f"broker {broker_id} has {found.replicas} replica(s) and is {found.state}: decommission it first"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if not found.fenced:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} runs: stop it first, or it registers again")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"broker {broker_id} is running: stop it first, otherwise it registers again"
+        )
     answer = await cluster.ask(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
     refuse(answer.error_code, answer.error_message)
 
 
-async def _require(cluster: ClusterClient, broker_id: int, *wanted: Asked) -> None:
-    asked = (await duty(cluster, broker_id)).asked
+async def _require(cluster: ClusterClient, broker_id: int, *wanted: RequestedState) -> None:
+    asked = (await broker_state(cluster, broker_id)).asked
     if asked not in wanted:
-        is_what = {Asked.ACTIVE: "active", Asked.MAINTENANCE: "in maintenance"}.get(asked, "being decommissioned")
+        is_what = {RequestedState.ACTIVE: "active", RequestedState.MAINTENANCE: "in maintenance"}.get(
+            asked, "being decommissioned"
+        )
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} is {is_what}, not {' or '.join(wanted)}")
 
 
 async def _ask(
     cluster: ClusterClient, broker_id: int, changes: Sequence[ConfigChange], *, validate_only: bool = False
 ) -> None:
-    """Change a broker's configs at whichever broker answers: that one may be down. Raises KafkaError."""
+    """Change a broker's configs through any broker, because that one may be down. Raises KafkaError."""
     configs = [AlterableConfig(name=c.name, config_operation=c.operation, value=c.value) for c in changes]
     resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name=str(broker_id), configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)

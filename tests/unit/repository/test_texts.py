@@ -1,0 +1,170 @@
+"""Texts in the code are plain English: log messages, errors, help, descriptions of the admin API."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from kvorum.admin.openapi import document
+from kvorum.admin.routes import operations
+from kvorum.cli.main import COMMANDS
+from kvorum.cli.main import main as main_command
+from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC
+from kvorum.runtime.metric_definitions import DEFINITIONS
+from tests.monitoring import ROOT
+from tests.unit.repository.test_docs import BANNED
+
+PACKAGES = (
+    "admin",
+    "broker",
+    "chaos",
+    "cli",
+    "cluster",
+    "network",
+    "pipelines",
+    "protocol",
+    "quorum",
+    "runtime",
+    "storage",
+)
+LEVELS = ("debug", "info", "warning", "error", "exception")
+TEXT_BANNED = {
+    **BANNED,
+    "speech for a response": r"\b(is|are|was|were|be) (told|asked)\b|\bdoes not (tell|say)\b",
+    "there for exists": r"\b(is|are) (not )?there( already| yet| twice)?( any more)?(?=[:;,.]|$)",
+    "is no for is not a": r"(?<!there )\b(is|are) no (?!error\b|longer\b|more\b)\w+",
+    "for want of": r"\bfor want of\b|\bleft out\b",
+}
+EVENT_BANNED = {
+    **TEXT_BANNED,
+    "an article first": r"^(a|an|the|this|it|its|who|what|nobody)\b",
+}
+"""A log message is an event, such as `broker fenced`."""
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """Give the modules of the packages."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), parsed(path)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Parse a module."""
+    return ast.parse(path.read_text())
+
+
+def literals(node: ast.expr) -> Iterator[str]:
+    """Give the texts of an argument; a field of an f-string is {}."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=parts):
+            yield "".join(str(each.value) if isinstance(each, ast.Constant) else "{}" for each in parts)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from literals(body)
+            yield from literals(orelse)
+
+
+def log_messages() -> Iterator[tuple[str, str]]:
+    """Give the place and the text of every log message."""
+    for path, module in sources():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
+                owner = ast.unparse(node.func.value)
+                if owner in ("log", "logger", "_log", "self._log", "logging") and node.args:
+                    yield from ((f"{path}:{node.lineno}", text) for text in literals(node.args[0]))
+
+
+def errors() -> Iterator[tuple[str, str]]:
+    """Give the place and the text of every exception that is raised with a text."""
+    for path, module in sources():
+        for node in ast.walk(module):
+            call = node.exc if isinstance(node, ast.Raise) else node
+            named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "fail"
+            if isinstance(call, ast.Call) and (isinstance(node, ast.Raise) or named):
+                if ast.unparse(call.func) == "AssertionError":
+                    continue
+                for each in [*call.args, *(keyword.value for keyword in call.keywords)]:
+                    yield from ((f"{path}:{node.lineno}", text) for text in literals(each))
+
+
+def api_texts() -> Iterator[tuple[str, str]]:
+    """Give the descriptions of the OpenAPI document."""
+
+    def walk(value: object, place: str) -> Iterator[tuple[str, str]]:
+        if isinstance(value, dict):
+            for key, each in value.items():
+                if key in ("description", "summary") and isinstance(each, str):
+                    yield place, each
+                else:
+                    yield from walk(each, f"{place}/{key}")
+        elif isinstance(value, list):
+            for each in value:
+                yield from walk(each, place)
+
+    yield from walk(document(operations(), "1"), "")
+
+
+def help_texts() -> Iterator[tuple[str, str]]:
+    """Give the help of commands and options, except Kafka's scripts."""
+
+    def walk(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+        context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent)
+        yield path, command.help or ""
+        yield from (
+            (f"{path} {each.name}", each.help or "") for each in command.params if isinstance(each, click.Option)
+        )
+        if isinstance(command, click.Group) and path != "kvorum kafka":
+            for name in COMMANDS if parent is None else command.list_commands(context):
+                below = command.get_command(context, name)
+                if below is not None:
+                    yield from walk(below, f"{path} {name}", context)
+
+    yield from walk(main_command, "kvorum", None)
+
+
+def reference_texts() -> Iterator[tuple[str, str]]:
+    """Give the meanings of configs and metrics."""
+    for definitions in (BROKER, GROUP, TOPIC):
+        yield from ((key, each.documentation) for key, each in definitions.items())
+    yield from ((name, each.help) for name, each in DEFINITIONS.items())
+
+
+TEXTS = {
+    "log messages": (log_messages, EVENT_BANNED),
+    "errors": (errors, TEXT_BANNED),
+    "admin API": (api_texts, TEXT_BANNED),
+    "help": (help_texts, TEXT_BANNED),
+    "configs and metrics": (reference_texts, TEXT_BANNED),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_texts_are_plain(kind: str) -> None:
+    texts, banned = TEXTS[kind]
+    hits = [
+        f"{place}: {shape}: {text}"
+        for place, text in texts()
+        for shape, pattern in banned.items()
+        if re.search(pattern, text, re.M | re.I)
+    ]
+    assert not hits, "\n".join(hits)
+
+
+def test_each_shape_is_found() -> None:
+    """One text per kind, as they were."""
+    found = {
+        "speech for a response": "a change was asked for",
+        "there for exists": "internal topic is there",
+        "is no for is not a": "node 4 is no controller",
+        "for want of": "file operation failed for want of descriptors",
+        "an article first": "the event loop stood still",
+    }
+    added = {kind: pattern for kind, pattern in EVENT_BANNED.items() if kind not in BANNED}
+    assert {kind for kind, text in found.items() if re.search(added[kind], text, re.M | re.I)} == set(added)
