@@ -29,8 +29,8 @@ def readers(queries: Sequence[Query], config: StreamsConfig) -> dict[str, set[st
 def processed(readers: Mapping[str, set[str]], starts: Mapping[str, Sequence[str | None]]) -> Offsets:
     """Return, by partition of the internal topics, the offset below which no query needs a record any more.
 
-    `starts` has, by query, where the last micro-batch of each of its sources started (Spark's JSON, None before the
-    first one): everything below belongs to micro-batches that are committed.
+    `starts` has, by query, where the last micro-batch of each of its sources started (Spark's JSON; None or null: there
+    is none before it): everything below belongs to micro-batches that are committed.
     """
     found: Offsets = {}
     for topic, names in readers.items():
@@ -44,11 +44,12 @@ def processed(readers: Mapping[str, set[str]], starts: Mapping[str, Sequence[str
 
 def _begins(topic: str, sources: Sequence[str | None]) -> dict[int, int]:
     """Return the lowest start of each partition of a topic over a query's sources; none while one has not begun."""
-    if None in sources:
-        return {}
     lowest: dict[int, int] = {}
     for source in sources:
-        for where, offset in from_json(json.loads(source or "{}")).items():
+        start = None if source is None else json.loads(source)
+        if start is None:
+            return {}
+        for where, offset in from_json(start).items():
             if where.topic == topic:
                 lowest[where.partition] = min(offset, lowest.get(where.partition, offset))
     return lowest

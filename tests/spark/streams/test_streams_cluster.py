@@ -133,11 +133,10 @@ def test_two_queries_meet_in_a_topic_of_the_applications_own(
         internal_partitions=2,
     )
     topics = Streams(topology, anew, spark)._topics()
-    query = topology.queries[-1]
+    compiler = Compiler(topics=topics, on_bad_record="fail")
+    *_, (query, frame) = [(query, compiler.compile(query)) for query in topology.queries]
     with pytest.raises(StreamingQueryException, match=f"(?s)records may have been lost.*{internal}"):
-        topics.write(
-            Compiler(topics=topics, on_bad_record="fail").compile(query), query, AVAILABLE_NOW
-        ).awaitTermination()
+        topics.write(frame, query, AVAILABLE_NOW).awaitTermination()
 
 
 def consumer_end(bootstrap: str, topic: str, partition: int) -> int:

@@ -35,6 +35,7 @@ def test_records_are_needed_until_all_queries_have_processed_them() -> None:
     assert found == {TopicPartition(TOPIC, 0): 3, TopicPartition(TOPIC, 1): 7}
     assert processed(two, {"a": [starts(p0=5)]}) == {}, "query b has not begun"
     assert processed(two, {"a": [starts(p0=5)], "b": [None]}) == {}
+    assert processed(two, {"a": [starts(p0=5)], "b": ["null"]}) == {}, "its first micro-batch"
     assert processed(two, {"a": [starts(p0=5)], "b": [starts(p1=5)]}) == {}
 
 
