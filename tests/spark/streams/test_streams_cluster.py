@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.streams import Serdes, State, Streams, StreamsBuilder, StreamsConfig, Suppressed, TimeWindows
 from kvorum.pipelines.streams.compiler.compile import Compiler
+from kvorum.pipelines.streams.nodes import Repartition
 from kvorum.pipelines.streams.run import AVAILABLE_NOW
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def test_two_queries_meet_in_a_topic_of_the_applications_own(
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(lines, "later", "k", timestamp=2_000_000)
     assert producer.flush(60) == 0
-    (internal,) = [config.internal_topic(query.head.operation.suffix) for query in topology.queries[:-1]]
+    operation = topology.queries[0].head.operation
+    assert isinstance(operation, Repartition)
+    internal = config.internal_topic(operation.suffix)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(internal, 2, 3, config={"retention.ms": "1000"})]).values():
         future.result(60)
