@@ -169,7 +169,7 @@ def test_a_broker_is_decommissioned_stopped_and_forgotten(cluster: LocalCluster)
             cluster.kill(active)
             restart(cluster, active)
         watched = brokers(cluster, "decommission", "1", "--timeout", "60")
-        assert watched.returncode == 0 and "stop it, and unregister it" in watched.stdout, watched.stderr
+        assert watched.returncode == 0 and "Stop it, then unregister it" in watched.stdout, watched.stderr
         assert all(sorted(replicas) == [2, 3] for _, replicas, _ in partitions(cluster, "moved"))
         create_topic(cluster.plan.bootstrap, "new", 8, 2)
         assert all(sorted(replicas) == [2, 3] for _, replicas, _ in partitions(cluster, "new"))

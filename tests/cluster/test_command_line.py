@@ -163,7 +163,7 @@ def topics_and_records(kvorum: Kvorum) -> None:
     assert sorted(kvorum("consume", "new1", "--from-beginning", "-e").stdout.split()) == ["first", "last"]
 
     absent = kvorum("consume", "orders", "-p", "99", "-e", code=Exit.NOT_FOUND)
-    assert "orders has no partition 99: there are 6" in absent.stderr
+    assert "orders has no partition 99: its partitions are 0 to 5" in absent.stderr
     assert "nosuch was not set on orders" in kvorum("topics", "alter", "orders", "--delete-config", "nosuch").stderr
     half = ["topics", "alter", "orders", "--partitions", "7", "--config", "nosuch=1"]
     assert "INVALID_CONFIG" in kvorum(*half, code=Exit.FAILED).stderr

@@ -99,11 +99,11 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         ({"fault": "restart", "targets": ["node-1/controller"]}, 422, "CANNOT_DO", None, "of whole nodes"),
         ({"fault": "kill", "targets": ["node-1,node-2/broker"]}, 422, "CANNOT_DO", None, "not both"),
         ({"fault": "wipe", "targets": ["node-1,node-2"]}, 422, "CANNOT_DO", None, "one at a time"),
-        ({"fault": "kill", "targets": ["leader nowhere"]}, 422, "CANNOT_DO", None, "no partition"),
+        ({"fault": "kill", "targets": ["leader nowhere"]}, 422, "CANNOT_DO", None, "is not a partition"),
         ({"fault": "kill", "targets": ["leader orders-0"]}, 409, "NOT_POSSIBLE_NOW", None, "'orders-0'"),
         ({"fault": "pause", "targets": ["active-controller"]}, 409, "NOT_POSSIBLE_NOW", None, "no controller is"),
         ({"fault": "controller_kill"}, 409, "NOT_POSSIBLE_NOW", None, "no controller is"),
-        ({"fault": "isr_below_min", "targets": ["orders"]}, 422, "CANNOT_DO", None, "no partition"),
+        ({"fault": "isr_below_min", "targets": ["orders"]}, 422, "CANNOT_DO", None, "is not a partition"),
         ({"fault": "pause", "targets": ["node-1"], "seconds": 0}, 400, "INVALID_REQUEST", "seconds", "greater than 0"),
         (
             {"fault": "kill", "targets": ["node-1/broker"], "seconds": 5},
