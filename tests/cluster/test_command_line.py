@@ -110,7 +110,9 @@ def get(url: str, method: str = "GET", body: object = None) -> str:
 
 
 def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
-    dev, told = kvorum.start("dev", "--nodes", "3", "--port", "0", "--dir", "data", until="Press Ctrl-C to stop")
+    dev, told = kvorum.start(
+        "dev", "--nodes", "3", "--port", "0", "--admin-port", "0", "--dir", "data", until="Press Ctrl-C to stop"
+    )
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
     assert told[0] == "3 brokers are up.\n" and kvorum.bootstrap.count(",") == 2
     topics_and_records(kvorum)
@@ -120,7 +122,10 @@ def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
     assert sorted(each["node"] for each in quorum["members"] if each["role"] == "voter") == [1, 2, 3]
     assert quorum["leader_id"] in (1, 2, 3)
 
-    for words in (["dev", "--nodes", "3", "--port", "0"], ["up", str(ROOT / "configs" / "single.yaml"), "--detach"]):
+    for words in (
+        ["dev", "--nodes", "3", "--port", "0", "--admin-port", "0"],
+        ["up", str(ROOT / "configs" / "single.yaml"), "--detach"],
+    ):
         assert "already running" in kvorum(*words, "--dir", "data", code=exits.Exit.BUSY).stderr
     assert [node["state"] for node in kvorum.json("status", "--dir", "data")] == ["up"] * 3
 
@@ -138,7 +143,7 @@ def test_bench_starts_a_cluster_of_its_own_or_takes_one_and_leaves_no_topic(kvor
     alone = kvorum("bench", "--nodes", "2", "--records", "2000").stdout.splitlines()
     assert alone[0].split()[:3] == ["WHAT", "RECORDS", "SECONDS"]
     assert [line.split()[0] for line in alone[1:]] == ["produce", "consume", "latency"]
-    _, told = kvorum.start("dev", "--port", "0", "--dir", "data", until="Press Ctrl-C to stop")
+    _, told = kvorum.start("dev", "--port", "0", "--admin-port", "0", "--dir", "data", until="Press Ctrl-C to stop")
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
     rows = kvorum.json("bench", "-b", kvorum.bootstrap, "--records", "2000", "--size", "1000")
     assert [(row["what"], row["records"]) for row in rows[:2]] == [("produce", 2000), ("consume", 2000)]
@@ -229,7 +234,7 @@ def with_free_ports(folder: Path, name: str) -> Path:
 
 def test_dev_in_a_folder_with_a_long_path_ends_with_ctrl_c(kvorum: Kvorum) -> None:
     folder = "/".join(["a-folder-with-a-rather-long-name"] * 5)
-    dev, told = kvorum.start("dev", "--port", "0", "--dir", folder, until="Press Ctrl-C to stop")
+    dev, told = kvorum.start("dev", "--port", "0", "--admin-port", "0", "--dir", folder, until="Press Ctrl-C to stop")
     assert len(value_of(told, "folder  ")) > 150
     assert "is already running" in kvorum("nodes", "start", "node-1", "--dir", folder).stdout
     code, rest = ends(dev)
@@ -237,7 +242,9 @@ def test_dev_in_a_folder_with_a_long_path_ends_with_ctrl_c(kvorum: Kvorum) -> No
 
 
 def test_ctrl_c_while_dev_starts_ends_it_soon(kvorum: Kvorum) -> None:
-    dev, _ = kvorum.start("dev", "--port", "0", "--dir", "data", "--set", "nosuch.key=1", until="warning")
+    dev, _ = kvorum.start(
+        "dev", "--port", "0", "--admin-port", "0", "--dir", "data", "--set", "nosuch.key=1", until="warning"
+    )
     eventually(lambda: (kvorum.folder / "data" / "control.sock").exists(), "it starts its nodes")
     code, rest = ends(dev)
     assert code == 128 + signal.SIGINT or "1 broker is up" in rest
