@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.cluster.conftest import clusters_in
 from tests.console.console_kit import CHROMIUM, WIDE, Console
@@ -32,6 +32,16 @@ class Scene(NamedTuple):
     def page(self, path: str = "", width: int = WIDE, dark: bool = False, context: Any = None) -> Page:
         """Open a page."""
         return self.stage.page(self.browser, path, width, dark, context)
+
+    def settled(self, page: Page) -> Page:
+        """Wait until the stream of events is connected, and the page was loaded once more because of that."""
+        busy = page.locator("main .page")
+        expect(busy).to_have_attribute("aria-busy", "false")
+        expect(page.locator("#live")).to_have_text("live")
+        # A timer of the page that was set before this one ends before it: then the page is loading, or has done so.
+        page.evaluate("new Promise((done) => setTimeout(done, 300))")
+        expect(busy).to_have_attribute("aria-busy", "false")
+        return page
 
 
 @pytest.fixture(scope="module")

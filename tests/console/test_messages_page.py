@@ -86,6 +86,7 @@ def test_the_columns_of_the_table_are_chosen_and_fields_of_json_are_columns(scen
     page = scene.page("topics/orders/messages")
     rows = page.locator(".record")
     assert all(row.bounding_box()["height"] < 40 for row in rows.all()), "one line per record"
+    scene.settled(page)
     asked = scene.stage.count(NEWEST)
     page.get_by_text("Options", exact=True).click()
     page.get_by_label("Key", exact=True).uncheck()

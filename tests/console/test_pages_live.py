@@ -17,7 +17,7 @@ EVENTS, QUORUM = "/v1/events", "/v1/quorum/stream"
 
 def live(scene: Scene, page: Page) -> None:
     """Wait until the page hears what happens."""
-    expect(page.locator("#live")).to_have_text("live")
+    scene.settled(page)
     scene.stage.until(lambda: scene.stage.readers(EVENTS) >= 1, "a reader of the events")
 
 

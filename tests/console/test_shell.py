@@ -278,7 +278,7 @@ def test_favourites_are_marked_kept_and_lead_there(scene: Scene) -> None:
 
 @pytest.mark.long
 def test_a_phone_can_look_again_without_a_keyboard(scene: Scene) -> None:
-    page = scene.page("topics", NARROW)
+    page = scene.settled(scene.page("topics", NARROW))
     before = scene.stage.count("/v1/topics")
     page.get_by_role("button", name="Refresh").click()
     scene.stage.until(lambda: scene.stage.count("/v1/topics") == before + 1, "another look")
