@@ -172,11 +172,17 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     losses: dict[int, FaultSpan] = {}  # that loss of each
     for at, state in enumerate(states):
         electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)
-        holders = holders & electable | members - isr
+        # Who joins while its loss is under way has nothing once that is over: the join was decided before.
+        joined = {
+            node
+            for node in members - isr
+            if node not in losses or not losses[node].begin <= state.t < losses[node].end < NEVER
+        }
+        holders = holders & electable | joined
         if could_lead - electable:
             shrunk = state.t - FOLLOW_LAG_MAX
         could_lead = electable
-        for node in members - isr:
+        for node in joined:
             lacking.pop(node, None)
             losses.pop(node, None)
         isr = members
