@@ -149,6 +149,16 @@ class EpochCache:
         if known and log_end_offset > 0:
             self.assign(known[-1].epoch, log_end_offset)
 
+    def settle(self, first_offset: int, log_end_offset: int) -> None:
+        """Forget what the next open forgets, so that it finds the files as the shutdown recorded them.
+
+        That is an epoch without a record: its leader wrote nothing.
+        """
+        saved = self.entries
+        self.truncate_from_end(log_end_offset)
+        if first_offset == log_end_offset:
+            self.keep_last(saved, log_end_offset)
+
     def take_over(self, other: "EpochCache", log_start_offset: int) -> None:
         """Know the epochs that another knows, from this start on: those without records too."""
         self._epochs, self._starts = list(other._epochs), list(other._starts)

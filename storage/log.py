@@ -378,6 +378,7 @@ class Log:
                 with self._health.change():
                     self.producers.take_snapshot(self._local.log_end_offset)
                     self._local.settle()
+                    self.epoch_cache.settle(self._local.segments.first.base_offset, self._local.log_end_offset)
                 self.flush()
         finally:
             self.release()

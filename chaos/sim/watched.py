@@ -60,7 +60,7 @@ class Watched:
 
 def check_moved(process: SimProcess, name: str, before: Watched, after: Watched) -> None:
     """Hold a log that took the place of another one of its replica, in another directory, against that one."""
-    start = after.shadow.start
+    start = max(before.shadow.start, after.shadow.start)  # a copy may still have what was deleted meanwhile
     held = [entry for entry in before.shadow.entries if entry.base_offset >= start]
     found = [entry for entry in after.shadow.entries if entry.base_offset >= start]
     if held != found or before.end != after.end:

@@ -13,6 +13,7 @@ from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.config import Settings
 from kvorum.storage.checkpoints import CheckpointError, MetaProperties, write_meta_properties
+from kvorum.storage.closed_logs import describe_files
 from kvorum.storage.damage import LACKS_RECORDS, Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
@@ -84,6 +85,30 @@ def test_new_logs_go_where_the_fewest_are() -> None:
         assert manager.get_log(TopicPartition("topic", 9)) is None
         assert manager.get_or_create(partitions(1)[0], TOPIC_ID) is manager.get_log(partitions(1)[0])
         assert len(list(manager.logs())) == 5
+
+    run(work())
+
+
+def test_a_start_after_a_clean_shutdown_changes_no_file() -> None:
+    """Else the start after one that was interrupted takes the logs for damaged, and the broker registers as unclean.
+
+    The leader of epoch 5 wrote nothing.
+    """
+
+    async def work() -> None:
+        world = World()
+        manager = await world.started()
+        partition = partitions(1)[0]
+        log = manager.get_or_create(partition, TOPIC_ID)
+        log.append_as_leader(batch(b"x"), 3)
+        log.assign_epoch_start_offset(5, log.log_end_offset)
+        folder = log.folder
+        await manager.shutdown(broker_epoch=17)
+        recorded = describe_files(world.disk, folder)
+        again = await world.started()
+        assert describe_files(world.disk, folder) == recorded
+        found = again.get_log(partition)
+        assert found is not None and found.latest_epoch == 3
 
     run(work())
 
