@@ -96,7 +96,7 @@ async def follow_events(call: Call[NoBody]) -> Stream:
                 offset, found = await news(cluster, narrator, offset)
                 rows = [each for each in found if not kinds or each.type in kinds]
                 for each, last in marked(rows):
-                    row = shown(each, past=after is None and each.offset < end)
+                    row = event_view(each, past=after is None and each.offset < end)
                     yield event(each.type, row.model_dump_json().encode(), each.offset if last else None)
                     told += 1
                     if told >= limit:
@@ -145,7 +145,7 @@ async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, 
     return wanted, None
 
 
-def shown(each: MetadataEvent, past: bool = False) -> Event:
+def event_view(each: MetadataEvent, past: bool = False) -> Event:
     """Return a happening for HTTP."""
     return Event(
         type=each.type,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.event_routes import Event, shown
+from kvorum.admin.event_routes import Event, event_view
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import refusing
 from kvorum.admin.models import INT32_MAX
@@ -71,7 +71,7 @@ class HistoryRoutes:
             partition=index,
             first=first,
             last=last,
-            events=[shown(each) for each in reversed(page)],
+            events=[event_view(each) for each in reversed(page)],
             more=count < len(newest_first),
         )
 

@@ -29,11 +29,11 @@ def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> li
         if known is not None:
             narrator.partitions[key] = PartitionState(known.leader, known.leader_epoch, list(known.isr))
     begin = source.snapshots[-1].end_offset if source.snapshots else 0
-    found = told(narrator, source.read_batches(begin), str(topic_id).encode())
+    found = events_of(narrator, source.read_batches(begin), str(topic_id).encode())
     return [each for each in found if (each.topic_id, each.partition) == key]
 
 
-def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
+def events_of(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
     """Yield the events of records that contain some bytes. Raises KafkaError CORRUPT_MESSAGE."""
     for view, header in log:
         check_crc(view, 0, header)

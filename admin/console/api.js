@@ -83,7 +83,7 @@ export function guard(current, look) {
       if (error.status !== 412) throw error;
       await look();
       tag = current();
-      throw new Refused(412, { message: "Somebody else made a change in the meantime. The page now shows the current values; check them and submit again." });
+      throw new Refused(412, { message: "Another change was made in the meantime. The page now shows the current values; check them and submit again." });
     }
   };
 }

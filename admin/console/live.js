@@ -24,7 +24,7 @@ export function follow(shown) {
       for (const each of before) keep({ ...each, at: each.data?.timestamp_ms ?? Date.now() });
     } else if (state) {
       shown(state, why);
-      // What happened since a page looked may not be told again: it looks anew, also at the first connection.
+      // Events since a page was loaded may be missing: it is loaded again, also at the first connection.
       if (state === "on") heard("reconnected", {});
     } else heard(kind, data);
   };

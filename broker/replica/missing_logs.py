@@ -33,7 +33,7 @@ class MissingLogAction(Enum):
     LOST: the controller has to know that it has nothing, before another log is made.
     """
 
-    CREATE = "make"
+    CREATE = "create"
     WAIT = "wait"
     LOST = "lost"
 

@@ -91,11 +91,17 @@ class Translator:
             return
         where = confluent_kafka.TopicPartition(topic, 0)
         low, high = retried(lambda: reader.get_watermark_offsets(where, timeout=REQUEST_SECONDS))
+        if high < self._opposite_end:  # the topic was deleted and created again: its old marks prove nothing
+            self._opposite, self._opposite_end = {}, 0
         for message in read_range(reader, topic, 0, max(low, self._opposite_end), high):
             key, value = message.key(), message.value()
             if key is not None and value is not None:
-                name, mark = read_mark(key, value)
-                self._opposite.setdefault(name, OffsetMap()).take(mark)
+                try:
+                    name, mark = read_mark(key, value)
+                except ValueError as error:  # without it a group moves less far
+                    logger.warning("record %s of %s is ignored: %s", message.offset(), topic, error)
+                else:
+                    self._opposite.setdefault(name, OffsetMap()).take(mark)
             self._opposite_end = (message.offset() or 0) + 1
 
     def first_foreign(self, place: Place, low: int, high: int) -> tuple[int, bool]:

@@ -117,7 +117,7 @@ class OffsetMap:
             self._sorted[place] = known
         return known[1]
 
-    def behind(self, place: Place, target: int) -> tuple[Mark, Mark] | None:
+    def below_target(self, place: Place, target: int) -> tuple[Mark, Mark] | None:
         """Return the first mark and the last one at or below a target offset; None if no mark is.
 
         All mirrored records between the two source offsets are below the target offset.

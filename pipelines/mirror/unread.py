@@ -37,7 +37,7 @@ class UnreadRecords:
         `position` is the group's on the source, `place` the partition by its name on the target. Records below `start`
         do not count: the group of the target is beyond them.
         """
-        found = [marks for known in self._opposite() if (marks := known.behind(place, position)) is not None]
+        found = [marks for known in self._opposite() if (marks := known.below_target(place, position)) is not None]
         ranges = [(first.source, last.source) for first, last in found]
         first, last = max(ranges, key=lambda each: each[1] - each[0], default=(target, target))
         for low, high in ((start, min(first, target)), (max(start, last), target)):

@@ -290,7 +290,7 @@ def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scen
     page.get_by_label("Minimum level").select_option("DEBUG")
     scene.stage.says(path, Answer([{"name": "network", "level": "ERROR"}], headers={"ETag": '"2"'}))
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody else made a change in the meantime")
+    expect(page.get_by_role("alert")).to_contain_text("Another change was made in the meantime")
     expect(page.locator("tbody tr")).to_contain_text("ERROR")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.locator("#notes")).to_contain_text("Log level of network set.")

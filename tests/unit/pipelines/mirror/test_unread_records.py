@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvorum.pipelines.mirror import groups
 from kvorum.pipelines.mirror.groups import Translator
 from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place
 from kvorum.pipelines.mirror.refine import Record
@@ -217,6 +220,36 @@ def test_the_last_mark_below_a_target_offset() -> None:
     known = OffsetMap()
     for number, (source, target) in enumerate([(0, 3), (10, 20), (15, 30)]):
         known.take(Mark(place=PLACE, number=number, source=source, target=target))
-    assert known.behind(PLACE, 2) is None
-    found = known.behind(PLACE, 29)
+    assert known.below_target(PLACE, 2) is None
+    found = known.below_target(PLACE, 29)
     assert found is not None and [each.source for each in found] == [0, 10]
+
+
+def test_the_opposite_map_is_read_on_without_records_that_are_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is on a cluster that others write to; one that was deleted and created again begins anew."""
+    mark = Mark(place=PLACE, number=0, source=0, target=0)
+    rows: list[tuple[int, bytes, bytes]] = [(0, b"junk", b"junk"), (1, mark.key("back"), mark.value())]
+    asked: list[int] = []
+
+    class Reader:
+        def list_topics(self, timeout: float) -> Any:
+            return SimpleNamespace(topics=["kvorum-offset-map.b.internal"])
+
+        def get_watermark_offsets(self, where: Any, timeout: float) -> tuple[int, int]:
+            return 0, max((offset for offset, _, _ in rows), default=-1) + 1
+
+    def ranged(reader: Any, topic: str, partition: int, low: int, high: int) -> Iterator[Any]:
+        asked.append(low)
+        for offset, key, value in rows:
+            if low <= offset < high:
+                yield SimpleNamespace(offset=lambda at=offset: at, key=lambda k=key: k, value=lambda v=value: v)
+
+    monkeypatch.setattr(groups, "read_range", ranged)
+    reading = Reading(Mirror(Cluster("a"), Cluster("b"), "earliest"), None, 99)
+    monkeypatch.setattr(reading, "_both", lambda: (Reader(), Reader()))
+    for _ in range(2):
+        reading.read_opposite_maps()
+    assert asked == [0, 2] and [*reading._opposite] == ["back"]
+    del rows[1:]
+    reading.read_opposite_maps()
+    assert asked[-1] == 0 and reading._opposite == {}
