@@ -97,6 +97,8 @@ class SimCluster:
         self.disks_failed: set[int] = set()
         """Nodes whose disk ever failed or was full: they may have been registered without it."""
         self.clients: dict[str, Host] = {}
+        self.working: set[str] = set()
+        """Clients whose work goes on."""
         self.throttles = ThrottleWatch(self.loop.time)
         self.read_watch = ReadWatch(options.racks, self.committed_end)
         self.consumers: list[Consumer] = []
@@ -224,7 +226,10 @@ class SimCluster:
                 violation = Violation("Client", f"{name}: {type(error).__name__}: {error}")
                 violation.__cause__ = error
                 self.violation = self.violation or violation
+            finally:
+                self.working.discard(name)
 
+        self.working.add(name)
         self.loop.call_at_host(host, self.loop.time(), lambda: self.loop.create_task(run()))
 
     async def _make_topic(self, client: SimClient, made: list[bool]) -> None:

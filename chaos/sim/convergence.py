@@ -20,6 +20,7 @@ from kvorum.chaos.sim.group_work import STABLE_SLACK_S, Looked, last_looks, stab
 from kvorum.chaos.sim.ledger import Entry, Violation
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
 from kvorum.chaos.sim.plan import Coordination
+from kvorum.chaos.sim.operator import is_operator
 from kvorum.chaos.sim.quota_probe import look_at_quotas
 from kvorum.chaos.sim.throttle_ends import has_rates_of_its_own, has_throttles, take_off
 from kvorum.chaos.sim.throttling import left_behind
@@ -81,6 +82,9 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
     check_replicas(cluster)
     check_topics(cluster)
     if cluster.options.probes_quotas:
+        # A request of the run's operator may still wait for its answer, and would set a quota during the probe.
+        if not cluster.run_until(lambda: not any(map(is_operator, cluster.working)), REST_LIMIT_S):
+            raise Violation("Answers", f"clients without an end: {sorted(cluster.working)[:5]}")
         look_at_quotas(cluster)
     read_back(cluster)
     cluster.history.write(Finish(t=cluster.now()))

@@ -305,7 +305,7 @@ class Invariants:
             registration = self.metadata.partition(each.key)
             if registration is not None:
                 ledger.witnesses = {*registration.isr, *registration.elr}
-                ledger.committed_at = self._now()
+                ledger.committed_at, ledger.committed_epoch = self._now(), each.epoch
             self._candidates.check_all(each.key, ledger)
 
     def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
@@ -365,7 +365,9 @@ class Invariants:
             self.lives.let_go(dropped, key)
         self._candidates.check_all(key, ledger)
         self.brokers_changed()
-        given_up = ledger.losses and self._may_be_unclean(key)  # by an election: nobody is held to have it
+        # By an unclean election since: nobody is held to have it. One whom it passed over leaves the ELR for good.
+        uncleanly = ledger.losses or max(ledger.legal_losses, default=-1) > ledger.committed_epoch
+        given_up = uncleanly and self._may_be_unclean(key)
         if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):
             wrong = lost_globally(ledger, self.lives.uncleans, borne_in(self._options, self.metadata))
             if wrong is not None:

@@ -175,6 +175,7 @@ class Ledger:
         self.witnesses: set[int] = set()
         """ISR and ELR when it last grew, and who joined since: each of them has all of it."""
         self.committed_at = 0.0
+        self.committed_epoch = -1
         self.starts = LogStarts()
         self.index_of: dict[int, int] = {}
         """The place of the entry that begins at an offset."""

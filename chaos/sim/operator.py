@@ -68,12 +68,18 @@ from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
 TRIES: Final = 8
 PARTITIONS_MAX: Final = 6
+CLIENT_PREFIX: Final = "operator-"
 SET: Final = 0
 DELETE: Final = 1
 """IncrementalAlterConfigs' operations."""
 
 Ask = Callable[[SimClient], Awaitable[int]]
 """Asks once and returns the error code. Raises NoAnswer."""
+
+
+def is_operator(client: str) -> bool:
+    """Tell whether a client of this name does a request of the operator."""
+    return client.startswith(CLIENT_PREFIX)
 
 
 class Operator:
@@ -104,7 +110,7 @@ class Operator:
             await client.close()
 
         start: Callable[[SimClient], Coroutine[Any, Any, None]] = work
-        cluster.start_client(f"operator-{self._count}", start)
+        cluster.start_client(f"{CLIENT_PREFIX}{self._count}", start)
         return f"the operator asks: {what}", targets, None
 
     # Configs.

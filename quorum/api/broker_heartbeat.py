@@ -3,14 +3,20 @@
 A heartbeat is written to the log only where it changes something. One that changes nothing is answered without asking a
 majority: a deposed controller's word keeps a broker only from looking for the new one until it is told so.
 Replicas in a log directory that went offline lose ISR and leadership (KIP-858).
-Order: authorise, note whose connection this is, decide, answer when committed.
+Order: authorise, note whose connection this is, decide, answer when committed. The heartbeat that unfences a broker is
+answered when the brokers have published that: a cluster whose brokers are all ready is the same at each of them. In
+Apache Kafka one may not list the last that started, and librdkafka drops a request to a broker that a later list lacks.
 """
+
+from typing import Final
 
 from kvorum.network.authorizer import Operation
 from kvorum.network.context import RequestContext
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.quorum.controller.liveness import heartbeat
 from kvorum.quorum.services import ControllerServices
+
+WAIT_MS_MAX: Final = 1_000
 
 
 async def handle(
@@ -19,4 +25,8 @@ async def handle(
     """Note a sign of life."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     services.fencing.connections.note(ctx.connection_id, request.broker_id)
-    return await services.submit(ctx, heartbeat, request, name="brokerHeartbeat", confirm=False)
+    registration = services.store.image.cluster.brokers.get(request.broker_id)
+    response = await services.submit(ctx, heartbeat, request, name="brokerHeartbeat", confirm=False)
+    if registration is not None and registration.fenced and not response.is_fenced:
+        await services.wait_published(WAIT_MS_MAX)
+    return response

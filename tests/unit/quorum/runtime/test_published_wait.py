@@ -1,4 +1,4 @@
-"""CreateTopics and CreatePartitions answer when the brokers that are alive have published the new partitions."""
+"""Who creates partitions or joins the cluster is answered when the brokers that are alive have published that."""
 
 import asyncio
 from typing import Any
@@ -72,6 +72,20 @@ def test_so_are_new_partitions(world: World, epochs: dict[int, int]) -> None:
     for broker_id in BROKERS:
         fetch(world, broker_id)
     assert world.run(answer).results[0].error_code == ErrorCode.NONE
+
+
+def test_a_broker_is_told_that_it_is_unfenced_when_the_others_list_it(world: World, epochs: dict[int, int]) -> None:
+    epoch = world.run(world.register(13)).broker_epoch
+    for broker_id in BROKERS:
+        fetch(world, broker_id)
+    answer = world.loop.create_task(world.beat(13, epoch))
+    world.advance(5)
+    assert world.image.cluster.is_active(13)
+    for broker_id in BROKERS:
+        assert not answer.done()
+        fetch(world, broker_id)
+    assert not world.run(answer).is_fenced
+    assert not world.run(world.beat(13, epoch)).is_fenced, "a heartbeat that changes nothing waits for nobody"
 
 
 def test_a_broker_is_waited_for_until_the_limit(world: World, epochs: dict[int, int]) -> None:
