@@ -102,12 +102,15 @@ def free_admin_port(first_broker_port: int, brokers: int) -> int:
     """Return the default console port or the next one that is free and no broker's; 0 where none of them is."""
     import socket
 
+    from kvorum.cluster.ports import reserve
+
     for port in range(DEFAULT_ADMIN_PORT, DEFAULT_ADMIN_PORT + ADMIN_PORTS_TRIED):
         if first_broker_port <= port < first_broker_port + brokers:
             continue
         with socket.socket() as trial, suppress(OSError):
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(("127.0.0.1", port))
+            reserve(port)  # another cluster that starts at the same moment takes the next one
             return port
     return 0
 
