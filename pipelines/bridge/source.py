@@ -36,6 +36,9 @@ from kvorum.pipelines.bridge.offsets import BEGUN_AT, LATEST, OffsetRange, Offse
 from kvorum.pipelines.bridge.options import ReadOptions, WriteOptions
 
 FORMAT = "kvorum"
+IDLE_SECONDS_MIN = 0.01
+IDLE_SECONDS_MAX = 0.25
+"""Spark asks for the latest offset again at once: without new records the answer waits, twice as long each time."""
 
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
@@ -117,6 +120,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.begun_at: Offsets | None = None
         self.final: Offsets | None = None  # where a query ends that takes what is available now
         self.waiting_since = time.monotonic()
+        self.idle_seconds = 0.0
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query starts. Spark asks again when it plans the first micro-batch: the same answer."""
@@ -146,7 +150,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             end = offsets.limited(begin, end, limit.max_rows)
         if end == begin and not is_first:
+            self.wait_idle()
             return start
+        self.idle_seconds = 0.0
         self.waiting_since = time.monotonic()
         result = offsets.to_json(end)
         if is_first:
@@ -160,6 +166,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         waited_ms = (time.monotonic() - self.waiting_since) * 1000
         return offsets.available(begin, end) < low and waited_ms < self.options.max_trigger_delay_ms
+
+    def wait_idle(self) -> None:
+        """Wait before an answer without new records: an idle query would poll the brokers 60 times a second."""
+        if self.final is None:
+            self.idle_seconds = min(max(2 * self.idle_seconds, IDLE_SECONDS_MIN), IDLE_SECONDS_MAX)
+            time.sleep(self.idle_seconds)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Take down where everything ends now: nothing later is read."""

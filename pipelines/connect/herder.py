@@ -94,6 +94,7 @@ class Herder:
             for outcome in await asyncio.gather(*(self.runner.stop(name) for name in names), return_exceptions=True):
                 if isinstance(outcome, BaseException):
                     log.error("worker not stopped error=%s", outcome)
+            await self.runner.end()
 
     async def hand_over(self) -> None:
         """End all workers and record it, so that the next leader need not wait for them. Within an operation."""

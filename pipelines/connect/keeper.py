@@ -32,6 +32,8 @@ FAILURES_MAX: Final = 6
 STEADY_MS: Final = 300_000
 """Who ran so long is well: what failed before is forgotten."""
 LOOK_SECONDS: Final = 1.0
+STARTING_LOOK_SECONDS: Final = 0.1
+"""While a worker starts: its state is reported soon after it changes."""
 TRACE_CHARACTERS_MAX: Final = 16_000
 
 log = logging.getLogger("kvorum.pipelines.connect.keeper")
@@ -160,6 +162,7 @@ class Keeper:
     _revision: str | None = None
     _made_of: object = None
     _broken: str | None = None
+    _pause_seconds: float = LOOK_SECONDS
 
     def wake(self, *, anew: bool = False, restart: bool = False) -> None:
         """Check at once. `anew`: reset the failures; `restart`: stop the worker and start it again."""
@@ -172,7 +175,7 @@ class Keeper:
         """Keep until the connector is deleted and its worker gone."""
         while await self._looked():
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(self._pause_seconds):
                     await self._woken.wait()
             except TimeoutError:
                 pass
@@ -211,6 +214,8 @@ class Keeper:
                     self.memory.counted = False
                     self.memory.failed(str(error), self.now_ms())
             worker = await self.runner.seen(self.name)
+        is_starting = worker is not None and worker.alive and worker.state is State.STARTING
+        self._pause_seconds = STARTING_LOOK_SECONDS if is_starting else LOOK_SECONDS
         now_wanted, _ = self.owner.wanted(self.name)
         if now_wanted is None:
             return worker is not None and worker.alive

@@ -1,8 +1,14 @@
 """Worker processes, one a pipeline: what the manager asks of them, and the real thing on this machine."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
+import logging
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +19,7 @@ from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.connect.processes import LAUNCHED, kill_tree, started, tail
 from kvorum.pipelines.run import control, process
 from kvorum.pipelines.run.launch import Launch
-from kvorum.pipelines.run.state import Folder, State, StateError, folders
+from kvorum.pipelines.run.state import HOST, Folder, State, StateError, folders
 from kvorum.pipelines.spec import Pipeline, SpecError
 
 STOP_SECONDS: Final = 60.0
@@ -21,6 +27,10 @@ STOP_SECONDS: Final = 60.0
 ASK_SECONDS: Final = 20.0
 KILL_SECONDS: Final = 15.0
 POLL_SECONDS: Final = 0.05
+HOST_SECONDS: Final = 30.0
+"""For the shared process to take commands; Spark starts after that."""
+
+log = logging.getLogger("kvorum.pipelines.connect.runner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +64,10 @@ class Runner(Protocol):
         """End a worker: orderly within a limit, then by force. Returns when it is gone. Raises RunnerError."""
         ...
 
+    async def end(self) -> None:
+        """End the process that the workers without one of their own share. Call when none of them runs."""
+        ...
+
     async def alive(self) -> list[str]:
         """Return the names of the running workers, whichever manager started them."""
         ...
@@ -68,8 +82,23 @@ def revision_of(pipeline: Pipeline) -> str:
     return hashlib.sha256(records.compact(pipeline.as_data()).encode()).hexdigest()
 
 
+def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
+    """Tell whether a pipeline runs in a process of its own: it says so, or it wants another Spark context."""
+    if pipeline.isolation == "process" or pipeline.spark:
+        return True
+    if pipeline.connector == "auto":
+        return False
+    from kvorum.pipelines.session.connector import choose, folder_of_jars  # imports Spark
+
+    folder = folder_of_jars(launch.jars)
+    return choose("auto", folder, launch.settings).connector != pipeline.connector
+
+
 class LocalRunner:
-    """Workers on this machine, in the folders of kvorum.pipelines.run; Spark may be anywhere."""
+    """Workers on this machine, in the folders of kvorum.pipelines.run; Spark may be anywhere.
+
+    They share one process and its Spark context (run/host.py), but for those of `has_own_process`.
+    """
 
     def __init__(self, state_dir: Path, checkpoints: str | None = None, launch: Launch | None = None) -> None:
         """Keep the workers' folders under `state_dir`, and their checkpoints there or below `checkpoints`."""
@@ -77,6 +106,8 @@ class LocalRunner:
         self._checkpoints = checkpoints
         self._launch = launch or Launch()
         self._children: dict[str, process.Started] = {}
+        self._host: subprocess.Popen[bytes] | None = None
+        self._starting_host = threading.Lock()
 
     def checkpoint(self, name: str, run: int) -> str:
         """Return the folder: each run of positions has its own."""
@@ -93,7 +124,8 @@ class LocalRunner:
             del self._children[name]
         held, launched = folder.alive(), self._launched(folder)
         pid = int(launched.get("pid", 0))
-        lives = bool(pid) and started(pid) == launched.get("started")
+        is_hosted = bool(launched.get("hosted"))
+        lives = bool(pid) and not is_hosted and started(pid) == launched.get("started")
         status = folder.status()
         revision = str(launched["revision"]) if "revision" in launched else None
         if status is None or (lives and status.pid != pid):
@@ -104,7 +136,7 @@ class LocalRunner:
                 return None
             trace = f"it ended during its start: {tail(folder.log)}"
             return Worker(alive=False, state=State.FAILED, trace=trace, revision=revision)
-        ours = status.pid == pid and (lives or not held)
+        ours = status.pid == pid and (lives or is_hosted or not held)
         return Worker(
             alive=held or lives,
             state=status.state,
@@ -121,8 +153,66 @@ class LocalRunner:
         return found
 
     async def start(self, pipeline: Pipeline, revision: str) -> None:
-        """Start a process, and note which."""
-        await asyncio.to_thread(self._start, pipeline, revision)
+        """Start it in the shared process or in one of its own, and note which."""
+        start = self._start if has_own_process(pipeline, self._launch) else self._start_hosted
+        await asyncio.to_thread(start, pipeline, revision)
+
+    def _start_hosted(self, pipeline: Pipeline, revision: str) -> None:
+        folder = Folder(self._root, pipeline.name)
+        try:
+            with folder.held():
+                folder.write(folder.spec, pipeline.as_data())
+                (folder.path / "status.json").unlink(missing_ok=True)  # that of an earlier worker
+            try:
+                self._ensure_host()
+                answer = control.ask(self._root, HOST, "start", HOST_SECONDS, other=pipeline.name)
+            except StateError as error:
+                log.info("shared process not reached, started again error=%s", error)  # it was about to end
+                self._ensure_host()
+                answer = control.ask(self._root, HOST, "start", HOST_SECONDS, other=pipeline.name)
+        except (StateError, OSError, ValueError) as error:
+            raise RunnerError(str(error)) from error
+        pid = int(answer["pid"])
+        launched = {"pid": pid, "started": started(pid), "revision": revision, "hosted": True}
+        folder.write(folder.path / LAUNCHED, launched)
+
+    def _ensure_host(self) -> None:
+        """Start the shared process unless it runs, and wait until it takes commands. Raises StateError."""
+        folder = Folder(self._root, HOST)
+        with self._starting_host:
+            if self._host is not None and self._host.poll() is not None:
+                self._host = None
+            if self._host is None and not folder.alive():
+                folder.make()
+                command = [sys.executable, "-m", "kvorum.pipelines.run.host", "--state", str(self._root)]
+                with open(folder.log, "ab") as file:
+                    self._host = subprocess.Popen(
+                        [*command, *self._launch.arguments()],
+                        stdin=subprocess.DEVNULL,
+                        stdout=file,
+                        stderr=file,
+                        start_new_session=True,
+                    )
+            deadline = time.monotonic() + HOST_SECONDS
+            while True:
+                try:
+                    control.ask(self._root, HOST, "status", ASK_SECONDS)
+                    return
+                except StateError as error:
+                    if self._host is not None and self._host.poll() is not None:
+                        raise StateError(f"the shared process ended: {tail(folder.log)}") from error
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(POLL_SECONDS)
+
+    async def end(self) -> None:
+        """Ask the shared process to end, and wait for it."""
+        with contextlib.suppress(StateError, OSError, ValueError):  # it does not run
+            await asyncio.to_thread(control.ask, self._root, HOST, "stop", STOP_SECONDS)
+        await self._gone(HOST, STOP_SECONDS)
+        if self._host is not None:
+            await asyncio.to_thread(self._host.wait)
+            self._host = None
 
     def _start(self, pipeline: Pipeline, revision: str) -> None:
         folder = Folder(self._root, pipeline.name)
@@ -152,6 +242,8 @@ class LocalRunner:
             await self._collect(name)
             return
         launched = self._launched(folder)
+        if launched.get("hosted"):
+            log.warning("shared process killed, all its connectors restart: one does not stop connector=%s", name)
         if started(int(launched.get("pid", 0))) == launched.get("started"):
             kill_tree(int(launched["pid"]))
         elif held_by := self._held_by(folder):

@@ -9,7 +9,7 @@ import os
 import queue
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +31,18 @@ class Request:
     """A command that waits for its answer."""
 
     command: str
+    name: str
+    """Of the pipeline to start (host.py)."""
     answer: "queue.Queue[dict[str, Any]]" = field(default_factory=lambda: queue.Queue(1))
 
 
-def ask(state_dir: str | os.PathLike[str], name: str, command: str, timeout: float = 60.0) -> dict[str, Any]:
-    """Return a pipeline's answer. Raises StateError if its process does not run, or refuses."""
+def ask(
+    state_dir: str | os.PathLike[str], name: str, command: str, timeout: float = 60.0, *, other: str = ""
+) -> dict[str, Any]:
+    """Return a pipeline's answer. Raises StateError if its process does not run, or refuses.
+
+    `other` names the pipeline that a command to a host is about.
+    """
     folder = Folder(Path(state_dir), name)
     if not folder.alive():
         raise StateError(f"pipeline {name!r} is not running")
@@ -43,7 +50,7 @@ def ask(state_dir: str | os.PathLike[str], name: str, command: str, timeout: flo
         with socket.socket(socket.AF_UNIX) as connection, address(folder.path) as where:
             connection.settimeout(timeout)
             connection.connect(where)
-            connection.sendall(json.dumps({"command": command}).encode() + b"\n")
+            connection.sendall(json.dumps({"command": command, "name": other}).encode() + b"\n")
             line = read_line(connection)
     except TimeoutError as error:
         raise StateError(f"pipeline {name!r} did not respond to {command} within {timeout:g} s") from error
@@ -82,7 +89,9 @@ def read_line(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def listening(folder: Folder, status: Callable[[], Mapping[str, Any]]) -> Iterator["queue.Queue[Request]"]:
+def listening(
+    folder: Folder, status: Callable[[], Mapping[str, Any]], commands: Collection[str] = COMMANDS
+) -> Iterator["queue.Queue[Request]"]:
     """Listen in a thread and give the queue of requests; `status` is answered at once, by the thread."""
     requests: queue.Queue[Request] = queue.Queue(WAITING_MAX)
     (folder.path / SOCKET).unlink(missing_ok=True)
@@ -91,7 +100,7 @@ def listening(folder: Folder, status: Callable[[], Mapping[str, Any]]) -> Iterat
         server.bind(where)
     server.listen(WAITING_MAX)
     os.chmod(folder.path / SOCKET, 0o600)
-    threading.Thread(target=serve, args=(server, requests, status), name="control", daemon=True).start()
+    threading.Thread(target=serve, args=(server, requests, status, commands), name="control", daemon=True).start()
     try:
         yield requests
     finally:
@@ -99,32 +108,41 @@ def listening(folder: Folder, status: Callable[[], Mapping[str, Any]]) -> Iterat
         server.close()
 
 
-def serve(server: socket.socket, requests: "queue.Queue[Request]", status: Callable[[], Mapping[str, Any]]) -> None:
+def serve(
+    server: socket.socket,
+    requests: "queue.Queue[Request]",
+    status: Callable[[], Mapping[str, Any]],
+    commands: Collection[str],
+) -> None:
     """Answer until the socket is closed. Each connection has a thread: a slow `stop` must not hold up `status`."""
     while True:
         try:
             connection, _ = server.accept()
         except OSError:
             return
-        threading.Thread(target=answer, args=(connection, requests, status), daemon=True).start()
+        threading.Thread(target=answer, args=(connection, requests, status, commands), daemon=True).start()
 
 
 def answer(
-    connection: socket.socket, requests: "queue.Queue[Request]", status: Callable[[], Mapping[str, Any]]
+    connection: socket.socket,
+    requests: "queue.Queue[Request]",
+    status: Callable[[], Mapping[str, Any]],
+    commands: Collection[str],
 ) -> None:
     """Read one command and answer it."""
     with connection:
         connection.settimeout(REQUEST_SECONDS)
         try:
-            command = json.loads(read_line(connection)).get("command")
+            line = json.loads(read_line(connection))
+            command = line.get("command")
             if command == "status":
                 found: Mapping[str, Any] = status()
-            elif command in COMMANDS:
-                request = Request(command)
+            elif command in commands:
+                request = Request(command, str(line.get("name", "")))
                 requests.put_nowait(request)
                 found = request.answer.get()
             else:
-                found = {"error": f"there is no command {command!r}; there are {', '.join(COMMANDS)}"}
+                found = {"error": f"there is no command {command!r}; there are {', '.join(commands)}"}
         except queue.Full:
             found = {"error": "too many commands wait"}
         except (ValueError, AttributeError) as error:

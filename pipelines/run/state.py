@@ -22,6 +22,8 @@ from typing import Any, Self
 
 VARIABLE = "KVORUM_PIPELINES_DIR"
 DEFAULT = "kvorum-pipelines"
+HOST = ".host"
+"""The folder of the process that several pipelines share, beside theirs; no pipeline's name begins with a dot."""
 
 
 class State(StrEnum):

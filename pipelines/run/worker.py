@@ -57,6 +57,8 @@ class Worker:
     queries: list[StreamingQuery] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
     session: Session | None = None
+    open_session: Callable[[], Session] | None = None
+    """Opens a session of a context that several workers share (host.py); None: this process starts one of its own."""
     told: bool = False
     wanted: State = State.RUNNING
     wrote_at: float = 0.0
@@ -104,7 +106,9 @@ class Worker:
         ends = compiling.validate(self.pipeline)
         if self.wanted is State.RUNNING:  # before the session, which takes its time
             self.reach(ends)
-        if self.session is None:
+        if self.session is None and self.open_session is not None:
+            self.session = self.open_session()
+        elif self.session is None:
             self.session = build(self.pipeline.name, self.launch.session(self.pipeline))
             self.catch_signals()
         self.status = replace(self.status, connector=str(self.session.choice))
@@ -117,8 +121,11 @@ class Worker:
                 self.become(State.STARTING)
                 self.reach(ends)
             self.queries = compiling.start(self.session.spark, self.pipeline, ends, context)
+            if not self.queries:
+                return
             self.become(State.RUNNING)
-            while self.wanted is State.RUNNING:
+            # `pause` stops the queries, and `resume` may follow before the next look.
+            while self.queries and self.wanted is State.RUNNING:
                 # Asked before the look: what has ended by now, the look finds out how.
                 are_over = all(not query.isActive for query in self.queries)
                 self.look()
@@ -222,16 +229,18 @@ class Worker:
 
 
 @contextlib.contextmanager
-def worker_in(folder: Folder, pipeline: Pipeline, launch: Launch, session: Session | None = None) -> Iterator[Worker]:
+def worker_in(
+    folder: Folder, pipeline: Pipeline, launch: Launch, open_session: Callable[[], Session] | None = None
+) -> Iterator[Worker]:
     """Give a worker that holds the pipeline's folder and listens. Raises StateError if another one does.
 
-    A session that is handed in stays its owner's; otherwise the worker builds one and ends it.
+    A session from `open_session` shares its context, which goes on; otherwise the worker starts a context and stops it.
     """
     with folder.held():
         folder.write(folder.spec, pipeline.as_data())
         folder.write(folder.launch, launch.data())
         status = Status(name=pipeline.name, state=State.STARTING, pid=os.getpid(), since_ms=now_ms())
-        worker = Worker(folder=folder, pipeline=pipeline, launch=launch, status=status, session=session)
+        worker = Worker(folder=folder, pipeline=pipeline, launch=launch, status=status, open_session=open_session)
         worker.wanted = State.PAUSED if launch.paused else State.RUNNING
         worker.write()
         with control.listening(folder, lambda: worker.status.data()) as requests:
@@ -239,7 +248,7 @@ def worker_in(folder: Folder, pipeline: Pipeline, launch: Launch, session: Sessi
             try:
                 yield worker
             finally:
-                if session is None and worker.session is not None:
+                if open_session is None and worker.session is not None:
                     with contextlib.suppress(Exception):  # it may have died before us
                         worker.session.spark.stop()
 

@@ -78,6 +78,7 @@ OWN: Final[Mapping[str, Loc]] = {
     "kvorum.checkpoint": ("checkpoint",),
     "kvorum.connector": ("connector",),
     "kvorum.description": ("description",),
+    "kvorum.isolation": ("isolation",),
 }
 END_PARTS: Final = ("key", "value", "options")
 """Keys of an end that have keys of their own: source.value.format."""

@@ -113,6 +113,8 @@ class Pipeline(Model):
     """Tasks at most, as Connect's tasks.max."""
     connector: Literal["auto", "spark", "kvorum"] = "auto"
     """Who reads and writes topics."""
+    isolation: Literal["shared", "process"] = "shared"
+    """For connectors: whether its process and Spark context are shared with others."""
     spark: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Settings of the Spark session."""
 

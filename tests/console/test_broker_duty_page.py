@@ -32,13 +32,16 @@ def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) 
 
 
 def test_a_broker_is_decommissioned_in_the_console_and_comes_back(console: Console) -> None:
+    bootstrap = console.cluster.plan.bootstrap
+    create_topic(bootstrap, "wide", 6, 3)
     page = console.page("brokers/3")
     page.get_by_role("button", name="Decommission").click()
     page.get_by_role("button", name="Decommission", exact=True).last.click()
     expect(page.get_by_role("alert")).to_contain_text("replica(s), and 2 broker(s) would be left")
     page.get_by_role("button", name="Cancel").click()
-    create_topic(console.cluster.plan.bootstrap, "narrow", 4, 2)
-    page.request.delete(f"{console.url}/v1/topics/led")
+    create_topic(bootstrap, "narrow", 4, 2)
+    for topic in ("led", "wide"):
+        page.request.delete(f"{console.url}/v1/topics/{topic}")
     page.get_by_role("button", name="Decommission").click()
     page.get_by_label("Throttle").fill("50000000")
     page.get_by_role("button", name="Decommission", exact=True).last.click()

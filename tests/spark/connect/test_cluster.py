@@ -178,6 +178,45 @@ def test_a_pipeline_outlives_its_manager_and_is_started_again_when_it_dies(
     assert manager.process.returncode == 0 and not started(again)
 
 
+def test_connectors_share_a_process_and_one_that_fails_leaves_the_others_alone(
+    manage: Manage, make_topic: Callable[..., str], bootstrap: str
+) -> None:
+    topics = [make_topic(), make_topic()]
+    manager = manage("shared", "shared")
+    for name, topic in zip(("first", "second"), topics, strict=True):
+        assert manager.call("POST", "/connectors", {"name": name, "config": {**CONFIG, "topic": topic}})[0] == 201
+    alone = {**CONFIG, "topic": topics[0], "kvorum.isolation": "process"}
+    assert manager.call("POST", "/connectors", {"name": "alone", "config": alone})[0] == 201
+    for name in ("first", "second", "alone"):
+        wait_for(manager, name, "RUNNING", "RUNNING")
+    host = manager.worker("first")
+    assert manager.worker("second") == host != manager.worker("alone")
+    assert "pipeline first is RUNNING" in (manager.state / "first" / "worker.log").read_text()
+    assert "pipeline second" not in (manager.state / "first" / "worker.log").read_text()
+
+    bad = {**CONFIG, "connector.class": "FilesSource", "path": str(manager.state / "nowhere"), "topic": topics[0]}
+    del bad["rate"]
+    assert manager.call("POST", "/connectors", {"name": "bad", "config": bad})[0] == 201
+    eventually(lambda: manager.states("bad")[1:] in (["FAILED"], ["RESTARTING"]), manager.log, WORKER_SECONDS)
+    assert manager.call("DELETE", "/connectors/bad")[0] == 204
+    assert manager.call("PUT", "/connectors/first/stop")[0] == 204
+    wait_for(manager, "first", "STOPPED")
+    grows(bootstrap, topics[1])
+    assert manager.call("PUT", "/connectors/first/resume")[0] == 202
+    wait_for(manager, "first", "RUNNING", "RUNNING")
+    assert manager.worker("first") == manager.worker("second") == host
+
+    kill_tree(host)
+    for name in ("first", "second"):
+        eventually(lambda name=name: _other(manager, host, name), manager.log, WORKER_SECONDS)
+    for name, topic in zip(("first", "second"), topics, strict=True):
+        wait_for(manager, name, "RUNNING", "RUNNING")
+        grows(bootstrap, topic)
+    host = manager.worker("first")
+    manager.end(signal.SIGTERM)
+    assert manager.process.returncode == 0 and not started(host)
+
+
 def admin_before(manager: Managed) -> web.Application:
     """Return an admin API that knows of this manager; of the cluster it is asked nothing."""
     connect = ConnectClient([manager.url.rstrip("/")])
@@ -225,9 +264,9 @@ def handed_on(manager: Managed, jobs: Managed) -> None:
     assert manager.call("GET", "/connectors")[1] == ["asleep"]
 
 
-def _other(manager: Managed, worker: int) -> bool:
+def _other(manager: Managed, worker: int, name: str = "numbers") -> bool:
     with contextlib.suppress(OSError, ValueError):
-        return manager.worker("numbers") != worker
+        return manager.worker(name) != worker
     return False
 
 

@@ -321,7 +321,7 @@ def test_what_a_format_cannot_do_is_refused(spark: "SparkSession", descriptor: s
         ("avro", {"schema": {"type": "record", "name": "V", "fields": []}}, "has no field 'a'"),
         ("avro", {"schema": "file:/none"}, "cannot be read"),
         ("json", {"schma": "a INT"}, "schma: Extra inputs"),
-        ("jsn", {}, "there is no 'jsn'"),
+        ("jsn", {}, "unknown plugin 'jsn'"),
     ):
         with pytest.raises(Exception, match=message):
             formats.converter(name, options).encode(frame, "value")

@@ -105,6 +105,9 @@ class FakeRunner:
         worker = self.workers[name]
         self.workers[name] = Worker(alive=False, state=State.STOPPED, revision=worker.revision)
 
+    async def end(self) -> None:
+        self.calls.append(("end", ""))
+
     async def alive(self) -> list[str]:
         return [name for name, worker in self.workers.items() if worker.alive]
 

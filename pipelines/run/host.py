@@ -1,0 +1,194 @@
+"""Several pipelines in one process, with one Spark context: python -m kvorum.pipelines.run.host --state DIR
+
+    start NAME          a thread takes the pipeline's folder, answers, and runs it (worker.py)
+    stop, SIGTERM       all pipelines stop, then the process ends
+    no pipeline for IDLE_SECONDS, or Spark's context has ended      the process ends
+
+A pipeline has its own session (temporary views, SQL settings), its own FAIR scheduler pool and its own log. One that
+fails or restarts leaves the others alone. What ends the process interrupts all of them; each goes on from its
+checkpoint.
+"""
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from pyspark import InheritableThread
+
+from kvorum.pipelines.run import control
+from kvorum.pipelines.run.launch import Launch, parse
+from kvorum.pipelines.run.state import HOST, Folder, StateError
+from kvorum.pipelines.run.worker import Worker, worker_in
+from kvorum.pipelines.session.build import Session, SessionSettings, build
+from kvorum.pipelines.spec import SpecError, load
+
+COMMANDS: Final = ("start", "stop")
+ENDED: Final = "ended"
+"""What a pipeline's thread puts into the queue of commands at its end."""
+IDLE_SECONDS: Final = 60.0
+POOL: Final = "spark.scheduler.pool"
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+logger = logging.getLogger(__name__)
+
+
+class StopRequested(Exception):
+    """SIGTERM or SIGINT."""
+
+
+@dataclass(slots=True)
+class Host:
+    """Runs pipelines in threads of this process."""
+
+    root: Path
+    launch: Launch
+    workers: dict[str, Worker] = field(default_factory=dict)
+    threads: dict[str, threading.Thread] = field(default_factory=dict)
+    _shared: Session | None = None
+    _building: threading.Lock = field(default_factory=threading.Lock)
+
+    def status(self) -> dict[str, Any]:
+        """Return the answer to `status`."""
+        return {"pid": os.getpid(), "pipelines": sorted(self.workers)}
+
+    def run(self, requests: "queue.Queue[control.Request]") -> None:
+        """Serve commands until the end."""
+        try:
+            while True:
+                try:
+                    request = requests.get(timeout=None if self.threads else IDLE_SECONDS)
+                except queue.Empty:
+                    logger.info("no pipeline for %g s: the process ends", IDLE_SECONDS)
+                    return
+                match request.command:
+                    case "start" if self.is_broken():
+                        request.answer.put({"error": "the Spark context has ended, and so does its process"})
+                        return
+                    case "start":
+                        self.start(request, requests)
+                    case "stop":
+                        self.stop()
+                        request.answer.put(self.status())
+                        return
+                    case _:
+                        self.threads.pop(request.name).join()
+        finally:
+            self.stop()
+
+    def start(self, request: control.Request, requests: "queue.Queue[control.Request]") -> None:
+        """Start a pipeline's thread, which answers."""
+        if request.name in self.threads:
+            request.answer.put({"error": "it is already running"})
+            return
+        thread = threading.Thread(target=self.keep, args=(request, requests), name=f"pipeline-{request.name}")
+        self.threads[request.name] = thread
+        thread.start()
+
+    def keep(self, request: control.Request, requests: "queue.Queue[control.Request]") -> None:
+        """Run a pipeline until it ends."""
+        name = request.name
+        folder = Folder(self.root, name)
+        try:
+            pipeline = load(folder.spec)
+            with log_of(folder), worker_in(folder, pipeline, self.launch, lambda: self.session(name)) as worker:
+                self.workers[name] = worker
+                request.answer.put(self.status())
+                worker.run()
+        except (SpecError, StateError, OSError) as error:
+            logger.error("pipeline %s: %s", name, error)
+            if name not in self.workers:
+                request.answer.put({"error": str(error)})
+        finally:
+            self.workers.pop(name, None)
+            with contextlib.suppress(Exception):  # the JVM may have ended: it has no thread of ours then
+                InheritableThread._clean_py4j_conn_for_current_thread()
+            requests.put(control.Request(ENDED, name))
+
+    def session(self, name: str) -> Session:
+        """Return a session for a pipeline; the first one starts Spark. Call in the pipeline's thread."""
+        with self._building:
+            if self._shared is None:
+                wanted = self.launch
+                settings = {"spark.scheduler.mode": "FAIR", **wanted.settings}
+                self._shared = build(
+                    "pipelines",
+                    SessionSettings(master=wanted.master, memory=wanted.memory, jars=wanted.jars, settings=settings),
+                )
+        spark = self._shared.spark.newSession()
+        spark.sparkContext.setLocalProperty(POOL, name)  # the query's thread inherits it from this one
+        return Session(spark=spark, choice=self._shared.choice)
+
+    def is_broken(self) -> bool:
+        """Tell whether Spark's context has ended, with its JVM or without: nothing can run here any more."""
+        if self._shared is None:
+            return False
+        try:
+            return bool(self._shared.spark.sparkContext._jsc.sc().isStopped())
+        except Exception as error:  # whatever py4j raises where the JVM does not answer
+            logger.error("Spark does not respond: %s", error)
+            return True
+
+    def stop(self) -> None:
+        """Stop all pipelines, and Spark."""
+        for worker in list(self.workers.values()):
+            worker.told = True
+        for thread in self.threads.values():
+            thread.join()
+        self.threads.clear()
+        if self._shared is not None:
+            with contextlib.suppress(Exception):  # it may have ended before
+                self._shared.spark.stop()
+            self._shared = None
+
+
+@contextlib.contextmanager
+def log_of(folder: Folder) -> Iterator[None]:
+    """Write what this thread logs to the pipeline's own log, too."""
+    thread = threading.current_thread().name
+    handler = logging.FileHandler(folder.log, encoding="utf-8")
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    handler.addFilter(lambda record: record.threadName == thread)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line: that of a worker, without a pipeline's file."""
+    _, state, launch = parse(["", *(sys.argv[1:] if arguments is None else arguments)])
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+    def raise_stop(number: int, frame: FrameType | None) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+        raise StopRequested
+
+    host = Host(Path(state), launch)
+    folder = Folder(host.root, HOST)
+    try:
+        with folder.held(), control.listening(folder, host.status, COMMANDS) as requests:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, raise_stop)
+            with contextlib.suppress(StopRequested):
+                host.run(requests)
+    except StateError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Several pipelines in one process: commands to it, and its end."""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvorum.pipelines.run import host as module
+from kvorum.pipelines.run.control import Request
+from kvorum.pipelines.run.host import Host
+from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.state import Folder, StateError
+from kvorum.pipelines.session.build import Session
+
+SECONDS = 30.0
+
+
+class FakeWorker:
+    """Runs until it is stopped, or fails at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.told = False
+        self.goes_on = threading.Event()
+
+    def run(self) -> None:
+        while not self.told and not self.goes_on.wait(0.01):
+            pass
+
+
+class Fixture:
+    """A host in a thread of its own, and what it started."""
+
+    def __init__(self, root: Path) -> None:
+        self.requests: queue.Queue[Request] = queue.Queue(16)
+        self.workers: dict[str, FakeWorker] = {}
+        self.host = Host(root, Launch())
+        self.thread = threading.Thread(target=self.host.run, args=(self.requests,))
+        self.thread.start()
+
+    def ask(self, command: str, name: str = "") -> dict[str, Any]:
+        request = Request(command, name)
+        self.requests.put(request)
+        return request.answer.get(timeout=SECONDS)
+
+    def is_over(self) -> bool:
+        self.thread.join(SECONDS)
+        return not self.thread.is_alive()
+
+
+@pytest.fixture
+def start_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Fixture]]:
+    """Return a function that starts a host whose workers do nothing."""
+    found: list[Fixture] = []
+
+    @contextlib.contextmanager
+    def worker_in(folder: Folder, pipeline: str, launch: Launch, open_session: Callable[[], Session]) -> Iterator[Any]:
+        if pipeline == "taken":
+            raise StateError("pipeline 'taken' is already running")
+        worker = found[0].workers[pipeline] = FakeWorker(pipeline)
+        yield worker
+
+    monkeypatch.setattr(module, "load", lambda path: path.parent.name)
+    monkeypatch.setattr(module, "worker_in", worker_in)
+
+    def start() -> Fixture:
+        for name in ("a", "b", "taken"):
+            (tmp_path / name).mkdir()
+        found.append(Fixture(tmp_path))
+        return found[0]
+
+    yield start
+    for each in found:
+        if each.thread.is_alive():
+            each.ask("stop")
+        assert each.is_over()
+
+
+def test_pipelines_start_and_end_one_by_one(start_host: Callable[[], Fixture]) -> None:
+    fixture = start_host()
+    assert fixture.ask("start", "a")["pipelines"] == ["a"]
+    assert fixture.ask("start", "b")["pipelines"] == ["a", "b"]
+    assert fixture.ask("start", "a") == {"error": "it is already running"}
+    assert fixture.ask("start", "taken") == {"error": "pipeline 'taken' is already running"}
+    fixture.workers["a"].goes_on.set()
+    fixture.host.threads["a"].join(SECONDS)
+    assert not fixture.workers["b"].told
+    assert fixture.ask("start", "a")["pipelines"] == ["a", "b"]
+
+
+def test_a_stop_ends_all_of_them(start_host: Callable[[], Fixture]) -> None:
+    fixture = start_host()
+    for name in ("a", "b"):
+        fixture.ask("start", name)
+    assert fixture.ask("stop")["pipelines"] == []
+    assert fixture.is_over() and all(worker.told for worker in fixture.workers.values())
+
+
+def test_without_pipelines_the_process_ends(start_host: Callable[[], Fixture], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
+    assert start_host().is_over()
+
+
+def test_a_pipeline_is_not_started_in_a_context_that_has_ended(start_host: Callable[[], Fixture]) -> None:
+    fixture = start_host()
+    fixture.host._shared = SimpleNamespace(spark=None)  # type: ignore[assignment]  # whatever is asked of it raises
+    assert fixture.ask("start", "a") == {"error": "the Spark context has ended, and so does its process"}
+    assert fixture.is_over()
