@@ -97,7 +97,7 @@ ALL: Final = (
         load={"producers": [(-1, True), (-1, True)], "every_s": 0.05, "burst_s": 0.0, "in_flight": 4},
         first=4,
     ),
-    Mutant(name="answer-before-published", apply=broker.answer_before_published, first=3),
+    Mutant(name="answer-before-published", apply=broker.answer_before_published, first=11),
     Mutant(name="ignore-min-isr", apply=broker.ignore_min_isr, first=6),
     Mutant(
         name="unclean-always-on",
