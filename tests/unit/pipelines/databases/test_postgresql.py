@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of, quoted
 from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
-from kvorum.pipelines.sources.jdbc_reader import JdbcStream, JdbcStreamReader, Settings
+from kvorum.pipelines.sources.jdbc_reader import MESSAGE, ROW, JdbcStream, JdbcStreamReader, Settings
 from tests.unit.pipelines.cdc.conftest import Server, postgresql
 from tests.unit.pipelines.databases.attempts import insert_at_once
 
@@ -57,7 +57,9 @@ def reader(url: str, relation: str, mode: str, *timestamps: str) -> JdbcStreamRe
 
 
 def read(reader: JdbcStreamReader, start: dict[str, object], end: dict[str, object]) -> list[dict[str, object]]:
-    return [row for part in reader.partitions(start, end) for batch in reader.read(part) for row in batch.to_pylist()]
+    found = [row for part in reader.partitions(start, end) for batch in reader.read(part) for row in batch.to_pylist()]
+    assert [(row.pop(MESSAGE), row.pop(ROW)) for row in found] == [(None, None)] * len(found)
+    return found
 
 
 def test_every_type_comes_as_what_its_column_is(url: str) -> None:
@@ -81,7 +83,7 @@ def test_every_type_comes_as_what_its_column_is(url: str) -> None:
         "r": 0.5,
         "d": 0.25,
         "n": decimal.Decimal("1.10"),
-        "free": decimal.Decimal("3.141590000000000000"),
+        "free": "3.14159",
         "b": True,
         "t": "ä",
         "v": "abc",
@@ -90,8 +92,8 @@ def test_every_type_comes_as_what_its_column_is(url: str) -> None:
         "at": datetime.datetime(2024, 3, 1, 10, 0, 0, 123456, tzinfo=zone),
         "plain": datetime.datetime(2024, 3, 1, 12, tzinfo=zone),
         "u": "00000000-0000-0000-0000-000000000001",
-        "j": json.dumps({"a": [1]}),
-        "a": "[1, 2]",
+        "j": '{"a": [1]}',
+        "a": "{1,2}",
     }
     assert second == {"id": 8, **dict.fromkeys(list(first)[1:])}
 
