@@ -52,6 +52,8 @@ from kvorum.pipelines.databases.dialect import (
 BUSY_SECONDS = 30.0
 """For how long another writer is waited for."""
 
+DOUBLE_DIGITS = 15
+"""Decimal digits that a double holds exactly."""
 DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 FRACTION = re.compile(r"[.,]\d{6}(\d+)")
@@ -182,7 +184,9 @@ class Sqlite:
             case TimestampType() | TimestampNTZType():
                 return "TIMESTAMP"
             case DecimalType():
-                return f"DECIMAL({kind.precision}, {kind.scale})"
+                # Affinity NUMERIC would make a double of it; TEXT keeps every digit.
+                prefix = "TEXT " if kind.precision > DOUBLE_DIGITS else ""
+                return f"{prefix}DECIMAL({kind.precision}, {kind.scale})"
             case DateType():
                 return "DATE"
             case BooleanType():

@@ -84,9 +84,7 @@ def test_jdbc_rows_that_cannot_be_read_fail_alone(spark: SparkSession, tmp_path:
         connection.commit()
     frame = read(spark, "jdbc", options)
     bad, good = rows(frame, tmp_path)
-    reasons = (
-        "column pa`id: maybe: TEXT that is not 0, 1, false or true; column ä b: 2.5: stored as REAL, not an INTEGER"
-    )
+    reason = "column ä b: 2.5: stored as REAL, not an INTEGER (row with the.id 1)"
     assert (bad.value, bad.topic, bad._failure.stage) == (None, "my.orders", frames.VALUE_CONVERTER)
     assert bad._failure.message == f"column pa`id: maybe: TEXT that is not 0, 1, false or true; {reason}"
     assert json.loads(bad._failure.value) == {"the.id": 1, "pa`id": "maybe", "ä b": 2.5}, "for the dead letter"
