@@ -175,6 +175,28 @@ def test_upserts_are_as_once_and_inserts_have_a_mark(url: str) -> None:
     assert write(dialect, fresh, ("q", 7), upsert=False) == 0
 
 
+def test_what_is_read_as_text_is_written_as_the_type_it_was(url: str) -> None:
+    """Names of any characters, too."""
+    columns = '"the.id" int PRIMARY KEY, "100%" numeric, "s pan" interval, "a""b" int[], j jsonb, m money, u uuid'
+    execute(
+        url,
+        f'CREATE TABLE "t.from" ({columns})',
+        f'CREATE TABLE "t.to" ({columns})',
+        """INSERT INTO "t.from" VALUES (1, 'NaN', '1 month 2 days', '[0:1]={1,NULL}', '{"n": 1.100000000000000000001}',
+        1234.5, gen_random_uuid()), (2, 12345678901234567890123456789.5, NULL, '{}', 'null', -1, NULL)""",
+    )
+    source = reader(url, quoted('"t.from"'), "bulk")
+    found = read(source, {"polls": 0}, {"polls": 1})
+    table = Table(name='"t.to"', columns=tuple(found[0]), keys=("the.id",), upsert=True, batch_rows=100)
+    rows = pa.RecordBatch.from_pylist([{DELETED: False, **row} for row in found])
+    for _ in range(2):
+        list(write_rows(dialect_of(url), table, None)(iter([rows])))
+    assert read(reader(url, quoted('"t.to"'), "bulk"), {"polls": 0}, {"polls": 1}) == found
+    deleted = pa.RecordBatch.from_pylist([{DELETED: True, **row} for row in found])
+    list(write_rows(dialect_of(url), table, None)(iter([deleted])))
+    assert execute(url, 'SELECT count(*) FROM "t.to"') == [(0,)]
+
+
 def test_attempts_at_once_insert_once(url: str) -> None:
     """The second has begun before the first has ended: it waits, and finds that all is in."""
     dialect, rows = dialect_of(url), batch((False, 1, "a", None), (False, 2, "b", None))

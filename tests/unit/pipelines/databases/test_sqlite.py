@@ -298,6 +298,19 @@ def test_a_keys_last_row_stands_and_tombstones_delete(path: Path) -> None:
         assert run(path, "SELECT * FROM out") == [(1, "c", "2024-01-01 12:00:00")]
 
 
+def test_a_new_table_keeps_names_and_every_digit(path: Path) -> None:
+    number = decimal.Decimal("12345678901234567890.123456789012345678")
+    schema = StructType([StructField("the.id", LongType()), StructField("100%", DecimalType(38, 18))])
+    dialect, names = Sqlite(str(path)), tuple(schema.fieldNames())
+    table = Table(name='"t.x"', columns=names, keys=("the.id",), upsert=True, batch_rows=2)
+    create_table(dialect, table.name, schema, table.keys)
+    rows = pa.RecordBatch.from_pylist([{DELETED: False, "the.id": 1, "100%": number}])
+    for _ in range(2):
+        list(write_rows(dialect, table, None)(iter([rows])))
+    source = reader(path, "bulk", relation=quoted(table.name))
+    assert read(source, {"polls": 0}, {"polls": 1}) == [{"the.id": 1, "100%": number}]
+
+
 def test_inserts_are_written_once_by_the_mark_of_their_batch(path: Path) -> None:
     rows = batch((False, 1, "a", NOON), (False, 1, "b", NOON), (False, 3, "c", NOON))
     assert write(path, ("q", 0), rows, upsert=False) == 3
