@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow
 
+from kvorum.pipelines.cdc import values
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import format_lsn, parse_lsn
 
@@ -24,12 +25,7 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 CONNECT_TIMEOUT_S = 15
 FETCH_ROWS = 5_000  # of a cursor: the memory a batch needs on this side
 SLOT_POLL_S = 0.2
-_SETTINGS = {
-    "datestyle": "ISO",
-    "intervalstyle": "iso_8601",
-    "timezone": "UTC",
-    "extra_float_digits": "3",
-    "bytea_output": "hex",
+_SETTINGS = values.SESSION | {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",

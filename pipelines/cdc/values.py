@@ -1,6 +1,6 @@
 """From the text of a PostgreSQL value to what JSON holds of it: one function a type, chosen once a column.
 
-Texts are those of a session with datestyle ISO, intervalstyle iso_8601, timezone UTC and bytea_output hex.
+Texts are those of a session with the settings SESSION.
 The forms are Debezium's (time.precision.mode, decimal.handling.mode, binary.handling.mode); what JSON has no number for
 (NaN and infinity) stays text.
 """
@@ -13,6 +13,15 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Convert: TypeAlias = Callable[[str], object]
+
+SESSION = {
+    "datestyle": "ISO",
+    "intervalstyle": "iso_8601",
+    "timezone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+}
+"""Settings of a session that make the text of a value exact and independent of the server's configuration."""
 
 DAY_US = 86_400_000_000
 
@@ -60,7 +69,8 @@ def _float(text: str) -> object:
     return number if math.isfinite(number) else text
 
 
-def _date(text: str) -> object:
+def date_days(text: str) -> object:
+    """Return a date as days since 1970; infinity and -infinity stay text."""
     match = _DATE.fullmatch(text)
     if match is None:
         return text  # infinity, -infinity
@@ -76,11 +86,12 @@ def _time(text: str) -> object:
     return seconds * 1_000_000 + int((match[4] or "").ljust(6, "0"))
 
 
-def _timestamp(text: str) -> object:
+def timestamp_micros(text: str) -> object:
+    """Return a timestamp, with or without a zone, as microseconds since 1970; infinity and -infinity stay text."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return text
-    days, micros = _date(match[1] + (match[4] or "")), _time(match[2])
+    days, micros = date_days(match[1] + (match[4] or "")), _time(match[2])
     return days * DAY_US + micros if isinstance(days, int) and isinstance(micros, int) else text
 
 
@@ -162,7 +173,7 @@ def converter(type_oid: int, modes: Modes) -> Convert:
     if type_oid == TIMESTAMPTZ:
         return _iso_timestamp  # Debezium's ZonedTimestamp, in every mode
     if modes.time == "microseconds" and type_oid in (DATE, TIME, TIMESTAMP):
-        return {DATE: _date, TIME: _time, TIMESTAMP: _timestamp}[type_oid]
+        return {DATE: date_days, TIME: _time, TIMESTAMP: timestamp_micros}[type_oid]
     if type_oid == TIMESTAMP:
         return _iso_timestamp
     if type_oid == NUMERIC:

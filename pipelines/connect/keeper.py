@@ -2,7 +2,8 @@
 
 wanted    worker               action
 STARTED   none, stopped        START (after the back-off, if it failed)
-          failed               note the failure; START after a back-off; after FAILURES_MAX in a row: give up
+          failed               note the failure; START after a back-off; after FAILURES_MAX in a row, or if the
+                               worker says that a new start does not help: give up
           other configuration  STOP, then START
           paused               RESUME
           finished             nothing: its trigger has nothing left to do
@@ -63,13 +64,13 @@ class Memory:
     restart: bool = False
     """Somebody asked for a restart."""
 
-    def failed(self, trace: str | None, now_ms: int) -> None:
-        """Note a failure, once each."""
+    def failed(self, trace: str | None, now_ms: int, *, lasting: bool = False) -> None:
+        """Note a failure, once each. `lasting`: a new start does not help."""
         if self.counted:
             return
         self.counted, self.running_since_ms, self.trace = True, None, trace
         self.failures += 1
-        self.gave_up = self.failures >= FAILURES_MAX
+        self.gave_up = lasting or self.failures >= FAILURES_MAX
         self.retry_at_ms = now_ms + backoff_ms(self.failures)
 
     def runs(self, now_ms: int) -> None:
@@ -156,7 +157,8 @@ class Keeper:
     owner: Owner
     runner: Runner
     now_ms: Callable[[], int]
-    memory: Memory = field(default_factory=Memory)
+    memory: Memory = field(default_factory=lambda: Memory(counted=True))
+    """A failure from before this keeper is not counted: a new connector or leader starts the worker."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _pipeline: Pipeline | None = None
     _revision: str | None = None
@@ -227,10 +229,13 @@ class Keeper:
     def _remember(self, worker: Worker | None) -> None:
         if worker is None:
             return
-        if worker.alive and worker.state in (State.RUNNING, State.PAUSED):
-            self.memory.runs(self.now_ms())
+        if worker.alive:
+            self.memory.counted = False
+            if worker.state in (State.RUNNING, State.PAUSED):
+                self.memory.runs(self.now_ms())
         elif not worker.alive and worker.state not in (State.STOPPED, State.FINISHED) and worker.revision is not None:
-            self.memory.failed((worker.trace or "")[:TRACE_CHARACTERS_MAX], self.now_ms())  # the reason is first
+            trace = (worker.trace or "")[:TRACE_CHARACTERS_MAX]  # the reason is first
+            self.memory.failed(trace, self.now_ms(), lasting=worker.lasting)
 
     def _prepare(self, make: Callable[[], Pipeline]) -> None:
         """Make the pipeline, once for each configuration."""

@@ -40,6 +40,8 @@ class Worker:
     alive: bool
     state: State
     trace: str | None = None
+    lasting: bool = False
+    """It failed for a reason that a new start does not remove."""
     revision: str | None = None
     """Of the configuration that it was started with; None: unknown, nobody vouches for it."""
     progress: Mapping[str, Any] = field(default_factory=dict)
@@ -141,6 +143,7 @@ class LocalRunner:
             alive=held or lives,
             state=status.state,
             trace=status.trace,
+            lasting=status.lasting,
             revision=revision if ours else None,
             progress=status.progress,
         )

@@ -10,6 +10,8 @@ from kvorum.pipelines.connect.errors import ConnectError, bad_request
 from kvorum.pipelines.connect.records import Json
 from kvorum.pipelines.plugins import PluginError
 
+VALUE_CHARACTERS_MAX = 100
+"""Of a value in a message."""
 PREFIXES = (("transforms.", TRANSFORMS), ("predicates.", PREDICATES))
 
 
@@ -53,7 +55,8 @@ def validated(properties: Mapping[str, str], bootstrap: str) -> Json:
         wrong |= _topics(properties)
     for about, message in catalogue.check(name or "unnamed", properties, bootstrap):
         if (about not in required or about in properties) and about not in ("topics", "topics.regex"):
-            wrong.setdefault(about, []).append(missing(about) if message == "is missing" else message)
+            said = missing(about) if message == "is missing" else named(about, properties, message)
+            wrong.setdefault(about, []).append(said)
     keys += [Key(name=given, group=_group(given)) for given in sorted({*properties, *wrong} - known)]
     orders: dict[str, int] = {}
     configs = []
@@ -89,6 +92,16 @@ def _topics(properties: Mapping[str, str]) -> dict[str, list[str]]:
 def missing(key: str) -> str:
     """Return Connect's words for a key that must be there."""
     return f'Missing required configuration "{key}" which has no default value.'
+
+
+def named(key: str, properties: Mapping[str, str], message: str) -> str:
+    """Return a message with its key and the key's value, in Connect's words; secrets are hidden."""
+    value = shown(key, properties.get(key))
+    if value is None:
+        return f"{key}: {message}"
+    value = " ".join(catalogue.Secrets.in_configuration(properties).hidden(value).split())
+    value = value if len(value) <= VALUE_CHARACTERS_MAX else value[:VALUE_CHARACTERS_MAX] + "..."
+    return f"Invalid value {value} for configuration {key}: {message}"
 
 
 def _group(key: str) -> str:

@@ -5,16 +5,28 @@ and rows become Arrow batches (docs/pipelines/README.md says what that costs). U
 `jdbc:sqlite:/path` or `sqlite:/path`, `jdbc:postgresql://host:port/database` or `postgresql://...`.
 """
 
-from collections.abc import Sequence
+import decimal
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, DecimalType
 
 OffsetValue = str | int | float
 """A value of a position in a table that survives JSON and comes back exactly."""
 
+Convert = Callable[[Any], object]
+"""From a driver's value to the one in an Arrow column. Raises ValueError with the reason, for this value only."""
+
+DECIMAL_DIGITS_MAX = 38
+"""Of Spark's decimals."""
+DAYS = range(-719_162, 2_932_897)
+"""0001-01-01 to 9999-12-31 in days since 1970: the range of Spark's dates."""
+DAY_US = 86_400_000_000
+TIMES_US = range(DAYS.start * DAY_US, DAYS.stop * DAY_US)
+"""Spark's timestamps, in microseconds since 1970."""
 
 TABLES_MAX = 10_000
 """Of whose names one is looked for that is like a misspelt one."""
@@ -108,8 +120,15 @@ class Dialect(Protocol):
         """Run a query whose result may be larger than memory; `count` rows are fetched at a time."""
         ...
 
-    def from_database(self, value: Any, kind: DataType) -> Any:
-        """Return a value that is not None as Arrow takes it for a column of this type."""
+    def converter(self, kind: DataType) -> Convert:
+        """Return the function that makes Arrow values of this type from the values of `rows` that are not None.
+
+        It returns the value exactly or raises ValueError. Dates are days and timestamps microseconds since 1970.
+        """
+        ...
+
+    def shown(self, value: Any) -> str | int | float:
+        """Return a value of `rows` for a message or JSON, also one that no Arrow column of its type can hold."""
         ...
 
     def to_database(self, value: Any) -> Any:
@@ -122,6 +141,10 @@ class Dialect(Protocol):
 
     def from_offset(self, expression: str) -> str:
         """Return the SQL of a parameter that is compared with this timestamp expression."""
+        ...
+
+    def offset_value(self, value: Any) -> OffsetValue:
+        """Return a value of a position as the driver read it. Raises DatabaseError for a type that JSON cannot hold."""
         ...
 
     def past(self, expression: str, delay_ms: int) -> str:
@@ -137,9 +160,42 @@ class Dialect(Protocol):
         ...
 
 
+def identifier(name: str) -> str:
+    """Return a name as one SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def name_parts(name: str) -> list[str]:
+    """Return the parts of a table name: `schema.table` has two, `schema."a.b"` has a dot in its second."""
+    parts: list[str] = []
+    for part in re.findall(r'(?:^|\.)("(?:[^"]|"")+"(?=\.|$)|[^.]*)', name):
+        is_quoted = len(part) > 1 and part[0] == part[-1] == '"'
+        parts.append(part[1:-1].replace('""', '"') if is_quoted else part)
+    return parts
+
+
 def quoted(name: str) -> str:
-    """Return a name as SQL's identifier; `schema.table` is two."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+    """Return a table name as SQL, each of its parts an identifier."""
+    return ".".join(map(identifier, name_parts(name)))
+
+
+def exact_decimal(text: str, kind: DecimalType) -> decimal.Decimal:
+    """Return a number's text as a decimal of this type. Raises ValueError if it would not be the same number."""
+    exact = decimal.Context(prec=kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
+    try:
+        number = exact.quantize(decimal.Decimal(text), decimal.Decimal(1).scaleb(-kind.scale))
+    except decimal.DecimalException:
+        number = None
+    if number is None or not number.is_finite():
+        raise ValueError(f"not a {kind.simpleString()}")
+    return number
+
+
+def within(number: int, limits: range, what: str) -> int:
+    """Return the number. Raises ValueError if it is outside the limits."""
+    if number not in limits:
+        raise ValueError(f"not {what}")
+    return number
 
 
 def dialect_of(url: str, user: str | None = None, password: str | None = None) -> Dialect:

@@ -1,16 +1,19 @@
 """SQLite, by Python's own driver.
 
-A column's declared type says what is read (SQLite itself would take anything anywhere): INTEGER, TEXT, REAL and BLOB by
-their affinity, and BOOLEAN, DATE, DATETIME or TIMESTAMP, DECIMAL(p, s) by their names. Times are ISO 8601 text in UTC,
-as CURRENT_TIMESTAMP writes it, or milliseconds since 1970 as an integer, and are compared as they are stored.
+A column's declared type says what is read: INTEGER, TEXT, REAL and BLOB by their affinity, and BOOLEAN, DATE, DATETIME
+or TIMESTAMP, DECIMAL(p, s) by their names. SQLite stores any value in any column, so a value whose storage class is not
+that of the declared type fails; it is not converted. Times are ISO 8601 text in UTC, as CURRENT_TIMESTAMP writes it, or
+milliseconds since 1970 as an integer, and are compared as they are stored.
 """
 
 import datetime
 import decimal
+import math
 import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +33,37 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import TABLES_MAX, Column, Connection, Cursor, DatabaseError
+from kvorum.pipelines.databases.dialect import (
+    DAY_US,
+    DAYS,
+    DECIMAL_DIGITS_MAX,
+    TABLES_MAX,
+    TIMES_US,
+    Column,
+    Connection,
+    Convert,
+    Cursor,
+    DatabaseError,
+    OffsetValue,
+    exact_decimal,
+    within,
+)
 
 BUSY_SECONDS = 30.0
 """For how long another writer is waited for."""
 
-DECIMAL_DIGITS_MAX = 38
+DOUBLE_DIGITS = 15
+"""Decimal digits that a double holds exactly."""
 DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+FRACTION = re.compile(r"[.,]\d{6}(\d+)")
 TIMES = ("TIMESTAMP", "DATETIME")
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class InvalidText(bytes):
+    """Stored as text, but not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +106,44 @@ class Sqlite:
 
     def rows(self, connection: Connection, statement: str, parameters: Sequence[Any], count: int) -> Cursor:
         """See Dialect. SQLite computes rows as they are fetched."""
+        connection.text_factory = text_of  # type: ignore[attr-defined]
         cursor = connection.cursor()
         cursor.execute(statement, parameters)
         return cursor
 
-    def from_database(self, value: Any, kind: DataType) -> Any:
+    def converter(self, kind: DataType) -> Convert:
         """See Dialect."""
         match kind:
             case TimestampType():
-                return instant(value)
+                return instant
             case DateType():
-                return instant(value).date()
+                return date
             case BooleanType():
-                return bool(value)
+                return boolean
             case DecimalType():
-                # REAL holds 0.1 as a double: what people see is its shortest text.
-                exact = decimal.Decimal(str(value))
-                return exact.quantize(decimal.Decimal(1).scaleb(-kind.scale), rounding=decimal.ROUND_HALF_EVEN)
+                return partial(number, kind=kind)
             case StringType():
-                return value.decode() if isinstance(value, bytes) else str(value)
+                return text
             case BinaryType():
-                return value.encode() if isinstance(value, str) else value
+                return blob
             case DoubleType():
-                return float(value)
+                return real
             case _:
+                return integer
+
+    def shown(self, value: Any) -> str | int | float:
+        """See Dialect. A blob is written as SQLite's literal."""
+        match value:
+            case InvalidText():
+                return value.decode(errors="backslashreplace")
+            case bytes():
+                return f"x'{value.hex()}'"
+            case float() if not math.isfinite(value):
+                return str(value)
+            case int() | float() | str():
                 return value
+            case _:
+                raise AssertionError(f"SQLite has no {type(value)}")
 
     def to_database(self, value: Any) -> Any:
         """See Dialect."""
@@ -127,6 +166,12 @@ class Sqlite:
         """See Dialect."""
         return self.marker
 
+    def offset_value(self, value: Any) -> OffsetValue:
+        """See Dialect."""
+        if not isinstance(value, int | float | str):
+            raise DatabaseError("a BLOB cannot be a position: use a number, a time or text")
+        return value
+
     def past(self, expression: str, delay_ms: int) -> str:
         """See Dialect."""
         seconds = f"CASE typeof({expression}) WHEN 'text' THEN (julianday({expression}) - 2440587.5) * 86400.0"
@@ -139,7 +184,9 @@ class Sqlite:
             case TimestampType() | TimestampNTZType():
                 return "TIMESTAMP"
             case DecimalType():
-                return f"DECIMAL({kind.precision}, {kind.scale})"
+                # Affinity NUMERIC would make a double of it; TEXT keeps every digit.
+                prefix = "TEXT " if kind.precision > DOUBLE_DIGITS else ""
+                return f"{prefix}DECIMAL({kind.precision}, {kind.scale})"
             case DateType():
                 return "DATE"
             case BooleanType():
@@ -170,7 +217,7 @@ def spark_type(declared: str) -> DataType:
         return DateType()
     if name.startswith("BOOL"):
         return BooleanType()
-    if exact and int(exact[1]) <= DECIMAL_DIGITS_MAX:
+    if exact and int(exact[2] or 0) <= int(exact[1]) <= DECIMAL_DIGITS_MAX and int(exact[1]):
         return DecimalType(int(exact[1]), int(exact[2] or 0))
     if "INT" in name:
         return LongType()
@@ -183,9 +230,89 @@ def spark_type(declared: str) -> DataType:
     return StringType()  # an expression's column has no type, and text can hold whatever comes
 
 
-def instant(value: Any) -> datetime.datetime:
-    """Return a stored time. Raises ValueError for text that is no ISO 8601."""
-    if isinstance(value, int | float):
-        return datetime.datetime.fromtimestamp(value / 1000, datetime.UTC)
-    found = datetime.datetime.fromisoformat(value)
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+def text_of(data: bytes) -> str | InvalidText:
+    """Return stored text; the driver would raise for the whole row if it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return InvalidText(data)
+
+
+def storage(value: Any) -> str:
+    """Return the name of a value's storage class."""
+    names = ((str, "TEXT"), (InvalidText, "TEXT that is not UTF-8"), (bytes, "BLOB"), (int, "INTEGER"))
+    return next((name for kind, name in names if isinstance(value, kind)), "REAL")
+
+
+def wrong(value: Any, wanted: str) -> ValueError:
+    """Return the error for a value that a column of a declared type has no place for."""
+    return ValueError(f"stored as {storage(value)}, not {wanted}")
+
+
+def integer(value: Any) -> int:
+    """Return a value of a column with affinity INTEGER. Raises ValueError."""
+    if not isinstance(value, int):
+        raise wrong(value, "an INTEGER")
+    return value
+
+
+def real(value: Any) -> float:
+    """Return a value of a column of floating-point numbers. Raises ValueError, for large integers too."""
+    if not isinstance(value, int | float) or float(value) != value:
+        raise wrong(value, "a REAL")
+    return float(value)
+
+
+def text(value: Any) -> str:
+    """Return a value of a column of text or without a type: a number as its shortest text. Raises ValueError."""
+    if isinstance(value, bytes):
+        raise wrong(value, "TEXT")
+    return str(value)
+
+
+def blob(value: Any) -> bytes:
+    """Return a value of a column of bytes. Raises ValueError."""
+    if not isinstance(value, bytes) or isinstance(value, InvalidText):
+        raise wrong(value, "a BLOB")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """Return 0, 1, or the words false and true. Raises ValueError for others."""
+    found = {0: False, 1: True, "false": False, "true": True}.get(value.lower() if isinstance(value, str) else value)
+    if found is None or isinstance(value, float):
+        raise ValueError(f"{storage(value)} that is not 0, 1, false or true")
+    return found
+
+
+def number(value: Any, kind: DecimalType) -> decimal.Decimal:
+    """Return a decimal. A REAL is its shortest text: 0.1 is not the double's 55 digits. Raises ValueError."""
+    if isinstance(value, bytes) or not NUMBER.fullmatch(str(value)):
+        raise wrong(value, "a number")
+    return exact_decimal(str(value), kind)
+
+
+def instant(value: Any) -> int:
+    """Return a stored time as microseconds since 1970. Raises ValueError."""
+    if isinstance(value, int):
+        micros = value * 1000
+    elif isinstance(value, str):
+        finer = FRACTION.search(value)
+        if finer and finer[1].strip("0"):
+            raise ValueError("finer than microseconds")
+        try:
+            found = datetime.datetime.fromisoformat(value)
+        except ValueError as error:
+            raise ValueError("not a time of ISO 8601 from year 1 to 9999") from error
+        micros = ((found if found.tzinfo else found.replace(tzinfo=datetime.UTC)) - EPOCH) // MICROSECOND
+    else:
+        raise wrong(value, "TEXT (ISO 8601) or an INTEGER (milliseconds)")
+    return within(micros, TIMES_US, "a time from year 1 to 9999")
+
+
+def date(value: Any) -> int:
+    """Return a stored date as days since 1970. Raises ValueError, also for a time other than midnight."""
+    days, rest = divmod(instant(value), DAY_US)
+    if rest:
+        raise ValueError("has a time of day, which a DATE does not have")
+    return within(days, DAYS, "a date from year 1 to 9999")

@@ -7,7 +7,7 @@ A position is the values of the columns by which a table grows, in the order in 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvorum.pipelines.databases.dialect import Dialect, OffsetValue, quoted
+from kvorum.pipelines.databases.dialect import Dialect, OffsetValue, identifier, quoted
 
 Position = tuple[OffsetValue, ...]
 
@@ -35,19 +35,18 @@ class Growth:
     @property
     def timestamp(self) -> str | None:
         """Return the SQL of a row's time."""
-        names = [quoted(name) for name in self.timestamps]
+        names = [column(self.dialect, name) for name in self.timestamps]
         return None if not names else names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
 
     @property
     def columns(self) -> list[str]:
         """Return the SQL of a position's values."""
-        both = (self.timestamp, None if self.incrementing is None else quoted(self.incrementing))
-        return [column for column in both if column is not None]
+        both = (self.timestamp, None if self.incrementing is None else column(self.dialect, self.incrementing))
+        return [each for each in both if each is not None]
 
     @property
     def _relation(self) -> str:
-        # Where parameters are written %s, a query's own % must be doubled.
-        return self.relation.replace("%", "%%") if self.dialect.marker == "%s" else self.relation
+        return escaped(self.dialect, self.relation)
 
     def beyond(self, start: Position | None, end: Position | None, skip: int | None = None) -> Statement:
         """Return the query of the last position in (start, end], or with `skip` of the one so many rows after start."""
@@ -81,34 +80,51 @@ class Growth:
         return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
 
 
+def escaped(dialect: Dialect, text: str) -> str:
+    """Return SQL without parameters as a part of a statement: where parameters are written %s, a % is doubled."""
+    return text.replace("%", "%%") if dialect.marker == "%s" else text
+
+
+def column(dialect: Dialect, name: str) -> str:
+    """Return the SQL of a column's name in a statement with parameters."""
+    return escaped(dialect, identifier(name))
+
+
+def columns_of(dialect: Dialect, names: Sequence[str]) -> str:
+    """Return the SQL of column names, separated by commas."""
+    return ", ".join(column(dialect, name) for name in names)
+
+
 def insert(dialect: Dialect, table: str, columns: Sequence[str]) -> str:
     """Return the statement that adds a row."""
     marks = ", ".join([dialect.marker] * len(columns))
-    return f"INSERT INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES ({marks})"
+    return f"INSERT INTO {escaped(dialect, quoted(table))} ({columns_of(dialect, columns)}) VALUES ({marks})"
 
 
 def upsert(dialect: Dialect, table: str, columns: Sequence[str], keys: Sequence[str]) -> str:
     """Return the statement that adds a row, or makes the one with its key equal to it. Twice is as once."""
-    others = [column for column in columns if column not in keys]
-    changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
+    others = [column(dialect, name) for name in columns if name not in keys]
+    changes = ", ".join(f"{name} = excluded.{name}" for name in others)
     action = f"UPDATE SET {changes}" if others else "NOTHING"
-    return f"{insert(dialect, table, columns)} ON CONFLICT ({', '.join(map(quoted, keys))}) DO {action}"
+    return f"{insert(dialect, table, columns)} ON CONFLICT ({columns_of(dialect, keys)}) DO {action}"
 
 
 def hold(dialect: Dialect, table: str, columns: Sequence[str], keys: Sequence[str]) -> str:
     """Return the statement that adds a row, or leaves the one with its key as it is. Other writers of it wait."""
-    same = ", ".join(f"{quoted(name)} = {quoted(table)}.{quoted(name)}" for name in columns if name not in keys)
-    return f"{insert(dialect, table, columns)} ON CONFLICT ({', '.join(map(quoted, keys))}) DO UPDATE SET {same}"
+    others = [column(dialect, name) for name in columns if name not in keys]
+    same = ", ".join(f"{name} = {escaped(dialect, quoted(table))}.{name}" for name in others)
+    return f"{insert(dialect, table, columns)} ON CONFLICT ({columns_of(dialect, keys)}) DO UPDATE SET {same}"
 
 
 def delete(dialect: Dialect, table: str, keys: Sequence[str]) -> str:
     """Return the statement that removes the row with a key."""
-    return f"DELETE FROM {quoted(table)} WHERE {' AND '.join(f'{quoted(key)} = {dialect.marker}' for key in keys)}"
+    where = " AND ".join(f"{column(dialect, key)} = {dialect.marker}" for key in keys)
+    return f"DELETE FROM {escaped(dialect, quoted(table))} WHERE {where}"
 
 
 def create(table: str, columns: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
     """Return the statement that makes a table if there is none; `columns` are names and the database's types."""
-    lines = [f"{quoted(name)} {kind}" for name, kind in columns]
+    lines = [f"{identifier(name)} {kind}" for name, kind in columns]
     if keys:
-        lines.append(f"PRIMARY KEY ({', '.join(map(quoted, keys))})")
+        lines.append(f"PRIMARY KEY ({', '.join(map(identifier, keys))})")
     return f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({', '.join(lines)})"

@@ -59,6 +59,8 @@ class Status:
     connector: str | None = None
     """Who reads and writes topics, and why."""
     restarts: int = 0
+    lasting: bool = False
+    """FAILED for a reason that a new start does not remove."""
     progress: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

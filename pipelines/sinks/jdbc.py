@@ -86,13 +86,13 @@ class JdbcSink:
         dialect = options.dialect()
         keys = key_columns(frame, options)
         rows = table_rows(frame, options, keys)
-        names = [name for name in rows.columns if name != DELETED]
+        fields = [field for field in rows.schema if field.name != DELETED]
         once = options.insert_mode == "insert" and context.delivery == "exactly_once"
         if options.auto_create:
-            create_table(dialect, options.table_name_format, rows.select(*names).schema, tuple(keys))
+            create_table(dialect, options.table_name_format, StructType(fields), tuple(keys))
         table = Table(
             name=options.table_name_format,
-            columns=tuple(names),
+            columns=tuple(field.name for field in fields),
             keys=tuple(keys),
             upsert=options.insert_mode == "upsert",
             batch_rows=options.batch_size,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from kvorum.pipelines.databases import statements
-from kvorum.pipelines.databases.dialect import Connection, Cursor, Dialect, quoted
+from kvorum.pipelines.databases.dialect import Connection, Cursor, Dialect, identifier
 
 DELETED = "__deleted"
 MARKS = "kvorum_batches"
@@ -97,8 +97,8 @@ def in_one(
     with closing(connection.cursor()) as cursor:
         cursor.execute(statements.create(MARKS, (("query", "varchar(500)"), ("batch", "bigint")), ("query",)))
         cursor.execute(statements.hold(dialect, MARKS, ("query", "batch"), ("query",)), (query, NEVER))
-        where = quoted("query")
-        cursor.execute(f"SELECT batch FROM {quoted(MARKS)} WHERE {where} = {dialect.marker}", (query,))
+        where = identifier("query")
+        cursor.execute(f"SELECT batch FROM {identifier(MARKS)} WHERE {where} = {dialect.marker}", (query,))
         (written,) = cursor.fetchone()
         if written < batch:
             for rows in parts(batches, table.batch_rows):

@@ -18,10 +18,10 @@ from pydantic import BaseModel, Field, model_validator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kvorum.pipelines.databases.dialect import Dialect, dialect_of, quoted
-from kvorum.pipelines.frames import record_frame
+from kvorum.pipelines import frames
+from kvorum.pipelines.databases.dialect import Dialect, dialect_of, name_parts, quoted
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sources.jdbc_reader import JdbcStream, Settings
+from kvorum.pipelines.sources.jdbc_reader import MESSAGE, ROW, JdbcStream, Settings
 from kvorum.pipelines.sources.options import ConnectOptions, DatabaseUrl
 
 BATCH_ROWS = 10_000
@@ -93,7 +93,7 @@ class JdbcSourceOptions(ConnectOptions):
     @property
     def topic(self) -> str:
         """Return the topic of the records."""
-        return self.topic_prefix + (self.table_whitelist or "").rpartition(".")[2]
+        return self.topic_prefix + name_parts(self.table_whitelist or "")[-1]
 
 
 class JdbcSource:
@@ -118,7 +118,37 @@ class JdbcSource:
         stream = spark.readStream.format(JdbcStream.name()).options(
             url=options.connection_url, user=options.connection_user or "", settings=settings.text(), **secret
         )
-        rows = stream.load()
-        key = F.struct(*options.key_columns) if options.key_columns else F.lit(None).cast("binary")
-        topic = F.lit(options.topic or None).cast("string")
-        return record_frame(rows.select(key.alias("key"), F.struct("*").alias("value"), topic.alias("topic")))
+        return records(stream.load(), options.key_columns, options.topic)
+
+
+def records(rows: DataFrame, key_columns: Sequence[str], topic: str) -> DataFrame:
+    """Return rows as records; one with a value that cannot be read is a failure, with the row in JSON as it came."""
+    names = rows.columns
+    missing = sorted(set(key_columns) - set(names))
+    if missing:
+        raise ValueError(
+            f"key_columns: there is no column {', '.join(sorted(missing))}; there are {', '.join(names[:-2])}"
+        )
+    # By number, since a name may have dots, quotes and blanks, which Spark reads as more than a name.
+    numbered = rows.toDF(*(f"c{index}" for index in range(len(names))))
+    columns = {name: F.col(f"c{index}").alias(name) for index, name in enumerate(names)}
+    message = columns.pop(MESSAGE)
+    failed = message.isNotNull()
+    origin = F.struct(
+        F.lit(None).cast("binary").alias("key"),
+        columns.pop(ROW).cast("binary").alias("value"),
+        F.lit(topic or None).cast("string").alias("topic"),
+    )
+    key = F.struct(*(columns[name] for name in key_columns)) if key_columns else F.lit(None).cast("binary")
+    value = F.when(~failed, F.struct(*columns.values()))
+    numbered = numbered.withColumn(frames.ORIGIN, origin)
+    failure = frames.failure(numbered, failed, stage=frames.VALUE_CONVERTER, message=message)
+    return frames.record_frame(
+        numbered.select(
+            key.alias("key"),
+            value.alias("value"),
+            F.lit(topic or None).cast("string").alias("topic"),
+            frames.ORIGIN,
+            frames.fenced(failure).alias(frames.FAILURE),
+        )
+    )

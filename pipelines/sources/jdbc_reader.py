@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines.databases.dialect import Connection, DatabaseError, Dialect, OffsetValue, dialect_of
 from kvorum.pipelines.databases.statements import Growth, Position
@@ -23,6 +23,12 @@ FETCH_ROWS = 2000
 POLLS = "polls"
 TIMESTAMP = "timestamp"
 INCREMENTING = "incrementing"
+MESSAGE = "__kvorum_message"
+"""Column of the rows: null, or why a value of the row cannot be read."""
+ROW = "__kvorum_row"
+"""Column of the rows: null, or the row in JSON as the database has it, if a value cannot be read."""
+SHOWN_CHARACTERS_MAX = 100
+"""Of a value in a message."""
 Offset = dict[str, Any]
 
 
@@ -59,6 +65,12 @@ class Settings:
         return [TIMESTAMP] * bool(self.timestamps) + [INCREMENTING] * (self.incrementing is not None)
 
 
+def short(value: object) -> str:
+    """Return a value for a message."""
+    text = str(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."
+
+
 class JdbcStream(DataSource):
     """The source's registration; options: url, user, password, settings."""
 
@@ -85,7 +97,12 @@ class JdbcStream(DataSource):
         if missing:
             names = ", ".join(column.name for column in columns)
             raise DatabaseError(f"there is no column {', '.join(sorted(missing))} in {self.settings.relation}: {names}")
-        return StructType([StructField(column.name, column.type, column.nullable) for column in columns])
+        given = [column.name for column in columns]
+        double = sorted({name for name in given if given.count(name) > 1 or name in (MESSAGE, ROW)})
+        if double:
+            raise DatabaseError(f"column {', '.join(double)} occurs twice or is reserved: rename it (AS) in a query")
+        fields = [StructField(column.name, column.type, column.nullable) for column in columns]
+        return StructType([*fields, StructField(MESSAGE, StringType()), StructField(ROW, StringType())])
 
     def hint(self, connection: Connection) -> str:
         """Return which table was probably meant, where it is a table that is read and there is none of its name."""
@@ -121,6 +138,10 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settings = settings
         self._growth = settings.growth(dialect)
         self._schema = schema
+        self._converters = {
+            field.name: dialect.converter(field.dataType) for field in schema if field.name not in (MESSAGE, ROW)
+        }
+        self._columns = list(self._converters)
         self._polled_at: float | None = None
         self._target: Offset | None = None
         self._once = False
@@ -180,26 +201,61 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
         assert isinstance(partition, JdbcPartition)
-        shape = to_arrow_schema(self._schema, timezone="UTC")
         statement = self._growth.rows(partition.start, partition.end)
         with (
             closing(self._dialect.connect()) as connection,
             closing(self._dialect.rows(connection, statement.text, statement.parameters, FETCH_ROWS)) as cursor,
         ):
-            while rows := cursor.fetchmany(FETCH_ROWS):
-                columns = zip(*rows, strict=True)
-                arrays = [
-                    pa.array(self._values(column, field.name), type=field.type)
-                    for column, field in zip(columns, shape, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=shape)
+            rows = cursor.fetchmany(FETCH_ROWS)
+            found = [column[0] for column in cursor.description or ()]
+            missing = [name for name in self._columns if name not in found]
+            if missing:
+                raise DatabaseError(f"column {', '.join(missing)} is not in {self._settings.relation} any more")
+            indexes = [found.index(name) for name in self._columns]
+            while rows:
+                yield self._batch([[row[index] for row in rows] for index in indexes])
+                rows = cursor.fetchmany(FETCH_ROWS)
 
-    def _values(self, column: Sequence[Any], name: str) -> list[Any]:
-        kind = self._schema[name].dataType
+    def _batch(self, columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+        """Return rows, given by columns. A value that cannot be read is null, and the row says why."""
+        reasons: dict[int, list[str]] = {}
+        converted = [
+            self._converted(name, values, reasons) for name, values in zip(self._columns, columns, strict=True)
+        ]
+        count = len(columns[0])
+        shown = {row: self._shown([column[row] for column in columns]) for row in reasons}
+        converted.append([self._message(reasons[row], shown[row]) if row in reasons else None for row in range(count)])
+        converted.append(
+            [json.dumps(shown[row], ensure_ascii=False) if row in reasons else None for row in range(count)]
+        )
+        shape = to_arrow_schema(self._schema, timezone="UTC")
+        arrays = [pa.array(values, type=field.type) for values, field in zip(converted, shape, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=shape)
+
+    def _converted(self, name: str, values: Sequence[Any], reasons: dict[int, list[str]]) -> list[Any]:
+        """Return the values of a column; `reasons` gets those of the rows whose value cannot be read."""
+        convert = self._converters[name]
         try:
-            return [None if value is None else self._dialect.from_database(value, kind) for value in column]
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise DatabaseError(f"column {name}: a value is not a {kind.simpleString()}: {error}") from error
+            return [None if value is None else convert(value) for value in values]
+        except ValueError:
+            pass  # one by one
+        converted: list[Any] = []
+        for row, value in enumerate(values):
+            try:
+                converted.append(None if value is None else convert(value))
+            except ValueError as error:
+                converted.append(None)
+                reasons.setdefault(row, []).append(f"column {name}: {short(self._dialect.shown(value))}: {error}")
+        return converted
+
+    def _shown(self, row: Sequence[Any]) -> dict[str, str | int | float | None]:
+        values = (None if value is None else self._dialect.shown(value) for value in row)
+        return dict(zip(self._columns, values, strict=True))
+
+    def _message(self, reasons: Sequence[str], shown: Mapping[str, object]) -> str:
+        """Return what is wrong with a row, and which row it is: by its position, else by its first column."""
+        names = [*self._settings.timestamps, *filter(None, [self._settings.incrementing])] or self._columns[:1]
+        return f"{'; '.join(reasons)} (row with {', '.join(f'{name} {short(shown[name])}' for name in names)})"
 
     def _find(self, connection: Any, start: Position | None, end: Position | None, skip: int | None) -> Position | None:
         statement = self._growth.beyond(start, end, skip)
@@ -207,7 +263,7 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             cursor.execute(statement.text, statement.parameters)
             row = cursor.fetchone()
         connection.rollback()
-        return None if row is None else tuple(row)
+        return None if row is None else tuple(map(self._dialect.offset_value, row))
 
     def _next_poll(self, start: Offset) -> Offset:
         """Bulk: one poll more, if it is time; with available-now the one."""

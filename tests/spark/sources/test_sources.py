@@ -1,5 +1,7 @@
 """Sources through Spark: what each gives, and where it goes on."""
 
+import json
+import re
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from kvorum.pipelines import frames, plugins
@@ -24,7 +27,7 @@ def read(spark: SparkSession, kind: str, options: Mapping[str, Any], **context: 
     source = plugins.source(kind)
     given = Context(name="p", checkpoint="", **context)
     frame = source.read(spark, source.Options.model_validate(options), given)
-    assert frame.isStreaming and tuple(frame.columns) == tuple(frames.COLUMNS)
+    assert frame.isStreaming and tuple(frame.columns[: len(frames.COLUMNS)]) == tuple(frames.COLUMNS)
     return frame
 
 
@@ -70,6 +73,26 @@ def test_jdbc_reads_a_table_and_goes_on_where_it_stood(spark: SparkSession, tmp_
         connection.commit()
     second = rows(read(spark, "jdbc", options), tmp_path)
     assert [tuple(row.value) for row in second] == [(6, "new", None)]
+
+
+def test_jdbc_rows_that_cannot_be_read_fail_alone(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    options = {"url": f"sqlite:{path}", "table": '"my.orders"', "mode": "bulk", "key_columns": ["the.id"]}
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute('CREATE TABLE "my.orders" ("the.id" INTEGER PRIMARY KEY, "pa`id" BOOLEAN, "ä b" INTEGER)')
+        connection.execute("INSERT INTO \"my.orders\" VALUES (1, 'maybe', 2.5), (2, 1, 3)")
+        connection.commit()
+    frame = read(spark, "jdbc", options)
+    bad, good = rows(frame, tmp_path)
+    reason = "column ä b: 2.5: stored as REAL, not an INTEGER (row with the.id 1)"
+    assert (bad.value, bad.topic, bad._failure.stage) == (None, "my.orders", frames.VALUE_CONVERTER)
+    assert bad._failure.message == f"column pa`id: maybe: TEXT that is not 0, 1, false or true; {reason}"
+    assert json.loads(bad._failure.value) == {"the.id": 1, "pa`id": "maybe", "ä b": 2.5}, "for the dead letter"
+    assert good._failure is None and good.key.asDict() == {"the.id": 2}
+    assert good.value.asDict() == {"the.id": 2, "pa`id": True, "ä b": 3}
+    with pytest.raises(StreamingQueryException, match=re.escape(reason)):
+        rows(frames.first_failed(frame), tmp_path / "fail")
+    assert [row.value for row in rows(frames.well(frame), tmp_path / "skip")] == [good.value]
 
 
 def test_jdbc_by_time_needs_no_staging(spark: SparkSession, tmp_path: Path) -> None:

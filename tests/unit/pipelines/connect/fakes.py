@@ -71,6 +71,8 @@ class FakeRunner:
     workers: dict[str, Worker] = field(default_factory=dict)
     specs: dict[str, Pipeline] = field(default_factory=dict)
     fails: dict[str, str] = field(default_factory=dict)
+    lasting: bool = False
+    """What fails says that a new start does not help."""
     offsets: dict[str, list[Any]] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
@@ -87,7 +89,9 @@ class FakeRunner:
         self.specs[name] = pipeline
         trace = self.fails.get(name)
         state = State.RUNNING if trace is None else State.FAILED
-        self.workers[name] = Worker(alive=trace is None, state=state, trace=trace, revision=revision)
+        self.workers[name] = Worker(
+            alive=trace is None, state=state, trace=trace, revision=revision, lasting=self.lasting
+        )
 
     async def ask(self, name: str, command: str) -> Mapping[str, Any]:
         self.calls.append((command, name))

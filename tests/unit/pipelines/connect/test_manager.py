@@ -95,6 +95,64 @@ def test_a_worker_that_fails_again_and_again_is_given_up_with_its_trace_until_so
     run(go())
 
 
+def test_a_lasting_failure_is_one_start_until_a_restart_another_configuration_or_a_new_connector() -> None:
+    async def go() -> None:
+        runner = FakeRunner(fails={"a": "json: not of the schema"}, lasting=True)
+        starts = 0
+        async with manager(runner=runner) as fake:
+            for method, path, body in (
+                ("PUT", "/connectors/a/config", CONFIG),
+                ("POST", "/connectors/a/restart?includeTasks=true&onlyFailed=true", None),
+                ("PUT", "/connectors/a/config", {**CONFIG, "rate": "6"}),
+                ("DELETE", "/connectors/a", None),
+                ("POST", "/connectors", {"name": "a", "config": {**CONFIG, "rate": "6"}}),
+            ):
+                assert (await fake.call(method, path, body))[0] < 300
+                if method == "DELETE":
+                    await fake.until(lambda: "a" not in fake.herder._keepers, "its keeper has ended")
+                    continue
+                starts += 1
+                await fake.until(lambda wanted=starts: runner.calls.count(("start", "a")) == wanted, "started")
+                status = await fake.until_states("a", "RUNNING", "FAILED")
+                assert status["tasks"][0]["trace"] == "json: not of the schema"
+                fake.clock.ms += 3_600_000
+                for _ in range(3):
+                    await fake.herder._keepers["a"].look()
+                assert runner.calls.count(("start", "a")) == starts
+
+    run(go())
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"tasks.max": "two"}, "Invalid value two for configuration tasks.max: input should be a valid integer"),
+        ({"rate": "many"}, "Invalid value many for configuration rate: input should be a valid integer"),
+        ({"rete": "1"}, "Invalid value 1 for configuration rete: unknown key; did you mean 'rate'?"),
+        ({"errors.tolerance": "some"}, "Invalid value some for configuration errors.tolerance: "),
+        ({"transforms": "t"}, "transforms.t.type"),
+        ({"rate": "x" * 200}, f"Invalid value {'x' * 100}... for configuration rate: "),
+        (
+            {"connector.class": "JdbcSource", "connection.url": "mysql://me:sesame@db/x", "mode": "bulk", "table": "t"},
+            "Invalid value mysql://me:[hidden]@db/x for configuration connection.url: ",
+        ),
+    ],
+)
+def test_an_error_of_a_configuration_names_key_and_value(change: dict[str, str], line: str) -> None:
+    async def go() -> None:
+        async with manager() as fake:
+            config = {**CONFIG, **change}
+            for method, path, body in (
+                ("POST", "/connectors", {"name": "a", "config": config}),
+                ("PUT", "/connectors/a/config", config),
+            ):
+                status, found = await fake.call(method, path, body)
+                assert status == 400 and any(line in each for each in found["message"].splitlines()), found
+                assert "sesame" not in str(found)
+
+    run(go())
+
+
 def test_a_trace_has_no_secret_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DB_PASSWORD", "hunter2222")
     config = {

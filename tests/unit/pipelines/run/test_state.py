@@ -12,13 +12,15 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from kvorum.pipelines.plugins import PluginError
+from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.run import control, offsets
 from kvorum.pipelines.run.failures import WELL_SECONDS, Backoff, passing
 from kvorum.pipelines.run.launch import Launch, parse
 from kvorum.pipelines.run.process import launch_of
 from kvorum.pipelines.run.progress import committed_offsets, lag
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, folders, root_of
-from kvorum.pipelines.spec import from_data
+from kvorum.pipelines.run.worker import worker_in
+from kvorum.pipelines.spec import Pipeline, SpecError, from_data
 
 STATUS = Status(name="p", state=State.RUNNING, pid=os.getpid(), since_ms=1, progress={"records_in": 3})
 HOLD = """
@@ -116,12 +118,29 @@ def test_pauses_between_tries_grow_and_are_forgiven() -> None:
         (RuntimeError("something nobody has seen"), True),
         (AnalysisException("UNRESOLVED_COLUMN"), False),
         (RuntimeError("[USER_RAISED_EXCEPTION] VALUE_CONVERTER: not JSON"), False),
+        (RuntimeError("[USER_RAISED_EXCEPTION] column a: Connection refused: not a bigint"), False),
         (PluginError("there is no 'x'"), False),
         (ValueError("pk.fields"), False),
     ],
 )
 def test_what_passes_is_tried_again(error: Exception, again: bool) -> None:
     assert passing(error) is again
+
+
+@pytest.mark.parametrize("problem", [SpecError([]), TimeoutError("broker transport failure")])
+def test_a_failure_is_lasting_unless_another_start_may_help(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    def validate(pipeline: Pipeline) -> None:
+        raise problem
+
+    monkeypatch.setattr(compiling, "validate", validate)
+    pipeline = from_data({"name": "p", "source": {"type": "generator"}, "sink": {"type": "console"}})
+    with worker_in(folder, pipeline, Launch(retries=0)) as worker:
+        assert worker.run() == 1
+    status = folder.status()
+    assert status is not None and status.state is State.FAILED
+    assert status.lasting is isinstance(problem, SpecError)
 
 
 def test_lag_is_the_sum_over_partitions_of_topics() -> None:
