@@ -63,7 +63,7 @@ FREE: Final = ("key", "value")
 KEY_CONVERTER: Final = "KEY_CONVERTER"
 VALUE_CONVERTER: Final = "VALUE_CONVERTER"
 TRANSFORMATION: Final = "TRANSFORMATION"
-TASK_PUT: Final = "TASK_PUT"
+TASK_POLL: Final = "TASK_POLL"
 DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 
 

@@ -113,6 +113,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     Kind.SOURCE: {
         "topics": "kvorum.pipelines.sources.topics:TopicsSource",
         "files": "kvorum.pipelines.sources.files:FilesSource",
+        "file-stream": "kvorum.pipelines.sources.file_stream:FileStreamSource",
         "jdbc": "kvorum.pipelines.sources.jdbc:JdbcSource",
         "generator": "kvorum.pipelines.sources.generator:GeneratorSource",
         "metrics": "kvorum.pipelines.sources.metrics:MetricsSource",
@@ -121,6 +122,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     Kind.SINK: {
         "topics": "kvorum.pipelines.sinks.topics:TopicsSink",
         "files": "kvorum.pipelines.sinks.files:FilesSink",
+        "file-stream": "kvorum.pipelines.sinks.file_stream:FileStreamSink",
         "delta": "kvorum.pipelines.sinks.delta:DeltaSink",
         "jdbc": "kvorum.pipelines.sinks.jdbc:JdbcSink",
         "console": "kvorum.pipelines.sinks.console:ConsoleSink",

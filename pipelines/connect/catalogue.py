@@ -17,7 +17,7 @@ from kvorum.pipelines.connect.state import Start
 from kvorum.pipelines.plugins import Kind, PluginError
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.spec import Pipeline, Problem, SpecError, from_connect, from_data
-from kvorum.pipelines.spec.connect import CLASSES, ConnectorClass, split
+from kvorum.pipelines.spec.connect import ConnectorClass, split
 from kvorum.pipelines.spec.problems import Places
 from kvorum.pipelines.spec.resolve import resolve
 
@@ -30,8 +30,8 @@ ALIASES: Final[Mapping[str, ConnectorClass]] = {
     "TopicSink": ConnectorClass(role="sink", type="topics"),
 }
 KNOWN: Final[Mapping[str, tuple[Kind, str]]] = {
-    "org.apache.kafka.connect.file.FileStreamSourceConnector": (Kind.SOURCE, "files"),
-    "org.apache.kafka.connect.file.FileStreamSinkConnector": (Kind.SINK, "files"),
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": (Kind.SOURCE, "file-stream"),
+    "org.apache.kafka.connect.file.FileStreamSinkConnector": (Kind.SINK, "file-stream"),
     "io.confluent.connect.jdbc.JdbcSourceConnector": (Kind.SOURCE, "jdbc"),
     "io.confluent.connect.jdbc.JdbcSinkConnector": (Kind.SINK, "jdbc"),
     "io.debezium.connector.postgresql.PostgresConnector": (Kind.SOURCE, "postgresql"),
@@ -43,8 +43,6 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {"FileStreamSource": ("topic",)
 TABLE: Final = "table.name.format"
 TOPIC: Final = "${topic}"
 """What a JDBC sink calls its table if nothing else is said; it has one table here, and so one topic."""
-STEPPED_OVER: Final[Mapping[str, frozenset[str]]] = {"FileStreamSource": frozenset({"batch.size"})}
-"""Keys of a class that only say how its own task works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,17 +154,14 @@ def keys_of(plugin: ConnectorPlugin) -> list[Key]:
     if plugin.cls == mirroring.CLASS:
         return [*definitions.EVERY, *mirroring.KEYS]
     shared = [*definitions.EVERY, *(definitions.OF_SINKS if plugin.type == "sink" else definitions.OF_SOURCES)]
-    known = CLASSES.get(alias_of(plugin.cls))
-    own = definitions.of_model(model_of(plugin), plugin.plugin.title(), known.renamed if known else {})
-    settled = set(known.settings) if known else set()
+    own = definitions.of_model(model_of(plugin), plugin.plugin.title())
     names = {key.name for key in shared}
-    return [*shared, *(key for key in own if key.name not in names | settled)]
+    return [*shared, *(key for key in own if key.name not in names)]
 
 
 def pipeline_of(name: str, properties: Mapping[str, str], bootstrap: str, places: Places | None = None) -> Pipeline:
     """Return the pipeline of a configuration. Raises SpecError in terms of its keys."""
-    over = STEPPED_OVER.get(alias_of(properties.get("connector.class", "")), frozenset())
-    known = {key: value for key, value in properties.items() if key not in over}
+    known = dict(properties)
     topics = split(known.get("topics", ""))
     if alias_of(known.get("connector.class", "")) == "JdbcSink" and len(topics) == 1:
         known[TABLE] = known.get(TABLE, TOPIC).replace(TOPIC, topics[0])
@@ -254,8 +249,6 @@ def _key(problem: Problem, properties: Mapping[str, str], places: Places) -> str
         name = split(properties.get("transforms", ""))[problem.path[1]]
         return ".".join(["transforms", name, *map(str, problem.path[2:])])
     last = str(problem.path[-1]) if problem.path else "connector.class"
-    known = CLASSES.get(alias_of(properties.get("connector.class", "")))
-    last = next((key for key, plugins_own in (known.renamed if known else {}).items() if plugins_own == last), last)
     if problem.path in (("source",), ("sink",)):
         return "connector.class"
     if len(problem.path) == 1 or last in properties:

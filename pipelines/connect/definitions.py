@@ -149,15 +149,15 @@ OF_PIPELINES: Final = (
 )
 
 
-def of_model(model: type[BaseModel], group: str, renamed: Mapping[str, str]) -> list[Key]:
-    """Return the keys of a plugin's options. `renamed`: {the plugin's name: Connect's}."""
+def of_model(model: type[BaseModel], group: str) -> list[Key]:
+    """Return the keys of a plugin's options."""
     documented = attribute_docs(model)
     found = []
     for name, info in model.model_fields.items():
         key = info.alias or name
         found.append(
             Key(
-                name=renamed.get(key, key),
+                name=key,
                 type="PASSWORD" if SECRET.search(key) else type_of(info.annotation),
                 required=info.is_required(),
                 default=default_of(info),

@@ -1,6 +1,7 @@
 """Positions in Connect's shape: {partition, offset} each.
 
     topics    {"kafka_topic": "orders", "kafka_partition": 0}    {"kafka_offset": 17}     as Connect's sinks
+    a file    {"filename": "/data/in.txt"}                       {"position": 6}          as Connect's FileStreamSource
     others    {"source": "NAME", "number": 0}                    what Spark's checkpoint says, e.g. {"logOffset": 3}
 
 Positions are in the checkpoint of a pipeline; they are read there, and never edited: see state.Start.
@@ -15,6 +16,7 @@ from kvorum.pipelines.run.progress import committed_offsets, topic_offsets
 
 Offsets = Sequence[tuple[Json, Json | None]]
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+FILENAME, POSITION = "filename", "position"
 
 
 def of_answer(told: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
@@ -25,6 +27,8 @@ def of_answer(told: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
         if by_partition:
             for (topic, partition), position in sorted(by_partition.items(), key=_place):
                 found.append(({TOPIC: topic, PARTITION: int(partition)}, {OFFSET: position}))
+        elif isinstance(source, dict) and source.keys() >= {FILENAME, POSITION}:
+            found.append(({FILENAME: source[FILENAME]}, {POSITION: source[POSITION]}))
         elif source is not None and source != {}:
             offset: Json = source if isinstance(source, dict) else {"offset": source}
             found.append(({"source": name, "number": number}, offset))

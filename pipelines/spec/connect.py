@@ -35,18 +35,10 @@ class ConnectorClass:
 
     role: Role
     type: str
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """{Connect's key: the plugin's}."""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Said by the class itself."""
 
 
 CLASSES: Final[Mapping[str, ConnectorClass]] = {
     "Pipeline": ConnectorClass(role="both", type=""),
-    "FileStreamSource": ConnectorClass(
-        role="source", type="files", renamed={"file": "path"}, settings={"format": "text"}
-    ),
-    "FileStreamSink": ConnectorClass(role="sink", type="files", renamed={"file": "path"}, settings={"format": "text"}),
     "Postgres": ConnectorClass(role="source", type="postgresql"),
 }
 """By the class's last name without Connector; a name that ends in Source or Sink needs no entry."""
@@ -272,11 +264,9 @@ class _Conversion:
         """Make the connector's own end from the keys that are left."""
         self.put((kind.role, "type"), "connector.class", kind.type)
         self.places.aliases[(kind.role,)] = self.under
-        for key, value in kind.settings.items():
-            self.put((kind.role, key), "connector.class", value)
         for key, value in self.flat.items():
             if key not in self.used and not IGNORED.fullmatch(key):
-                self.put((kind.role, kind.renamed.get(key, key)), key, value)
+                self.put((kind.role, key), key, value)
 
     def end(self, end: str, bootstrap: str | None) -> None:
         """Make an end of `source.` or `sink.` keys."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.pipelines.connect import catalogue, validation
+from kvorum.pipelines.connect import catalogue, offsets, validation
 from kvorum.pipelines.connect.catalogue import Cluster, Secrets
 from kvorum.pipelines.connect.errors import ConnectError
 from kvorum.pipelines.connect.state import Start
@@ -178,3 +178,8 @@ def test_what_a_worker_gets_has_references_and_its_own_checkpoint(monkeypatch: p
     assert made(Start())["sink"]["options"] == {"kafka.sasl.password": "${env:KVORUM_TEST_SASL}"}
     elsewhere = made(Start(), **{"kafka.bootstrap.servers": "other:9092"})["sink"]
     assert elsewhere["bootstrap"] == "other:9092" and "options" not in elsewhere
+
+
+def test_offsets_of_a_file_are_connects() -> None:
+    offset = {"filename": "/data/in.txt", "position": 6, "inode": 7, "tail": 1, "start": 0}
+    assert offsets.of_answer({"sources": [offset]}, "log") == [({"filename": "/data/in.txt"}, {"position": 6})]

@@ -72,6 +72,7 @@ def test_a_source_connector() -> None:
         "name": "log",
         "connector.class": "FileStreamSource",
         "file": "/var/log/x",
+        "batch.size": "100",
         "topic": "lines",
         "value.converter": "JsonConverter",
         "producer.override.linger.ms": "5",
@@ -79,7 +80,8 @@ def test_a_source_connector() -> None:
     }
     made = spec.from_connect("", config, bootstrap="b:1")
     assert made.name == "log" and made.errors.tolerance == "fail"
-    assert made.source.type == "files" and made.source.settings == {"path": "/var/log/x", "format": "text"}
+    assert made.source.type == "file-stream"
+    assert made.source.settings == {"file": "/var/log/x", "batch.size": "100"}
     assert made.sink.settings == {"bootstrap": "b:1", "topic": "lines", "options": {"kafka.linger.ms": "5"}}
     assert made.sink.value is not None and made.sink.value.settings == {"schemas.enable": True}
 

@@ -1,0 +1,295 @@
+"""Lines of one file that grows, as Kafka Connect's FileStreamSource: the offset is a position in the file.
+
+The file is read by the driver's machine and by the machines of the tasks: the same one with `local[...]`, else a shared
+file system. A line that is not UTF-8 is a failed record; Kafka Connect replaces its bytes by U+FFFD.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+from kvorum.pipelines import frames
+from kvorum.pipelines.plugins import Context
+from kvorum.pipelines.sources.file_lines import (
+    LINE_BYTES_MAX,
+    FilePosition,
+    FoundFile,
+    Step,
+    end_of_lines,
+    lines_of,
+    next_step,
+    tail_of,
+)
+from kvorum.pipelines.sources.options import ConnectOptions
+
+NAME = "kvorum-file-stream"
+BATCH_BYTES = 32 << 20
+"""Of a micro-batch: about a second of work. A longer line is a micro-batch of its own."""
+CHUNK_BYTES = 4 << 20
+"""Of an Arrow batch."""
+SCHEMA = StructType([StructField("value", BinaryType()), StructField("offset", LongType())])
+
+logger = logging.getLogger(__name__)
+
+
+class FileChanged(ValueError):
+    """The lines of a planned micro-batch no longer exist."""
+
+
+class FileStreamSourceOptions(ConnectOptions):
+    """`source: {type: file-stream, ...}`."""
+
+    file: str = Field(min_length=1)
+    """The file. It may be created later. Kafka Connect reads standard input without it; a pipeline has none."""
+    batch_size: int = Field(default=2000, ge=1)
+    """Accepted for Kafka Connect's configurations: a micro-batch is limited in bytes."""
+
+
+class FileStreamSource:
+    """Source of a file's lines."""
+
+    Options: ClassVar[type[BaseModel]] = FileStreamSourceOptions
+
+    def read(self, spark: SparkSession, options: Any, context: Context) -> DataFrame:
+        """Return the lines; key is null, offset the line's position. Raises ValueError, OSError."""
+        path = Path(options.file).absolute()
+        named = open_named(path)
+        if named is not None:
+            named.close()
+        spark.dataSource.register(FileStream)
+        lines = frames.record_frame(spark.readStream.format(NAME).option("file", str(path)).load())
+        where = F.concat(F.lit(" at byte "), F.col("offset").cast("string"), F.lit(f" of {path}"))
+        value, is_text = F.col("value"), F.is_valid_utf8(F.col("value").cast("string"))
+        why = F.when(value.isNull(), f" is longer than {LINE_BYTES_MAX} bytes").otherwise(" is not UTF-8")
+        checked = frames.with_failure(
+            lines,
+            value.isNull() | ~is_text,
+            stage=frames.TASK_POLL,
+            message=F.concat(F.lit("value: the line"), where, why),
+        )
+        return checked.withColumn("value", F.when(is_text, value.cast("string")))
+
+
+class FileStream(DataSource):
+    """The registration with Spark; option: file."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Take the options."""
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Return the columns."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> "FileStreamReader":
+        """Return the reader."""
+        return FileStreamReader(self.options["file"])
+
+
+@dataclass(frozen=True, slots=True)
+class LineRange(InputPartition):
+    """The lines of a micro-batch: the file's bytes from `start` to `end`."""
+
+    filename: str
+    inode: int | None
+    start: int
+    end: int
+    tail: int
+    is_determined: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """A file, opened for reading."""
+
+    path: Path
+    descriptor: int
+    inode: int = field(init=False)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read its metadata."""
+        found = os.fstat(self.descriptor)
+        self.inode, self.size = found.st_ino, found.st_size
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self.descriptor)
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes between two positions. Raises FileChanged if the file is shorter now."""
+        data = os.pread(self.descriptor, end - start, start)
+        while data and len(data) < end - start:
+            more = os.pread(self.descriptor, end - start - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        if len(data) < end - start:
+            raise FileChanged(f"{self.path} was truncated while it was read: it has no {end - start} bytes at {start}")
+        return data
+
+    def is_same(self, position: int, tail: int) -> bool:
+        """Return whether the bytes before a position have a checksum."""
+        return position <= self.size and tail_of(self.read, position) == tail
+
+
+def open_named(path: Path) -> OpenFile | None:
+    """Open a file; None if it does not exist. Raises OSError, and ValueError for a folder or a pipe."""
+    try:
+        file = OpenFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(os.fstat(file.descriptor).st_mode):
+        file.close()
+        raise ValueError(f"file {path} is not a regular file; FilesSource (type files) reads the files of a folder")
+    return file
+
+
+def open_rotated(path: Path, inode: int | None) -> OpenFile | None:
+    """Open the file of the same folder that has an inode, under whatever name."""
+    with suppress(FileNotFoundError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if entry.inode() == inode and entry.name != path.name and entry.is_file(follow_symlinks=False):
+                return open_named(Path(entry.path))
+    return None
+
+
+class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Positions (in the driver's Python process) and lines (in a task)."""
+
+    def __init__(self, filename: str) -> None:
+        """Open nothing yet."""
+        self._path = Path(filename)
+        self._final: tuple[int, int] | None = None  # with available-now: inode and size at the start of the run
+        self._is_missing = False
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the beginning."""
+        return FilePosition(filename=str(self._path)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return no limit: BATCH_BYTES is applied here."""
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Set the end of the run: lines that are appended later are read by the next run."""
+        named = open_named(self._path)
+        if named is None:
+            self._final = (0, 0)
+            return
+        with closing(named):
+            self._final = (named.inode, named.size)
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next micro-batch ends; the start if no line is complete."""
+        last = FilePosition.from_json(start)
+        if last.filename != str(self._path):  # the configuration names another file now
+            last = FilePosition(filename=str(self._path))
+        with ExitStack() as files:
+            rotated = None
+            named = open_named(self._path)
+            if named is not None:
+                files.enter_context(closing(named))
+            if last.inode is not None and (named is None or named.inode != last.inode):
+                rotated = open_rotated(self._path, last.inode)
+                if rotated is not None:
+                    files.enter_context(closing(rotated))
+            found = self._next(last, named, rotated)
+        return dict(start) if found is None else found.to_json()
+
+    def _next(self, last: FilePosition, named: OpenFile | None, rotated: OpenFile | None) -> FilePosition | None:
+        """Return the end of the next micro-batch, or None."""
+        step = next_step(last, self._compared(last, named), self._compared(last, rotated, look_for_lines=True))
+        if named is None and not self._is_missing:
+            logger.warning("file %s does not exist; waiting for it", self._path)
+        self._is_missing = named is None
+        match step:
+            case Step.WAIT:
+                return None
+            case Step.FINISH:
+                assert rotated is not None
+                return self._lines_after(last, rotated)
+        assert named is not None
+        if self._final is not None and named.inode != self._final[0]:
+            return None  # created after the start of this run
+        if step is Step.CONTINUE:
+            return self._lines_after(last, named)
+        logger.warning(
+            "file %s was %s: %d bytes were read before, lines after them that were not read are lost; "
+            "reading from its beginning",
+            self._path,
+            step,
+            last.position,
+        )
+        # A micro-batch without lines, so that the checkpoint has the new position before the file grows.
+        return replace(last, position=0, inode=named.inode, tail=0, start=0)
+
+    def _end(self, file: OpenFile, position: int) -> int:
+        """Return where complete lines after a position end."""
+        size = file.size
+        if self._final is not None and file.inode == self._final[0]:
+            size = min(size, self._final[1])
+        return end_of_lines(file.read, position, size, BATCH_BYTES) if size > position else position
+
+    def _lines_after(self, last: FilePosition, file: OpenFile) -> FilePosition | None:
+        end = self._end(file, last.position)
+        return None if end == last.position else last.after(file.inode, last.position, end, tail_of(file.read, end))
+
+    def _compared(self, last: FilePosition, file: OpenFile | None, *, look_for_lines: bool = False) -> FoundFile | None:
+        if file is None:
+            return None
+        is_same = file.is_same(last.position, last.tail)
+        has_lines = look_for_lines and is_same and self._end(file, last.position) > last.position
+        return FoundFile(inode=file.inode, size=file.size, is_same=is_same, has_lines=has_lines)
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        """Return the one task of a micro-batch."""
+        last = FilePosition.from_json(end)
+        if last.start == last.position or dict(start) == dict(end):
+            return []
+        return [LineRange(last.filename, last.inode, last.start, last.position, last.tail)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the lines of a micro-batch. Raises FileChanged if they are not those that were planned."""
+        assert isinstance(partition, LineRange)
+        with closing(planned_file(partition)) as file:
+            starts = range(partition.start, partition.end, CHUNK_BYTES)
+            chunks = (file.read(at, min(at + CHUNK_BYTES, partition.end)) for at in starts)
+            for lines in lines_of(chunks, partition.start):
+                values = pa.array(lines.values, type=pa.binary())
+                yield pa.RecordBatch.from_arrays(
+                    [values, pa.array(lines.positions, type=pa.int64())], names=SCHEMA.names
+                )
+
+
+def planned_file(wanted: LineRange) -> OpenFile:
+    """Return the file with the lines of a planned micro-batch. Raises FileChanged if none has them."""
+    path = Path(wanted.filename)
+    for open_file in (lambda: open_named(path), lambda: open_rotated(path, wanted.inode)):
+        file = open_file()
+        if file is not None and file.is_same(wanted.end, wanted.tail):
+            return file
+        if file is not None:
+            file.close()
+    raise FileChanged(
+        f"file {path} was replaced or truncated: bytes {wanted.start} to {wanted.end} of a micro-batch that began no "
+        f"longer exist. Restore them, or reset the offsets to read the present file from its beginning"
+    )
