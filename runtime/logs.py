@@ -18,7 +18,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -30,6 +30,7 @@ FORMAT_VARIABLE = "KVORUM_LOG_FORMAT"
 UNEXPECTED = "unexpected exception"
 """The message of Logger.unexpected. Tests of running clusters search the nodes' logs for it."""
 STACK_FRAMES_MAX = 12
+FIRST_NAMES_MAX = 3
 VALUE_CHARS_MAX = 1_000  # a fact is a name or a number; what a peer sent may be anything
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@,+%*<>()[]")
 
@@ -166,6 +167,11 @@ class Logger:
 
     def _write(self, level: str, message: str, facts: dict[str, object]) -> None:
         self._output.event(level, self.room, message, facts)
+
+
+def first_names(names: Sequence[object]) -> str:
+    """Return the first names of a batch, for a line that has their number too. The others are at DEBUG."""
+    return ",".join(map(str, names[:FIRST_NAMES_MAX]))
 
 
 def stack_of(error: BaseException) -> str:

@@ -16,7 +16,10 @@ from kvorum.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
+
+log = get_logger("broker")
 
 
 async def handle(
@@ -32,10 +35,15 @@ async def handle(
     may_alter = broker.authorizer.authorize(ctx, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     response = AlterReplicaLogDirsResponse()
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    altered: list[TopicPartition] = []
     for key, path in wanted.items():
         code = await alter(broker, key, path) if may_alter else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if code is ErrorCode.NONE:
+            altered.append(key)
         topic = topics.setdefault(key.topic, AlterReplicaLogDirTopicResult(topic_name=key.topic))
         topic.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=key.partition, error_code=code))
+    if altered:
+        log.info("log directories of replicas altered", replicas=len(altered), first=first_names(altered))
     response.results = list(topics.values())
     response.throttle_time = broker.throttle(ctx)
     return response

@@ -27,7 +27,7 @@ from kvorum.quorum.image.topics_delta import LocalReplicaChanges, PartitionInfo
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import is_process_error
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
@@ -45,12 +45,12 @@ CREATIONS_AT_ONCE = 16
 def log_new_roles(led: Sequence[TopicPartition], followed: Iterable[Partition]) -> None:
     """Log the new roles of this broker's replicas: one line for all it leads, and one for each other leader."""
     if led:
-        log.info("became leader", partitions=len(led), first=led[0])
+        log.info("became leader", partitions=len(led), first=first_names(led))
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition in followed:
         by_leader[partition.leader_id].append(partition.topic_partition)
     for leader_id, partitions in by_leader.items():
-        log.info("became follower", leader=leader_id, partitions=len(partitions), first=partitions[0])
+        log.info("became follower", leader=leader_id, partitions=len(partitions), first=first_names(partitions))
 
 
 class DeltaApplier:
@@ -184,13 +184,22 @@ class DeltaApplier:
             return
         async with self._one_at_a_time:
             self._slice_began_ms = self._clock.monotonic_ms()
-            for key in tuple(self._unopened):
-                if not await self._reopen(key):
-                    break
-                await self._pause()
+            opened: list[TopicPartition] = []
+            try:
+                for key in tuple(self._unopened):
+                    if not await self._reopen(key, opened):
+                        break
+                    await self._pause()
+            finally:
+                if opened:
+                    first = first_names(opened)
+                    log.info("replicas online, their logs were opened", partitions=len(opened), first=first)
 
-    async def _reopen(self, key: TopicPartition) -> bool:
-        """Open one log, and lead or follow as the metadata say now; False if it cannot be opened yet."""
+    async def _reopen(self, key: TopicPartition, opened: list[TopicPartition]) -> bool:
+        """Open one log, and lead or follow as the metadata require; False if it cannot be opened yet.
+
+        A replica that is online again is added to `opened`.
+        """
         registration, partition = self._cluster.partition(key.topic, key.partition), self._hosted.by_name.get(key)
         is_mine = registration is not None and self._broker_id in registration.replicas
         if registration is None or not is_mine or partition is None or partition.role is not Role.OFFLINE:
@@ -206,7 +215,8 @@ class DeltaApplier:
             return False
         if self._hosted.by_name[key].role is Role.OFFLINE:
             return True
-        log.info("replica online, its log was opened", partition=key)
+        opened.append(key)
+        log.debug("replica online, its log was opened", partition=key)
         self.on_reopened(key, registration)
         return True
 

@@ -10,6 +10,7 @@ for all: a new leader's followers are there within milliseconds instead of repli
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -32,7 +33,7 @@ from kvorum.protocol.messages.list_offsets import (
 )
 from kvorum.protocol.schema import Message
 from kvorum.runtime.config import Settings
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
@@ -270,9 +271,14 @@ class ReplicaFetcher:
             if rows not in SESSION_ERRORS:
                 self._delay_all(rows)
             return
+        notable: dict[str, list[TopicPartition]] = defaultdict(list)
         for key, row in rows:
             self._unsettled[key] = None
-            self._handle(key, self._session.asked[key], row)
+            outcome = self._handle(key, self._session.asked[key], row)
+            if outcome in NOTABLE:
+                notable[NOTABLE[outcome]].append(key)
+        for message, keys in notable.items():
+            log.info(message, leader=self.leader_id, partitions=len(keys), first=first_names(keys))
 
     def _delay_all(self, error: ErrorCode) -> None:
         """Delay all requested partitions by their back-off."""
@@ -288,19 +294,19 @@ class ReplicaFetcher:
         topic_id = follower.partition.topic_id
         return FollowerFetch(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
 
-    def _handle(self, key: TopicPartition, asked: FollowerFetch, row: PartitionData) -> None:
+    def _handle(self, key: TopicPartition, asked: FollowerFetch, row: PartitionData) -> Outcome:
         follower = self.followers.get(key)
         if follower is None or follower.leader_epoch != asked.current_leader_epoch:
-            return
+            return Outcome.IGNORED
         if follower.partition.topic_id != asked.topic_id:
-            # Made anew meanwhile: name, leader, epoch and offset may all be those of the old topic.
-            return
+            # The topic was recreated: name, leader, epoch and offset may all equal those of the old topic.
+            return Outcome.IGNORED
         try:
             outcome = follower.on_fetched(asked.fetch_offset, row, self._now_ms())
         except KafkaError as error:
             log.error("fetched records not appended", partition=key, leader=self.leader_id, error=error)
             follower.delay(error.code, self._now_ms())
-            return
+            return Outcome.DELAYED
         match outcome:
             case Outcome.APPENDED:
                 self._note_unsynced(key, follower)
@@ -318,14 +324,15 @@ class ReplicaFetcher:
                 self._on_advanced(follower)
             case Outcome.TRUNCATED:
                 end_offset = follower.fetch_position()[0]
-                log.info("truncated to the leader's log", partition=key, leader=self.leader_id, end_offset=end_offset)
+                log.debug("log truncated", partition=key, leader=self.leader_id, end_offset=end_offset)
             case Outcome.OUT_OF_RANGE | Outcome.FENCED:
-                log.info("fetch offset rejected by leader", partition=key, leader=self.leader_id, outcome=outcome.value)
+                log.debug("fetch rejected", partition=key, leader=self.leader_id, outcome=outcome.value)
             case Outcome.DELAYED:
                 error_name = follower.last_error.name if follower.last_error is not None else ""
                 log.debug("fetch retried", partition=key, leader=self.leader_id, error=error_name)
             case Outcome.IGNORED:
-                return
+                pass
+        return outcome
 
     def _note_unsynced(self, key: TopicPartition, follower: Follower) -> None:
         if follower.log is not None and follower.log.is_sync_due:
@@ -382,6 +389,12 @@ class ReplicaFetcher:
         }
 
 
+NOTABLE = {
+    Outcome.TRUNCATED: "logs truncated to the leader's logs",
+    Outcome.OUT_OF_RANGE: "fetch offsets out of the leader's range",
+    Outcome.FENCED: "fetches rejected, leader epoch is stale",
+}
+"""Outcomes with a log line at INFO: one per response, for all its partitions."""
 SESSION_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -389,4 +402,4 @@ SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""A full request mends these at once."""
+"""The next full request creates a new session, so no back-off is needed."""

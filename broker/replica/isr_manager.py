@@ -38,7 +38,7 @@ from kvorum.protocol.messages.alter_partition import (
     ResponsePartitionData,
 )
 from kvorum.protocol.uuids import Uuid
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
@@ -142,22 +142,35 @@ class IsrManager:
         }
         again: dict[TopicPartition, tuple[Partition, AlterPartitionProposal]] = {}
         by_isr: dict[str, list[TopicPartition]] = defaultdict(list)
+        rejected: dict[tuple[str, str], list[TopicPartition]] = defaultdict(list)
         for key, (partition, proposal) in batch.items():
             row = rows.get((proposal.topic_id, proposal.partition))
             if row is not None and row.error_code == ErrorCode.NONE:
                 by_isr[",".join(map(str, row.isr))].append(key)
-            if row is None or not self._answer(partition, proposal, row):
+            if row is None or not self._answer(partition, proposal, row, rejected):
                 again[key] = (partition, proposal)
             else:
                 self._unanswered.pop(key, None)
             self._settle(partition)
         for isr, partitions in by_isr.items():
-            log.info("isr changed", isr=isr, partitions=len(partitions), first=partitions[0])
+            log.info("isr changed", isr=isr, partitions=len(partitions), first=first_names(partitions))
+        for (error, then), partitions in rejected.items():
+            first = first_names(partitions)
+            log.info("isr changes rejected", error=error, then=then, partitions=len(partitions), first=first)
         self._again(again)
         return not again
 
-    def _answer(self, partition: Partition, proposal: AlterPartitionProposal, row: ResponsePartitionData) -> bool:
-        """Hand one row to its partition. Return whether that was all."""
+    def _answer(
+        self,
+        partition: Partition,
+        proposal: AlterPartitionProposal,
+        row: ResponsePartitionData,
+        rejected: dict[tuple[str, str], list[TopicPartition]],
+    ) -> bool:
+        """Hand one row to its partition. Return whether the proposal is finished.
+
+        A rejected partition is added to `rejected`, by error and consequence.
+        """
         if row.error_code == ErrorCode.NONE:
             answer = AlterPartitionAnswer(
                 leader_id=row.leader_id,
@@ -174,7 +187,8 @@ class IsrManager:
         if error in NOT_APPLIED and self._may_yet_be_applied(partition, proposal):
             return False
         verdict = fail_alter_partition(partition, proposal, error, self._now_ms())
-        log.info("isr change rejected", partition=partition.topic_partition, error=error.name, then=verdict.value)
+        rejected[error.name, verdict.value].append(partition.topic_partition)
+        log.debug("isr change rejected", partition=partition.topic_partition, error=error.name, then=verdict.value)
         return verdict is not AfterRefusal.RETRY
 
     def _may_yet_be_applied(self, partition: Partition, proposal: AlterPartitionProposal) -> bool:

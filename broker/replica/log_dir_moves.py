@@ -33,7 +33,7 @@ from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.future_logs import is_name_too_long
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
@@ -141,6 +141,8 @@ class LogDirMoves:
         self._altering = asyncio.Lock()
         self._moves: dict[TopicPartition, Move] = {}
         self._failed: set[TopicPartition] = set()
+        self._moved: list[TopicPartition] = []
+        """Replicas moved since no move was in progress."""
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -197,7 +199,7 @@ class LogDirMoves:
                 if not all(each.is_online for each in self._log_manager.dirs):
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} may have a copy in an offline directory")
                 await self._futures.create(key, partition.topic_id, directory)
-                log.info("replica move requested", partition=key, target=path)
+                log.debug("replica move requested", partition=key, target=path)
             self.resume(key)
 
     def _checked_directory(self, key: TopicPartition, path: str) -> LogDir:
@@ -227,7 +229,7 @@ class LogDirMoves:
         """Give a move up: the copy goes, and the metadata are to name the log's directory again."""
         self.forget([key])
         await self._futures.remove(key)
-        log.info("replica move cancelled", partition=key)
+        log.debug("replica move cancelled", partition=key)
         self.tell(key)
 
     # --- what becomes of the partitions ----------------------------------------------------------------------------
@@ -313,6 +315,9 @@ class LogDirMoves:
             move.partition.watchers.remove(move)
             if self._moves.get(move.key) is move:
                 del self._moves[move.key]
+            if not self._moves and self._moved:
+                log.info("replicas moved", replicas=len(self._moved), first=first_names(self._moved))
+                self._moved.clear()
 
     def _pair(self, move: Move) -> tuple[Log, Log] | None:
         """Return the log and its copy, None where one of them is gone or no move is under way any more."""
@@ -357,7 +362,8 @@ class LogDirMoves:
             return False
         move.is_promoting = True
         try:
-            await self._futures.promote(move.key, self._catch_up(move), self._take(move))
+            if await self._futures.promote(move.key, self._catch_up(move), self._take(move)):
+                self._moved.append(move.key)
         finally:
             move.is_promoting = False
         return True

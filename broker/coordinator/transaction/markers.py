@@ -23,7 +23,7 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
@@ -145,12 +145,14 @@ class MarkerPlan:
         """
         new, self._new = self._new, {}
         done: list[Ending] = []
+        deleted: list[TopicPartition] = []
         is_refused = False
         for ending, keys in new.items():
             for key in sorted(keys):
                 leader = leader_of(key)
                 if leader is None:
-                    log.info("transaction marker skipped, partition deleted", partition=key, ending=ending.key)
+                    deleted.append(key)
+                    log.debug("transaction marker skipped, partition deleted", partition=key, ending=ending.key)
                     ending.unfinished.discard(key)
                 elif leader == NO_LEADER:
                     self._refused.setdefault(ending, set()).add(key)
@@ -160,6 +162,9 @@ class MarkerPlan:
                     self._queued.setdefault(leader, {}).setdefault(ending, set()).add(key)
             if self._is_done(ending):
                 done.append(ending)
+        if deleted:
+            first = first_names(deleted)
+            log.info("transaction markers skipped, partitions deleted", partitions=len(deleted), first=first)
         return Settled(done, is_refused)
 
     def take(self, broker_id: int, count: int) -> list[Entry]:
