@@ -25,7 +25,7 @@ COMMANDS = {
     "consume": ("cli.consume:consume", "Print the records of a topic."),
     "brokers": ("cli.brokers:brokers", "List brokers; put brokers in maintenance; decommission them."),
     "groups": ("cli.groups:groups", "List, describe and delete groups; reset their offsets."),
-    "configs": ("cli.configs:configs", "Describe and alter configs of topics, brokers, ...; validate configuration files."),
+    "configs": ("cli.configs:configs", "Describe and alter configs of topics, brokers, ...; validate config files."),
     "quotas": ("cli.quotas:quotas", "Manage client quotas by user, client id or IP address."),
     "offsets": ("cli.offsets:offsets", "Show earliest, latest and other offsets of partitions."),
     "delete-records": ("cli.delete_records:delete_records", "Delete the records of partitions up to an offset."),
