@@ -112,10 +112,10 @@ class FetchSessionCache:
         by_id = version >= TOPIC_ID_VERSION_MIN
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
-            asked = _asked(request, by_id, topic_name)
+            requested = _requested(request, by_id, topic_name)
             if request.session_epoch == FINAL_EPOCH:
-                return SessionlessContext(asked)
-            return FullContext(self, asked, by_id, is_from_follower, asker, now_ms)
+                return SessionlessContext(requested)
+            return FullContext(self, requested, by_id, is_from_follower, asker, now_ms)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} does not exist")
@@ -132,7 +132,7 @@ class FetchSessionCache:
         _update(session, request)
         if not session.partitions:
             self._close(session.session_id)
-            return SessionlessContext(_asked(request, by_id, topic_name))
+            return SessionlessContext(_requested(request, by_id, topic_name))
         self._touch(session, now_ms)
         session.epoch = next_epoch(session.epoch)
         return IncrementalContext(session, request.session_epoch, topic_name)
@@ -197,9 +197,9 @@ class SessionlessContext:
 
     __slots__ = ("targets",)
 
-    def __init__(self, asked: dict[Key, CachedPartition]) -> None:
+    def __init__(self, requested: dict[Key, CachedPartition]) -> None:
         """Fetch what it says."""
-        self.targets = list(asked.values())
+        self.targets = list(requested.values())
 
     @property
     def has_resting(self) -> bool:
@@ -224,12 +224,12 @@ class SessionlessContext:
 class FullContext:
     """A request that names all it wants, and wants a session."""
 
-    __slots__ = ("_asked", "_asker", "_cache", "_fetched_ms", "_is_from_follower", "_uses_topic_ids", "targets")
+    __slots__ = ("_asker", "_cache", "_fetched_ms", "_is_from_follower", "_requested", "_uses_topic_ids", "targets")
 
     def __init__(
         self,
         cache: FetchSessionCache,
-        asked: dict[Key, CachedPartition],
+        requested: dict[Key, CachedPartition],
         uses_topic_ids: bool,
         is_from_follower: bool,
         asker: Hashable,
@@ -237,12 +237,12 @@ class FullContext:
     ) -> None:
         """Fetch what it says; the session begins with the answer."""
         self._cache = cache
-        self._asked = asked
+        self._requested = requested
         self._uses_topic_ids = uses_topic_ids
         self._is_from_follower = is_from_follower
         self._asker = asker
         self._fetched_ms = now_ms
-        self.targets = list(asked.values())
+        self.targets = list(requested.values())
 
     @property
     def has_resting(self) -> bool:
@@ -257,19 +257,19 @@ class FullContext:
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
         """See FetchContext: everything is told, with the id of the new session if there is room for it."""
-        told = list(rows)
-        for target, row in told:
+        sent = list(rows)
+        for target, row in sent:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
             target.note(row)
         session = self._cache.open(
-            self._asked, self._uses_topic_ids, self._is_from_follower, self._asker, self._fetched_ms, now_ms
+            self._requested, self._uses_topic_ids, self._is_from_follower, self._asker, self._fetched_ms, now_ms
         )
         if session is not None:
-            for target, row in told:
+            for target, row in sent:
                 assert isinstance(target, CachedPartition), "as before"
                 session.answered(target, row, try_rest)
         session_id = NO_SESSION if session is None else session.session_id
-        return FetchResponse(session_id=session_id, responses=_by_topic(told))
+        return FetchResponse(session_id=session_id, responses=_by_topic(sent))
 
     def throttled(self) -> FetchResponse:
         """See FetchContext: the session is left to the client's next try."""
@@ -315,14 +315,14 @@ class IncrementalContext:
         response, session = self._begun(), self._session
         if response.error_code:
             return response
-        told = []
+        sent = []
         for target, row in rows:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
-            if target.must_be_told(row):
-                told.append((target, row))
+            if target.must_be_sent(row):
+                sent.append((target, row))
                 target.note(row)
             session.answered(target, row, try_rest)
-        response.responses = _by_topic(told)
+        response.responses = _by_topic(sent)
         return response
 
     def throttled(self) -> FetchResponse:
@@ -349,7 +349,7 @@ def _key(target: CachedPartition, uses_topic_ids: bool) -> Key:
     return (target.topic_id if uses_topic_ids else target.topic, target.partition)
 
 
-def _asked(request: FetchRequest, by_id: bool, topic_name: TopicName) -> dict[Key, CachedPartition]:
+def _requested(request: FetchRequest, by_id: bool, topic_name: TopicName) -> dict[Key, CachedPartition]:
     """Return the partitions a request names; of one named twice the last word counts."""
     found: dict[Key, CachedPartition] = {}
     for topic in request.topics:
@@ -367,8 +367,8 @@ def _update(session: Session, request: FetchRequest) -> None:
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
         title, topic_id = ("", topic.topic_id) if by_id else (topic.topic, ZERO_UUID)
-        for asked in topic.partitions:
-            session.update((name, asked.partition), asked, title, topic_id)
+        for requested in topic.partitions:
+            session.update((name, requested.partition), requested, title, topic_id)
     for forgotten in request.forgotten_topics_data:
         for index in forgotten.partitions:
             session.forget((forgotten.topic_id if by_id else forgotten.topic, index))

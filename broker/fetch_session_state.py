@@ -39,24 +39,24 @@ class CachedPartition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: Uuid, asked: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: Uuid, requested: FetchPartition) -> None:
         """Store a requested partition; `topic` is empty for an unknown id, `topic_id` zero if names are used."""
         self.topic = topic
         self.topic_id = topic_id
-        self.partition = asked.partition
+        self.partition = requested.partition
         self.high_watermark = UNKNOWN
         self.local_log_start_offset = UNKNOWN
         self.session: Session | None = None
         self.rest: Rest | None = None
-        self.update(asked)
+        self.update(requested)
 
-    def update(self, asked: FetchPartition) -> None:
+    def update(self, requested: FetchPartition) -> None:
         """Store the new request values."""
-        self.partition_max_bytes = asked.partition_max_bytes
-        self.fetch_offset = asked.fetch_offset
-        self.log_start_offset = asked.log_start_offset
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.partition_max_bytes = requested.partition_max_bytes
+        self.fetch_offset = requested.fetch_offset
+        self.log_start_offset = requested.log_start_offset
+        self.current_leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
     def note(self, row: PartitionData) -> None:
         """Remember what is answered.
@@ -73,7 +73,7 @@ class CachedPartition:
         if self.session is not None:
             self.session.wake(self)
 
-    def must_be_told(self, row: PartitionData) -> bool:
+    def must_be_sent(self, row: PartitionData) -> bool:
         """Tell whether a row says anything the client does not know."""
         return bool(
             row.error_code
@@ -166,14 +166,14 @@ class Session:
             if target.rest is not None:
                 del self.active[target]
 
-    def update(self, key: Key, asked: FetchPartition, topic: str, topic_id: Uuid) -> None:
+    def update(self, key: Key, requested: FetchPartition, topic: str, topic_id: Uuid) -> None:
         """Store the new request values."""
         known = self.partitions.get(key)
         if known is not None:
             self.wake(known)
-            known.update(asked)
+            known.update(requested)
             return
-        target = self.partitions[key] = CachedPartition(topic, topic_id, asked)
+        target = self.partitions[key] = CachedPartition(topic, topic_id, requested)
         target.session = self
         self.active[target] = None
 

@@ -210,7 +210,7 @@ class BrokerServer:
         parts.replica_manager.start()
         parts.log_duties.start()
         await self._open_listeners(unchosen_ports=False)
-        await parts.replica_manager.wait_lost_told()
+        await parts.replica_manager.wait_lost_reported()
         lifecycle.set_ready_to_unfence()
         log.info("broker started", broker_id=self.broker_id, offset=parts.loader.offset)
 

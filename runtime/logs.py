@@ -189,9 +189,9 @@ def stamp_of(seconds: float) -> str:
 
 def json_line_of(seconds: float, level: str, room: str, message: str, facts: dict[str, object]) -> str:
     """Write an event as a JSON object on a line. Numbers, true, false and null are themselves, all else is text."""
-    told = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
-    assert not told.keys() & facts.keys(), "a fact has a name of its own"
-    return json.dumps(told | plain(facts), separators=(",", ":")) + "\n"
+    head = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
+    assert not head.keys() & facts.keys(), "a fact has a name of its own"
+    return json.dumps(head | plain(facts), separators=(",", ":")) + "\n"
 
 
 def plain(facts: dict[str, object]) -> dict[str, object]:

@@ -94,7 +94,7 @@ async def decide(
             codes[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if codes:
         return {key: codes.get(key, ErrorCode.OPERATION_NOT_ATTEMPTED) for key in keys}
-    asked = AddPartitions(
+    addition = AddPartitions(
         transactional_id=sent.transactional_id,
         producer=Producer(sent.producer_id, sent.producer_epoch),
         partitions=frozenset(keys),
@@ -102,8 +102,8 @@ async def decide(
     )
     try:
         if sent.verify_only:
-            return await broker.transactions.verify_partitions(asked)
-        return dict.fromkeys(keys, await broker.transactions.add_partitions(asked))
+            return await broker.transactions.verify_partitions(addition)
+        return dict.fromkeys(keys, await broker.transactions.add_partitions(addition))
     except KafkaError as error:
         return dict.fromkeys(keys, error.code)
 

@@ -80,13 +80,13 @@ def answer(
 def names_from_cursor(request: DescribeTopicPartitionsRequest, broker: Broker) -> Iterator[str]:
     """Return the names to describe, sorted, from the cursor on. Raises KafkaError INVALID_REQUEST."""
     first = request.cursor.topic_name if request.cursor is not None else ""
-    asked = [topic.name for topic in request.topics]
-    if request.cursor is not None and asked and first not in asked:
+    requested = [topic.name for topic in request.topics]
+    if request.cursor is not None and requested and first not in requested:
         problem = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {first}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     if request.cursor is not None and request.cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "DescribeTopicPartitionsRequest cursor partition must be valid")
-    names = sorted(set(asked)) if asked else broker.metadata.topic_names()
+    names = sorted(set(requested)) if requested else broker.metadata.topic_names()
     return (name for name in names if name >= first)
 
 

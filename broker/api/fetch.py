@@ -161,7 +161,7 @@ def asker_of(ctx: RequestContext, params: FetchParams, broker: Broker) -> Hashab
 
 
 def sort_out(
-    ctx: RequestContext, params: FetchParams, broker: Broker, asked: Sequence[CachedPartition]
+    ctx: RequestContext, params: FetchParams, broker: Broker, requested: Sequence[CachedPartition]
 ) -> tuple[FetchRows, list[CachedPartition]]:
     """Return rows for what is refused, and the targets that may be read."""
     refused: FetchRows = []
@@ -170,7 +170,7 @@ def sort_out(
     allowed: dict[str, bool] = {}
     if as_broker:
         may = broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-    for target in asked:
+    for target in requested:
         topic = target.topic
         if not topic and ctx.api_version >= TOPIC_ID_VERSION_MIN:
             refused.append((target, refusal(target.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
@@ -200,7 +200,7 @@ def failed(ctx: RequestContext, request: FetchRequest, broker: Broker, code: Err
     response = FetchResponse(throttle_time=broker.throttle(ctx), error_code=code, session_id=request.session_id)
     if ctx.api_version < TOPIC_ID_VERSION_MIN:
         for topic in request.topics:
-            rows = [refusal(asked.partition, code) for asked in topic.partitions]
+            rows = [refusal(each.partition, code) for each in topic.partitions]
             response.responses.append(FetchableTopicResponse(topic=topic.topic, partitions=rows))
     return response
 

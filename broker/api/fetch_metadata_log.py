@@ -25,9 +25,9 @@ async def fetch(params: FetchParams, broker: Broker, targets: Sequence[FetchTarg
     while True:
         moved = broker.metadata_log.moved()
         try:
-            rows, size, told = read(params, broker, own)
+            rows, size, has_error = read(params, broker, own)
             left = deadline - loop.time()
-            at_once = urgent or told or size >= params.min_bytes or left <= 0
+            at_once = urgent or has_error or size >= params.min_bytes or left <= 0
             if not others:
                 if at_once:
                     return rows
@@ -45,7 +45,7 @@ def read(params: FetchParams, broker: Broker, targets: Sequence[FetchTarget]) ->
     """Return rows, their bytes, and whether one is an error."""
     rows: FetchRows = []
     size = 0
-    told = False
+    has_error = False
     for target in targets:
         bytes_max = min(target.partition_max_bytes, params.max_bytes)
         try:
@@ -56,8 +56,8 @@ def read(params: FetchParams, broker: Broker, targets: Sequence[FetchTarget]) ->
             size += found.size
         except KafkaError as error:
             rows.append((target, error_row(target.partition, error.code)))
-            told = True
-    return rows, size, told
+            has_error = True
+    return rows, size, has_error
 
 
 async def fetch_others(

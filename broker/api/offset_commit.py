@@ -45,7 +45,7 @@ def handle(
         response = refusals.commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         response.throttle_time = broker.throttle(ctx)
         return response
-    wanted = [topic for asked in request.topics if (topic := checked(ctx, asked, broker, refused)) is not None]
+    wanted = [topic for requested in request.topics if (topic := checked(ctx, requested, broker, refused)) is not None]
     if not wanted:
         return finished(OffsetCommitResponse(), finish)
     request.topics = wanted

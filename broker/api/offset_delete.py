@@ -24,7 +24,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest, broker: Brok
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return OffsetDeleteResponse(error_code=code, throttle_time=broker.throttle(ctx))
     refused: list[OffsetDeleteResponseTopic] = []
-    wanted = [topic for asked in request.topics if (topic := checked(ctx, asked, broker, refused)) is not None]
+    wanted = [topic for requested in request.topics if (topic := checked(ctx, requested, broker, refused)) is not None]
     response = await broker.groups.delete_offsets(OffsetDeleteRequest(group_id=request.group_id, topics=wanted))
     if response.error_code == ErrorCode.NONE:
         response.topics = merged(refused, response.topics)

@@ -67,10 +67,10 @@ async def fetched(
             allowed.append(topic)
         else:
             refused.append(without_offsets(topic, code))
-    asked = OffsetFetchRequestGroup(
+    requested = OffsetFetchRequestGroup(
         group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=allowed
     )
-    row = await broker.groups.fetch(asked, require_stable=require_stable)
+    row = await broker.groups.fetch(requested, require_stable=require_stable)
     if row.error_code != ErrorCode.NONE:
         return failed(ctx, group, ErrorCode(row.error_code))
     row.topics += refused

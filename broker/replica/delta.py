@@ -102,8 +102,8 @@ class DeltaApplier:
         """Called with a replica that came online without a change of the metadata."""
         self._lost: dict[TopicPartition, Uuid] = {}
         """Replicas that others count on and whose logs are gone {partition: topic id}, until the metadata say so."""
-        self._lost_told = asyncio.Event()
-        self._lost_told.set()
+        self._lost_reported = asyncio.Event()
+        self._lost_reported.set()
 
     async def prepare(self, delta: MetadataDelta) -> None:
         """Make the logs of replicas that are new here. One that cannot be made yet or at all is left to `apply`."""
@@ -176,7 +176,7 @@ class DeltaApplier:
         # A slice may have let a disk fail meanwhile.
         self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
         log_new_roles(led, followed)
-        self._look_whether_told(image)
+        self._check_lost_reported(image)
 
     async def reopen(self) -> None:
         """Open the logs that could not be opened for want of descriptors or memory, up to the first that cannot yet."""
@@ -344,22 +344,22 @@ class DeltaApplier:
         if self._missing_log_action(key, info) is MissingLogAction.LOST:
             self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
             self._lost[key] = info.topic_id
-            self._lost_told.clear()
+            self._lost_reported.clear()
         elif directory is not None and directory.directory_id not in (ZERO_UUID, named):
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
-    async def wait_lost_told(self) -> None:
+    async def wait_lost_reported(self) -> None:
         """Wait until the metadata say of every replica whose log is gone that it is lost."""
-        await self._lost_told.wait()
+        await self._lost_reported.wait()
 
-    def _look_whether_told(self, image: MetadataImage) -> None:
+    def _check_lost_reported(self, image: MetadataImage) -> None:
         for key, topic_id in tuple(self._lost.items()):
             known = image.topics.partition(topic_id, key.partition)
             is_mine = known is not None and self._broker_id in known.replicas
             if known is None or not is_mine or known.directory(self._broker_id) == LOST_DIRECTORY:
                 del self._lost[key]
         if not self._lost:
-            self._lost_told.set()
+            self._lost_reported.set()
 
     def log_dir_failed(self, directory: str) -> None:
         """Take the replicas in a log directory offline."""

@@ -176,7 +176,7 @@ class ReplicaFetcher:
             now_ms = self._now_ms()
             if resetting := self._settle(now_ms):
                 await self._reset(resetting)
-            elif self._session.asked:
+            elif self._session.requested:
                 await self._fetch()
             else:
                 await self._wait(now_ms)
@@ -274,7 +274,7 @@ class ReplicaFetcher:
         notable: dict[str, list[TopicPartition]] = defaultdict(list)
         for key, row in rows:
             self._unsettled[key] = None
-            outcome = self._handle(key, self._session.asked[key], row)
+            outcome = self._handle(key, self._session.requested[key], row)
             if outcome in NOTABLE:
                 notable[NOTABLE[outcome]].append(key)
         for message, keys in notable.items():
@@ -283,7 +283,7 @@ class ReplicaFetcher:
     def _delay_all(self, error: ErrorCode) -> None:
         """Delay all requested partitions by their back-off."""
         now_ms = self._now_ms()
-        for key in self._session.asked:
+        for key in self._session.requested:
             follower = self.followers.get(key)
             if follower is not None:
                 follower.delay(error, now_ms)
@@ -294,15 +294,15 @@ class ReplicaFetcher:
         topic_id = follower.partition.topic_id
         return FollowerFetch(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
 
-    def _handle(self, key: TopicPartition, asked: FollowerFetch, row: PartitionData) -> Outcome:
+    def _handle(self, key: TopicPartition, requested: FollowerFetch, row: PartitionData) -> Outcome:
         follower = self.followers.get(key)
-        if follower is None or follower.leader_epoch != asked.current_leader_epoch:
+        if follower is None or follower.leader_epoch != requested.current_leader_epoch:
             return Outcome.IGNORED
-        if follower.partition.topic_id != asked.topic_id:
+        if follower.partition.topic_id != requested.topic_id:
             # The topic was recreated: name, leader, epoch and offset may all equal those of the old topic.
             return Outcome.IGNORED
         try:
-            outcome = follower.on_fetched(asked.fetch_offset, row, self._now_ms())
+            outcome = follower.on_fetched(requested.fetch_offset, row, self._now_ms())
         except KafkaError as error:
             log.error("fetched records not appended", partition=key, leader=self.leader_id, error=error)
             follower.delay(error.code, self._now_ms())

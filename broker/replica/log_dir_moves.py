@@ -79,7 +79,7 @@ class MoveQuota:
 class Move:
     """One replica on its way; a Watcher of its partition."""
 
-    __slots__ = ("_changed", "is_given_up", "is_promoting", "key", "partition", "task", "told_epoch")
+    __slots__ = ("_changed", "is_given_up", "is_promoting", "key", "partition", "requested_epoch", "task")
 
     def __init__(self, key: TopicPartition, partition: Partition) -> None:
         """Begin to watch with `watch`."""
@@ -87,7 +87,7 @@ class Move:
         self.partition = partition
         self.is_given_up = False
         self.is_promoting = False
-        self.told_epoch = -1
+        self.requested_epoch = -1
         """The partition epoch of the last request to assign the copy's directory."""
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -356,8 +356,8 @@ class LogDirMoves:
             return False
         is_named = target.directory_id in (ZERO_UUID, registered.directory(self._broker_id))
         if self.assignments is not None and not is_named:
-            if move.told_epoch != registered.partition_epoch:
-                move.told_epoch = registered.partition_epoch
+            if move.requested_epoch != registered.partition_epoch:
+                move.requested_epoch = registered.partition_epoch
                 self.assignments.submit(move.key, move.partition.topic_id, target.directory_id)
             return False
         move.is_promoting = True

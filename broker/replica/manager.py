@@ -139,12 +139,12 @@ class ReplicaManager:
         """Moves of replicas between log directories of this broker."""
         return self._delta.moves
 
-    async def wait_lost_told(self) -> None:
+    async def wait_lost_reported(self) -> None:
         """Wait until the controller knows of every replica that others count on and whose log is gone.
 
         Before this broker asks to be unfenced: it could be elected.
         """
-        await self._delta.wait_lost_told()
+        await self._delta.wait_lost_reported()
 
     # --- life ------------------------------------------------------------------------------------------------------
 

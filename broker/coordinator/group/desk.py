@@ -66,8 +66,8 @@ class ShardDesk:
         """Write records without a waiting client, in parts; the last part has the outcome. Without records: nothing."""
         for start in range(0, len(records), RECORDS_PER_WRITE):
             part = records[start : start + RECORDS_PER_WRITE]
-            told = outcome if start + RECORDS_PER_WRITE >= len(records) else None
-            self.turn.write_nowait(name, as_decided(part, told))
+            on_last = outcome if start + RECORDS_PER_WRITE >= len(records) else None
+            self.turn.write_nowait(name, as_decided(part, on_last))
 
 
 def as_decided(records: Sequence[CoordinatorRecord], outcome: Outcome | None) -> Decide[GroupsState, None]:

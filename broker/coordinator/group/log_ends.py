@@ -82,8 +82,8 @@ class LogEnds:
 
     def end(self, key: TopicPartition) -> int | None:
         """Return a partition's high watermark if its leader returned it within FRESH_MS, else None."""
-        offset, told_ms = self._known.get(key, (0, None))
-        return None if told_ms is None or self._clock.monotonic_ms() - told_ms > FRESH_MS else offset
+        offset, reported_ms = self._known.get(key, (0, None))
+        return None if reported_ms is None or self._clock.monotonic_ms() - reported_ms > FRESH_MS else offset
 
     def want(self, keys: Iterable[TopicPartition]) -> None:
         """Keep these known from now on, and no others. Rounds begin at once if there are none."""
@@ -108,12 +108,12 @@ class LogEnds:
         await self._leave(self._channels.keys())
 
     async def _round(self) -> None:
-        self._known = {key: told for key, told in self._known.items() if key in self._wanted}
+        self._known = {key: known for key, known in self._known.items() if key in self._wanted}
         leaders = self._by_leader()
         await self._leave(self._channels.keys() - leaders.keys())
-        async with asyncio.TaskGroup() as asked:
+        async with asyncio.TaskGroup() as requests:
             for broker_id, keys in leaders.items():
-                asked.create_task(self._ask(broker_id, keys))
+                requests.create_task(self._ask(broker_id, keys))
 
     def _by_leader(self) -> dict[int, list[TopicPartition]]:
         """Return the wanted partitions by leader, without those that have no leader."""

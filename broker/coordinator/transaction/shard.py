@@ -282,9 +282,9 @@ class TransactionShard:
             assert metadata is not None and metadata.state.is_prepared, "nothing else follows upon this state"
             assert (metadata.producer_id, metadata.producer_epoch) == marker[:2], "the end its markers were sent for"
             decision = self._decision(Verdict(ending.completed(metadata, self._turn.wall_ms()), Answer()))
-            return Decision(response=None, records=decision.records, outcome=told)
+            return Decision(response=None, records=decision.records, outcome=retry_on_error)
 
-        def told(error: KafkaError | None) -> None:
+        def retry_on_error(error: KafkaError | None) -> None:
             if error is not None:
                 turn.at(turn.now_ms() + COMPLETION_RETRY_MS, again)
 

@@ -52,7 +52,7 @@ class Question:
     transactional_id: str
     partitions: Sequence[TopicPartition]
     on_done: VerifierDone
-    asked_ms: int
+    started_ms: int
 
     def refused(self, code: ErrorCode) -> PartitionErrors:
         """Return the answer that refuses all of it."""
@@ -89,7 +89,7 @@ class PartitionVerifier:
             transactional_id=producer.transactional_id,
             partitions=partitions,
             on_done=on_done,
-            asked_ms=self._clock.monotonic_ms(),
+            started_ms=self._clock.monotonic_ms(),
         )
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id is None:
@@ -150,7 +150,7 @@ class PartitionVerifier:
         self._in_flight[broker_id] -= 1
 
     def _tell(self, question: Question, errors: PartitionErrors) -> None:
-        self._figures.verified(self._clock.monotonic_ms() - question.asked_ms, len(errors))
+        self._figures.verified(self._clock.monotonic_ms() - question.started_ms, len(errors))
         question.on_done(errors)
 
 
