@@ -136,7 +136,7 @@ class ClusterClient:
     """Brokers that did not respond to their last request: tried last."""
     _since: UpTo | None = None
     """Offset of the metadata log that a broker must have before it is queried."""
-    _known: dict[Address, None] = field(default_factory=dict)
+    _broker_addresses: dict[Address, None] = field(default_factory=dict)
     """Brokers in the last response that listed them: tried if none of `bootstrap` responds."""
 
     def __post_init__(self) -> None:
@@ -159,7 +159,9 @@ class ClusterClient:
 
     def another(self) -> "ClusterClient":
         """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
-        return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms, _known=dict(self._known))
+        return ClusterClient(
+            self.bootstrap, self.client_id, self.chance, self.timeout_ms, _broker_addresses=dict(self._broker_addresses)
+        )
 
     async def ask(
         self,
@@ -225,10 +227,10 @@ class ClusterClient:
 
     def _candidates(self) -> list[Address]:
         """Return the brokers to try, in order, if any broker will do."""
-        return sorted(dict.fromkeys((*self.bootstrap, *self._known)), key=self._silent.__contains__)
+        return sorted(dict.fromkeys((*self.bootstrap, *self._broker_addresses)), key=self._silent.__contains__)
 
     def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
-        self._known = {(each.host, each.port): None for each in brokers} or self._known
+        self._broker_addresses = {(each.host, each.port): None for each in brokers} or self._broker_addresses
 
     async def metadata(self, names: Sequence[str] | None = None) -> MetadataResponse:
         """Return the metadata of topics (all, when None); unknown topics come with their error code."""

@@ -1,21 +1,21 @@
 """Incremental fetch sessions, the server's side (KIP-227). Sans-IO.
 
-A client that fetches many partitions says each time only what changed, and is told only what changed; the broker
-remembers the rest under a session id. `FetchSessionCache.context` turns a request into what is to be fetched now, the
-context turns rows into the answer.
+A client that fetches many partitions sends only changes, and receives only changes; the broker stores the rest under a
+session id. `FetchSessionCache.context` turns a request into the partitions to read, the context turns rows into the
+answer.
 
     session epoch  0, any id     full request, a new session (the old one is closed) if the cache has room
     session epoch -1, any id     full request without a session (the old one is closed)
     session epoch  n, an id      incremental; it must be the session's next epoch
 
-What a client fetches is either *active* or rests. What is active is read with each request; what rests has been told
-all about, and is not even looked at until its partition changes (broker.replica.resting) or the client asks for
-something else of it: a request costs what changed, however many partitions its session has.
+A fetched partition is either *active* or *resting*. Active partitions are read with each request. A resting one, whose
+state was returned completely, is skipped until it changes (broker.replica.resting) or the client changes its request:
+the cost of a request depends on the changes, not on the number of partitions.
 
-Invariants: the cache holds at most `slots_max` sessions; a session's epoch is that of the request it expects next; each
-partition is in it once, by topic id (v13+) or by name, never both, and active or at rest, never both; who got records
-goes to the end of the active, so that no partition starves another where the answer is bounded; nothing rests for
-another asker (principal, rights, incarnation) than the one it was read for. Source: Kafka's FetchSession.
+Invariants: the cache holds at most `slots_max` sessions; a session's epoch is that of the next expected request; each
+partition is in it once, by topic id (v13+) or by name, never both, and active or resting, never both; a partition with
+records moves to the end of the active ones, so that none starves another in a bounded answer; nothing rests for another
+requester (principal, rights, incarnation) than the one it was read for. Source: Kafka's FetchSession.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -41,7 +41,7 @@ TOPIC_ID_VERSION_MIN = 13
 
 Rows: TypeAlias = Iterable[tuple[FetchTarget, PartitionData]]
 TopicName: TypeAlias = Callable[[Uuid], str | None]
-"""Answers a topic id's name, None while it is not known."""
+"""Returns a topic id's name, None while unknown."""
 
 
 class FetchContext(Protocol):
@@ -56,7 +56,7 @@ class FetchContext(Protocol):
         ...
 
     def wake_all(self) -> None:
-        """Have everything in `targets`, whatever rests."""
+        """Put all partitions into `targets`, resting or not."""
         ...
 
     def waits(self, parked: ParkedFetch) -> None:
@@ -198,7 +198,7 @@ class SessionlessContext:
     __slots__ = ("targets",)
 
     def __init__(self, requested: dict[Key, CachedPartition]) -> None:
-        """Fetch what it says."""
+        """Fetch the requested partitions."""
         self.targets = list(requested.values())
 
     @property
@@ -213,7 +213,7 @@ class SessionlessContext:
         """See FetchContext: nothing wakes."""
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
-        """See FetchContext: everything is told."""
+        """See FetchContext: all rows are returned."""
         return FetchResponse(session_id=NO_SESSION, responses=_by_topic(rows))
 
     def throttled(self) -> FetchResponse:
@@ -235,7 +235,7 @@ class FullContext:
         asker: Hashable,
         now_ms: int,
     ) -> None:
-        """Fetch what it says; the session begins with the answer."""
+        """Fetch the requested partitions; the session begins with the answer."""
         self._cache = cache
         self._requested = requested
         self._uses_topic_ids = uses_topic_ids
@@ -256,7 +256,7 @@ class FullContext:
         """See FetchContext: nothing wakes."""
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
-        """See FetchContext: everything is told, with the id of the new session if there is room for it."""
+        """See FetchContext: all rows are returned, with the id of the new session if the cache has room."""
         sent = list(rows)
         for target, row in sent:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
@@ -311,7 +311,7 @@ class IncrementalContext:
         self._parked = self._session.parked = parked
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
-        """See FetchContext: only what changed is told. Of two requests at once the earlier one is a stray."""
+        """See FetchContext: only changed rows are returned. Of two simultaneous requests the earlier one is stray."""
         response, session = self._begun(), self._session
         if response.error_code:
             return response

@@ -1,10 +1,10 @@
 """State of a fetch session: its partitions, the values last returned for each, and idle ones. Sans-IO.
 
-    active --answered, told all, may rest--> resting --partition changes, asked anew, asker changes--> active
+    active --answered completely, may rest--> resting --partition, request or requester changes--> active
     either --forgotten, session closed--> gone
 
-Of what rests the partition wakes the session (broker.replica.watchers), once. Source: Kafka's FetchSession; that
-partitions rest is ours.
+The partition wakes the session of a resting one once (broker.replica.watchers). Source: Kafka's FetchSession; resting
+is Kvorum's.
 """
 
 from collections.abc import Callable, Hashable
@@ -59,10 +59,10 @@ class CachedPartition:
         self.last_fetched_epoch = requested.last_fetched_epoch
 
     def note(self, row: PartitionData) -> None:
-        """Remember what is answered.
+        """Store the returned values.
 
-        Beside an error, or where the follower's log parts from ours, the watermark is no news to whoever asks: it
-        truncates first, and takes neither from an answer about offsets it has no more.
+        With an error, or if the follower's log diverges, the watermark is not stored: the client truncates first, and
+        ignores the watermark in an answer about offsets that it does not have afterwards.
         """
         is_heeded = not row.error_code and row.diverging_epoch.epoch < 0
         self.high_watermark = row.high_watermark if is_heeded else UNKNOWN
@@ -74,7 +74,7 @@ class CachedPartition:
             self.session.wake(self)
 
     def must_be_sent(self, row: PartitionData) -> bool:
-        """Tell whether a row says anything the client does not know."""
+        """Tell whether a row has values that the client does not have."""
         return bool(
             row.error_code
             or row.records

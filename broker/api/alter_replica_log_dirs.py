@@ -1,8 +1,7 @@
-"""AlterReplicaLogDirs (34): v1-v2: replicas of this broker are to lie in other log directories of it (KIP-113).
+"""AlterReplicaLogDirs (34): v1-v2: moves replicas of this broker to other log directories of it (KIP-113).
 
-v2: flexible. Answered when the copy has been made, empty; the move goes on by itself (broker/replica/log_dir_moves),
-and DescribeLogDirs tells how far it is.
-Order: authorise, then each partition by itself.
+v2: flexible. Answered when the empty copy has been created; the move continues in the background
+(broker/replica/log_dir_moves), and DescribeLogDirs shows its progress. Order: authorise, then each partition by itself.
 """
 
 from kvorum.broker.services import Broker, BrokerApi
@@ -25,7 +24,7 @@ log = get_logger("broker")
 async def handle(
     ctx: RequestContext, request: AlterReplicaLogDirsRequest, broker: Broker
 ) -> AlterReplicaLogDirsResponse:
-    """Begin to move, cancel, or remember where what is not here yet is to lie."""
+    """Start or cancel moves, or store the directory for a replica that does not exist here yet."""
     wanted = {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs
@@ -50,7 +49,7 @@ async def handle(
 
 
 async def alter(broker: Broker, key: TopicPartition, path: str) -> ErrorCode:
-    """Have one replica lie in a directory; return the error code."""
+    """Move one replica to a directory; return the error code."""
     try:
         await broker.replica_manager.moves.alter(key, path)
     except KafkaError as error:

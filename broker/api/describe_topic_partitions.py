@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (75): v0.
 
-Topics in the order of their names, as many partitions as fit one answer, and a cursor to go on from (KIP-966).
+Topics in the order of their names, as many partitions as fit one answer, and a cursor for the next page (KIP-966).
 
 Order: check the cursor, authorise each topic, answer up to the limit (max.request.partition.size.limit at most).
 """
@@ -125,7 +125,7 @@ def operations(ctx: RequestContext, broker: Broker, name: str) -> int:
 
 
 def failed(code: ErrorCode, name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Return the answer for a topic of which nothing can be said but this code."""
+    """Return the error response for a topic."""
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 

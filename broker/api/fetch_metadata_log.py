@@ -1,7 +1,7 @@
 """The part of Fetch (1) that reads `__cluster_metadata`: from this broker's own copy, alone or with other topics.
 
-It waits as any fetch does: until min bytes are there, something must be told, or the client's patience is over. What
-moves the metadata log wakes it; other topics in the same fetch are parked beside it.
+It waits as any fetch does: until min bytes are available, an error occurs, or the client's wait time is over. An
+advance of the metadata log wakes it; other topics in the same fetch are parked with it.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
 """Metadata (3): v0-v13.
 
 v0: replicas that are not live are an error and are left out. v1: null is all topics, an empty list none. v4: may create
-topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; asked for by id from v12).
+topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; requests by id from v12).
 v13: rebootstrap (KIP-1102; never answered by a broker). Endpoints are those of the listener the request came in on.
-`__cluster_metadata` is answered only when asked for by name, with this broker for its leader: each has its own copy.
-An answer that names a leader which has just died waits a moment for the next one (PeerWatch).
-Order: look up ids, authorise describe, authorise create, answer, ask for missing topics.
+`__cluster_metadata` is returned only if the request names it, with this broker as its leader: each broker has its own
+copy. An answer that names a leader which has just died waits a moment for the next one (PeerWatch). Order: look up ids,
+authorise describe, authorise create, answer, create missing topics.
 """
 
 from collections.abc import Awaitable
@@ -127,7 +127,7 @@ def requested_topics(ctx: RequestContext, request: MetadataRequest, broker: Brok
 def missing_topics(
     ctx: RequestContext, request: MetadataRequest, broker: Broker, names: list[str]
 ) -> dict[str, MetadataResponseTopic]:
-    """Answer for topics that are not there, and ask for them to be made where client, node and authorizer allow."""
+    """Answer for missing topics, and request their creation where client, node and authorizer permit it."""
     if not names:
         return {}
     creates = request.allow_auto_topic_creation or ctx.api_version < 4
@@ -160,14 +160,14 @@ def by_id(ctx: RequestContext, broker: Broker, topic_id: Uuid) -> MetadataRespon
 
 
 def may_describe(ctx: RequestContext, broker: Broker, name: str) -> bool:
-    """Ask the authorizer; the metadata log is the cluster's, whatever is allowed on topics."""
+    """Call the authorizer; for the metadata log the operation on the cluster counts, not that on topics."""
     if name == METADATA_TOPIC:
         return broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     return broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def failed(code: ErrorCode, name: str) -> MetadataResponseTopic:
-    """Return the answer for a topic of which nothing can be said but this code."""
+    """Return the error response for a topic."""
     return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 

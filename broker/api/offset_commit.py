@@ -55,7 +55,7 @@ def handle(
 def checked(
     ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitRequestTopic | None:
-    """Return the topic with those of its partitions that there are, None if there are none; note what is refused."""
+    """Return the topic with its existing partitions, None without any; note the rejected ones."""
     found = resolve(ctx, topic, broker)
     if isinstance(found, ErrorCode):
         refuse(topic, topic.partitions, found, refused)

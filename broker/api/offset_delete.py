@@ -35,7 +35,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest, broker: Brok
 def checked(
     ctx: RequestContext, topic: OffsetDeleteRequestTopic, broker: Broker, refused: list[OffsetDeleteResponseTopic]
 ) -> OffsetDeleteRequestTopic | None:
-    """Return the topic with those of its partitions that there are, None if there are none; note what is refused."""
+    """Return the topic with its existing partitions, None without any; note the rejected ones."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     there, missing = [], list(topic.partitions)
     if not broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic.name):

@@ -1,10 +1,9 @@
 """Applies a metadata change to this broker's replicas: deletes, then leaders, then followers.
 
-The logs of new replicas are made before: their topic ids are synced, which takes time, and clients that hear of a
-leader find it leading. A large delta is applied in slices: between two partitions the event loop gets its turn when 10
-ms are over. Each partition changes in one step, and a request that comes in between finds each either before or after
-it.
-Source: ReplicaManager.applyDelta, handleLogDirFailure.
+The logs of new replicas are created before: the sync of their topic ids takes time, and a leader must serve as soon as
+clients know it. A large delta is applied in slices: between two partitions the event loop runs other work once 10 ms
+are over. Each partition changes in one step, so a request finds each either before or after it. Source:
+ReplicaManager.applyDelta, handleLogDirFailure.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ log = get_logger("broker")
 SLICE_MS = 10
 """A busy broker's other requests wait no longer for a delta."""
 CREATIONS_AT_ONCE = 16
-"""New logs that are created and synced together: the file system's journal writes them in one go."""
+"""New logs that are created and synced together: the file system's journal writes them in one commit."""
 
 
 def log_new_roles(led: Sequence[TopicPartition], followed: Iterable[Partition]) -> None:
@@ -101,7 +100,7 @@ class DeltaApplier:
         self.on_reopened: Callable[[TopicPartition, PartitionRegistration], None] = lambda key, registration: None
         """Called with a replica that came online without a change of the metadata."""
         self._lost: dict[TopicPartition, Uuid] = {}
-        """Replicas that others count on and whose logs are gone {partition: topic id}, until the metadata say so."""
+        """Lost logs of replicas that others depend on {partition: topic id}, until the metadata contain the loss."""
         self._lost_reported = asyncio.Event()
         self._lost_reported.set()
 
@@ -126,7 +125,7 @@ class DeltaApplier:
             piece = new[start : start + CREATIONS_AT_ONCE]
             work = [self._create_log(key, info) for key, info in piece]
             for (key, _), failed in zip(piece, await asyncio.gather(*work, return_exceptions=True), strict=True):
-                # A disk that fails has taken its directory offline, and `apply` says so of the replica.
+                # A disk that fails has taken its directory offline, and `apply` marks the replica.
                 if isinstance(failed, KafkaError):
                     log.warning("log of a new replica not created, retried", partition=key, error=failed)
                 elif failed is not None:
@@ -179,7 +178,7 @@ class DeltaApplier:
         self._check_lost_reported(image)
 
     async def reopen(self) -> None:
-        """Open the logs that could not be opened for want of descriptors or memory, up to the first that cannot yet."""
+        """Open the logs that failed because of missing descriptors or memory, up to the first that fails again."""
         if not self._unopened:
             return
         async with self._one_at_a_time:
@@ -280,7 +279,7 @@ class DeltaApplier:
         self._hosted.assignment_taken(partition)
         if not is_new_epoch:
             return None
-        # Whatever waits for records or acks here waits in vain, and must not go by what the new leader commits.
+        # Requests that wait for records or acks here must fail: the new leader's commits do not apply to them.
         self._fetchers.stop([key])
         self._outbox.leadership_changed(partition)
         log.debug(
@@ -298,7 +297,7 @@ class DeltaApplier:
         was_unopened = key in self._unopened
         is_offline = partition is not None and partition.role is Role.OFFLINE
         if is_offline and (was_unopened or self._missing_log_action(key, info) is MissingLogAction.CREATE):
-            partition = None  # begins anew
+            partition = None  # restarts
         if partition is not None and partition.topic_id != info.topic_id:
             # Its delete came in no delta of ours: the name belongs to another topic now.
             self._let_go(key, partition.topic_id)
@@ -418,7 +417,7 @@ class DeltaApplier:
                 )
 
     def _missing_log_action(self, key: TopicPartition, info: PartitionInfo) -> MissingLogAction | None:
-        """Decide on a replica without a whole log; None: it has one, though perhaps where it cannot be reached."""
+        """Decide on a replica without a complete log; None: it has one, perhaps in an unreadable place."""
         found, lack = self._log_manager.get_log(key), self._log_manager.lack_of(key)
         if found is not None and lack is Lack.NOTHING:
             return None

@@ -3,8 +3,8 @@
     NONE --full request--> OPEN (if the answer names a session) --incremental requests--> OPEN
     OPEN --session error, lost connection--> NONE (the next request is full, and closes the old session)
 
-The leader remembers each partition as it was last asked; a request says only what changed. `asked` is the same memory
-on this side: an answer's row is about the offset in it. Sans-IO. Source: Kafka's FetchSessionHandler.
+The leader stores each partition's last request; a request contains only changes. `requested` is the same state on this
+side: a row of the answer refers to the offset in it. Sans-IO. Source: Kafka's FetchSessionHandler.
 """
 
 from collections.abc import Iterable
@@ -76,9 +76,11 @@ class FetchSessionClient:
         self._epoch = INITIAL_EPOCH
 
     def ask(self, key: TopicPartition, requested: FollowerFetch | None) -> None:
-        """Ask for a partition so from the next request on (None: no more). Not while a request is under way.
+        """Request a partition like this from the next request on (None: not at all).
 
-        What is asked anew goes to the end: in a full request, whose answer is bounded, the others come first.
+        Not while a request is in flight.
+
+        A new partition goes to the end: in a full request, whose answer is bounded, the others come first.
         """
         before = self.requested.get(key)
         if before == requested:
@@ -104,7 +106,7 @@ class FetchSessionClient:
             del self._topics[topic_id], self._names[topic_id]
 
     def request(self, replica_epoch: int) -> FetchRequest:
-        """Return the next request, for exactly the partitions in `asked`."""
+        """Return the next request, for exactly the partitions in `requested`."""
         topics: dict[tuple[str, Uuid], FetchTopic] = {}
         forgotten: dict[tuple[str, Uuid], ForgottenTopic] = {}
         for key in self._changed if self.is_open else self.requested:
@@ -142,7 +144,7 @@ class FetchSessionClient:
             in self.requested
         ]
         if response.session_id == NO_SESSION:
-            # The leader's cache is full: every request is a full one, what was asked still explains these rows.
+            # The leader's cache is full: every request is a full one, and `requested` still explains these rows.
             self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         else:
             self._session_id = response.session_id

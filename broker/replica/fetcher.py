@@ -1,12 +1,12 @@
 """One connection to one leader: fetches for all partitions that follow it, one request at a time, by long poll.
 
-Each round: partitions whose position is out of range ask the leader for its range (ListOffsets); the others go into one
-fetch of the incremental session; rows are handled in order. What is ready goes by turns, and the leader moves who got
-records to the end of its order, so no partition starves another. A round looks only at what may ask for something else
-than before (`_unsettled`): what was added or answered, waits for a back-off, or has changed of itself.
+Each round: partitions whose position is out of range request the leader's range (ListOffsets); the others go into one
+fetch of the incremental session; rows are handled in order. Partitions take turns: the leader moves those with records
+to the end of its order, so no partition starves another. A round looks only at partitions whose request may change
+(`_unsettled`): new or answered ones, those in a back-off, and those that changed by themselves.
 
-A poll that waits does not know of partitions added meanwhile; it is given up with its connection, and a new one asks
-for all: a new leader's followers are there within milliseconds instead of replica.fetch.wait.max.ms later.
+A waiting poll does not contain partitions added in between. It is cancelled with its connection, and a new one contains
+all: a new leader has its followers within milliseconds instead of replica.fetch.wait.max.ms.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class LeaderChannel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close; who waits gets ConnectionLost."""
+        """Close; waiting requests get ConnectionLost."""
         ...
 
 
@@ -103,7 +103,7 @@ class ReplicaFetcher:
         self._holds_back = False
         """Whether partitions were left out of the last round because of the quota."""
         self._unsynced: dict[TopicPartition, None] = {}
-        """Appended to, and flush.messages wants a sync before the leader hears of it."""
+        """Appended with flush.messages set: they need a sync before the next fetch reports them to the leader."""
         self._fetch_bytes_max = settings.int("replica.fetch.max.bytes")
         self._backoff_ms = settings.int("replica.fetch.backoff.ms")
         wait_ms = settings.int("replica.fetch.wait.max.ms")
@@ -118,7 +118,7 @@ class ReplicaFetcher:
         )
         self.followers: dict[TopicPartition, Follower] = {}
         self._unsettled: dict[TopicPartition, None] = {}
-        """Partitions that may have to ask for something else than the session's last request did, or nothing."""
+        """Partitions whose entry in the session's last request may have to change."""
         self._watches: dict[TopicPartition, Unsettles] = {}
         self._channel: LeaderChannel | None = None
         self._is_failing = False
@@ -170,7 +170,7 @@ class ReplicaFetcher:
         while True:
             self._wake.clear()
             while self._unsynced:
-                # The next fetch tells the leader that the records are here. A disk that fails takes its replicas along.
+                # The next fetch confirms the records to the leader. A failed disk removes its replicas.
                 unsynced, self._unsynced = self._unsynced, {}
                 await self._sync(unsynced)
             now_ms = self._now_ms()
@@ -254,7 +254,7 @@ class ReplicaFetcher:
                 self._session.reset()
                 return
             if not self._is_failing:
-                # Not once an attempt: a dead leader is asked again and again until metadata names another.
+                # Not once per attempt: a dead leader is retried until the metadata name another.
                 log.info("fetch from leader failed", leader=self.leader_id, error=error)
             self._is_failing = True
             self._session.reset()

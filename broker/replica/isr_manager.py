@@ -1,12 +1,12 @@
-"""Carries ISR proposals to the controller: many in one request, one request in flight, again until there is an answer.
+"""Sends ISR proposals to the controller: many in one request, one request in flight, repeated until answered.
 
-A proposal waits here until the answer to the request before is in. What the answer means is isr_changes' business; a
-proposal that is no longer its partition's current one is dropped unsent.
+A proposal waits here until the previous request is answered. isr_changes interprets the answer; an outdated proposal is
+dropped unsent.
 
-A proposal of which an earlier copy was sent and never answered is not rolled back when the controller refuses a later
-one: the earlier copy may still be on its way, be applied when the refused member is eligible again, and leave a member
-in the ISR that the leader no longer waits for. It is asked again, for UNANSWERED_HOLD_MS at most: longer no request
-lives on a connection that was given up, and a dead member must not hold the high watermark for ever.
+A proposal with an earlier unanswered copy is not rolled back when the controller rejects a later one: the earlier copy
+may still be in flight, be applied when the rejected member is eligible again, and leave a member in the ISR that the
+leader no longer waits for. It is retried for at most UNANSWERED_HOLD_MS: no request survives longer on an abandoned
+connection, and a dead member must not hold the high watermark for ever.
 
 Source: Kafka's DefaultAlterPartitionManager, which does roll back.
 """
@@ -59,7 +59,7 @@ class AlterPartitionController(Protocol):
 
 
 class IsrManager:
-    """One a broker."""
+    """One per broker."""
 
     def __init__(
         self,

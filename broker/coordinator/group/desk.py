@@ -1,7 +1,9 @@
-"""A shard's timers and writes, which end with its leadership, whatever calls afterwards. Sans-IO.
+"""A shard's timers and writes, which end with its leadership; later calls have no effect.
 
-Outcomes of what was not committed are told while a leadership ends, and act on groups as ever: what they set then never
-comes due.
+Sans-IO.
+
+Outcomes of uncommitted writes are reported while a leadership ends, and act on groups as usual: timers they set never
+expire.
 """
 
 from collections.abc import Callable, Sequence

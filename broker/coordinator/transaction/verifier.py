@@ -1,9 +1,9 @@
-"""Asks the coordinators of transactional ids to verify partitions, or to add them, in batches.
+"""Sends verifications and additions of partitions to the coordinators of transactional ids, in batches.
 
-    asked --in the same turn of the loop, or while a request is under way--> batch --> one AddPartitionsToTxn --> told
+    queued --in the same loop iteration, or while a request is in flight--> batch --> AddPartitionsToTxn --> done
 
-An id is in a batch once: a newer question of it ends an older one that was not sent, since its producer has given that
-one up. Source: AddPartitionsToTxnManager.
+An id is in a batch once: a newer verification ends an older unsent one, since its producer has dropped that one.
+Source: AddPartitionsToTxnManager.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class PartitionVerifier:
         clock: Clock,
         figures: TransactionFigures,
     ) -> None:
-        """`coordinator_of` says which broker coordinates a transactional id, None if none does."""
+        """`coordinator_of` returns the broker that coordinates a transactional id, None without one."""
         self._channel = channel
         self._coordinator_of = coordinator_of
         self._clock = clock
@@ -155,7 +155,7 @@ class PartitionVerifier:
 
 
 def request_of(questions: Sequence[Question]) -> AddPartitionsToTxnRequest:
-    """Return the request that asks this."""
+    """Return the request for these verifications."""
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(

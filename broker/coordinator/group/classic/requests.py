@@ -73,7 +73,7 @@ class MemberRequests:
 
         def outcome(error: KafkaError | None) -> None:
             if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a rebalance began meanwhile, and told everybody
+                return  # a rebalance began in between and has answered all
             if error is None:
                 self._rebalances.set_assignments(group, assignments)
                 return
@@ -88,7 +88,7 @@ class MemberRequests:
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
         """Renew a member's session; report a rebalance.
 
-        Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the session goes on to its end.
+        Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the session is not renewed.
         """
         member = group.validate_member(request.member_id, request.group_instance_id, "heartbeat")
         validate_generation(group, request.generation_id)
