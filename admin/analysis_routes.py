@@ -42,14 +42,14 @@ async def analyse_topic(call: Call[NoBody]) -> Stream:
         try:
             browser = await browser_of(call, cluster, ANALYSIS, ANALYSIS, "earliest")
             begin, started_ms = dict(browser.progress.offsets), call.clock.monotonic_ms()
-            analysis, told_ms = Analysis(), started_ms
+            analysis, reported_ms = Analysis(), started_ms
             yield event("progress", progress_of(browser, begin))
             async for found in browser.records():
                 if found is not None:
                     analysis.take(found.partition, found.record)
                 now_ms = call.clock.monotonic_ms()
-                if now_ms - told_ms >= PROGRESS_MS:
-                    told_ms = now_ms
+                if now_ms - reported_ms >= PROGRESS_MS:
+                    reported_ms = now_ms
                     yield event("progress", progress_of(browser, begin))
             elapsed_ms = call.clock.monotonic_ms() - started_ms
             result = result_of(call.path["topic"], analysis, browser, elapsed_ms)
@@ -118,7 +118,7 @@ def sizes_of(sizes: Sizes) -> SizeFigures:
 def partition_figures(partition: int, counts: PartitionCounts) -> PartitionFigures:
     """Return one partition's figures."""
     places = ("first_offset", "last_offset", "first_timestamp_ms", "last_timestamp_ms")
-    told = {name: getattr(counts, name) if counts.records else None for name in places}
+    known = {name: getattr(counts, name) if counts.records else None for name in places}
     return PartitionFigures(
         partition=partition,
         records=counts.records,
@@ -126,7 +126,7 @@ def partition_figures(partition: int, counts: PartitionCounts) -> PartitionFigur
         null_keys=counts.null_keys,
         tombstones=counts.tombstones,
         disordered=counts.disordered,
-        **told,
+        **known,
     )
 
 

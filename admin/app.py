@@ -49,7 +49,7 @@ from kvorum.admin.refusals import FORESEEN, refusal_of
 from kvorum.admin.routes import operations
 from kvorum.admin.segment_routes import LocalLogs
 from kvorum.admin.streaming import Streams
-from kvorum.admin.trail import Entry, Trail, asked_of
+from kvorum.admin.trail import Entry, Trail, body_text_of
 from kvorum.admin.v3.errors import refused
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -203,7 +203,7 @@ class AdminApp:
             elif operation.body is not NoBody:
                 body = await read_body(operation, request.content_type, needed(data))
             if entry is not None:
-                entry.asked = asked_of(body, request.match_info)
+                entry.body_text = body_text_of(body, request.match_info)
             if operation.admins is not None and operation.admins(body):
                 self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(
@@ -282,8 +282,8 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         return web.Response(status=operation.status, headers=headers)
     if isinstance(result, Reply):
         media = JSON if result.text is not None else None
-        told = {**headers, **result.headers}
-        return web.Response(status=result.status, text=result.text, content_type=media, headers=told)
+        all_headers = {**headers, **result.headers}
+        return web.Response(status=result.status, text=result.text, content_type=media, headers=all_headers)
     assert not isinstance(result, Stream), "served elsewhere"
     if isinstance(result, Rows):
         if result.following is not None:

@@ -188,7 +188,7 @@ OPERATIONS = [
         "List the batches of a partition",
         list_batches,
         BatchPage,
-        query={"offset": "offset in the first batch (default: the log start)", **BATCHES.told},
+        query={"offset": "offset in the first batch (default: the log start)", **BATCHES.documentation},
         large=True,
     )
 ]

@@ -74,7 +74,7 @@ class BrokerStateProgress:
     port: int
     rack: str | None
     fenced: bool
-    asked: RequestedState
+    requested: RequestedState
     state: State
     leaders: int
     replicas: int
@@ -179,11 +179,11 @@ def _broker_state(
                 kept.append(place)
     moving = sum(broker_id in each.removing for each in under_way.values())
     wanted = configs.get(BROKER_STATE, RequestedState.ACTIVE)
-    asked = next((each for each in RequestedState if each == wanted), RequestedState.ACTIVE)
+    requested = next((each for each in RequestedState if each == wanted), RequestedState.ACTIVE)
     state, left = State.ACTIVE, 0
-    if asked is RequestedState.MAINTENANCE:
+    if requested is RequestedState.MAINTENANCE:
         state, left = (State.DRAINING, held.relievable) if held.relievable else (State.MAINTENANCE, 0)
-    elif asked is RequestedState.DECOMMISSIONED:
+    elif requested is RequestedState.DECOMMISSIONED:
         state, left = (State.MOVING, held.replicas) if held.replicas else (State.DECOMMISSIONED, 0)
     elif BROKER_STATE in configs:
         state, left = State.RETURNING, held.away
@@ -194,13 +194,13 @@ def _broker_state(
         port=broker.port,
         rack=broker.rack,
         fenced=broker.is_fenced,
-        asked=asked,
+        requested=requested,
         state=state,
         leaders=held.leaders,
         replicas=held.replicas,
         left=left,
         moving=moving,
-        kept=tuple(kept) if asked is RequestedState.MAINTENANCE else (),
+        kept=tuple(kept) if requested is RequestedState.MAINTENANCE else (),
         throttle=int(throttle) if throttle is not None and throttle.isdecimal() else None,
     )
 
@@ -254,10 +254,10 @@ async def unregister(cluster: ClusterClient, broker_id: int) -> None:
 
 
 async def _require(cluster: ClusterClient, broker_id: int, *wanted: RequestedState) -> None:
-    asked = (await broker_state(cluster, broker_id)).asked
-    if asked not in wanted:
+    requested = (await broker_state(cluster, broker_id)).requested
+    if requested not in wanted:
         is_what = {RequestedState.ACTIVE: "active", RequestedState.MAINTENANCE: "in maintenance"}.get(
-            asked, "being decommissioned"
+            requested, "being decommissioned"
         )
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} is {is_what}, not {' or '.join(wanted)}")
 

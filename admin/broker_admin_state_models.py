@@ -13,7 +13,9 @@ class BrokerAdminState(BaseModel):
     """Administrative state of a broker, with its progress."""
 
     broker: int
-    asked: str = Field(description="Requested state: active, maintenance or decommissioned", examples=["maintenance"])
+    requested: str = Field(
+        description="Requested state: active, maintenance or decommissioned", examples=["maintenance"]
+    )
     state: str = Field(
         description="Present state: active; draining, then maintenance; returning; moving, then decommissioned",
         examples=["draining"],

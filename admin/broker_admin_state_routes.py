@@ -57,7 +57,7 @@ async def response_of(call: Call[NoBody] | Call[Decommission]) -> BrokerAdminSta
     found = await broker_admin_state.broker_state(call.cluster, broker_of(call))
     return BrokerAdminState(
         broker=found.broker,
-        asked=found.asked,
+        requested=found.requested,
         state=found.state,
         done=found.done,
         message=found.message,
@@ -72,7 +72,7 @@ async def response_of(call: Call[NoBody] | Call[Decommission]) -> BrokerAdminSta
 
 def requested_state(found: BrokerAdminState) -> object:
     """Return the parts that the ETag covers: the requested state and its throttle, not the progress."""
-    return found.asked, found.throttle_bytes_per_second
+    return found.requested, found.throttle_bytes_per_second
 
 
 MAINTENANCE = "/v1/brokers/{broker}/maintenance"

@@ -67,7 +67,7 @@ class BrokerRoutes:
     async def list_brokers(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the registered brokers. Fields that a process does not return within 1.5 s are null, with the reason."""
         described = await call.cluster.describe_cluster()
-        return [*await self._told(call, described.brokers, LIST_SECONDS)]
+        return [*await self._describe_each(call, described.brokers, LIST_SECONDS)]
 
     async def get_broker(self, call: Call[NoBody]) -> Broker:
         """Return one broker. Fields that are not available are null, with the reason."""
@@ -76,9 +76,11 @@ class BrokerRoutes:
         named = [broker for broker in described.brokers if broker.broker_id == wanted]
         if not named:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {wanted}")
-        return (await self._told(call, named, ONE_SECONDS))[0]
+        return (await self._describe_each(call, named, ONE_SECONDS))[0]
 
-    async def _told(self, call: Call[NoBody], brokers: list[DescribeClusterBroker], seconds: float) -> list[Broker]:
+    async def _describe_each(
+        self, call: Call[NoBody], brokers: list[DescribeClusterBroker], seconds: float
+    ) -> list[Broker]:
         """Return brokers by id; each process is waited for no longer than that."""
         ordered = sorted(brokers, key=lambda broker: broker.broker_id)
         metadata, registered, processes = await asyncio.gather(

@@ -90,13 +90,13 @@ async def places_of(
     if len(ways) > 1:
         raise BadInput(ways[1], f"give only one start: {ways[0]} or {ways[1]}")
     explicit = offsets_of(call)
-    asked = call.numbers("partitions", INT32_MAX)
-    if explicit is not None and asked is not None:
+    requested = call.numbers("partitions", INT32_MAX)
+    if explicit is not None and requested is not None:
         raise BadInput("partitions", "offsets already selects the partitions: leave partitions out")
     at = {name: call.number(name, 0, 0, INT64_MAX) for name in ("offset", "timestamp_ms") if name in call.query}
     tail = call.optional_number("tail", 1, TAIL_MAX)
     word = call.choice("from", start, ("earliest", "latest"))
-    named = None if explicit is None and asked is None else sorted(explicit or asked or ())
+    named = None if explicit is None and requested is None else sorted(explicit or requested or ())
     partitions = await partitions_of(call, reader, named, key)
     earliest, ends = await reader.ends(partitions)
     if explicit is not None:

@@ -136,7 +136,7 @@ class ClusterClient:
     """Brokers that did not respond to their last request: tried last."""
     _since: UpTo | None = None
     """Offset of the metadata log that a broker must have before it is queried."""
-    _told: dict[Address, None] = field(default_factory=dict)
+    _broker_addresses: dict[Address, None] = field(default_factory=dict)
     """Brokers in the last response that listed them: tried if none of `bootstrap` responds."""
 
     def __post_init__(self) -> None:
@@ -159,7 +159,9 @@ class ClusterClient:
 
     def another(self) -> "ClusterClient":
         """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
-        return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms, _told=dict(self._told))
+        return ClusterClient(
+            self.bootstrap, self.client_id, self.chance, self.timeout_ms, _broker_addresses=dict(self._broker_addresses)
+        )
 
     async def ask(
         self,
@@ -206,9 +208,9 @@ class ClusterClient:
         answer = await self.ask(request, response)
         if code_in(answer) != ErrorCode.NOT_CONTROLLER:
             return answer
-        told = await self.metadata([])
-        for broker in told.brokers:
-            if broker.node_id == told.controller_id:
+        metadata = await self.metadata([])
+        for broker in metadata.brokers:
+            if broker.node_id == metadata.controller_id:
                 return await self.ask(request, response, (broker.host, broker.port))
         return answer
 
@@ -225,10 +227,10 @@ class ClusterClient:
 
     def _candidates(self) -> list[Address]:
         """Return the brokers to try, in order, if any broker will do."""
-        return sorted(dict.fromkeys((*self.bootstrap, *self._told)), key=self._silent.__contains__)
+        return sorted(dict.fromkeys((*self.bootstrap, *self._broker_addresses)), key=self._silent.__contains__)
 
     def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
-        self._told = {(each.host, each.port): None for each in brokers} or self._told
+        self._broker_addresses = {(each.host, each.port): None for each in brokers} or self._broker_addresses
 
     async def metadata(self, names: Sequence[str] | None = None) -> MetadataResponse:
         """Return the metadata of topics (all, when None); unknown topics come with their error code."""
@@ -258,9 +260,9 @@ class ClusterClient:
                 if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 return found
-            for told in (partition for each in answer.topics for partition in each.partitions):
-                if told.partition_index in found:
-                    found[told.partition_index] = Eligible(told.eligible_leader_replicas, told.last_known_elr)
+            for row in (partition for each in answer.topics for partition in each.partitions):
+                if row.partition_index in found:
+                    found[row.partition_index] = Eligible(row.eligible_leader_replicas, row.last_known_elr)
             following = answer.next_cursor
             reached = -1 if request.cursor is None else request.cursor.partition_index
             if following is None or following.topic_name != topic.name or following.partition_index <= reached:
@@ -360,14 +362,14 @@ class ClusterClient:
 
     async def _changer_address(self, kind: ResourceType, node_id: int) -> Address:
         """Return who changes what belongs to a node: it itself; of configs at the controllers, the active one."""
-        told = await self.describe_cluster()
-        at_controllers = told.endpoint_type == CONTROLLERS and kind is ResourceType.BROKER
-        return address_in(told, told.controller_id if at_controllers else node_id)
+        described = await self.describe_cluster()
+        at_controllers = described.endpoint_type == CONTROLLERS and kind is ResourceType.BROKER
+        return address_in(described, described.controller_id if at_controllers else node_id)
 
     async def _controller_address(self) -> Address:
         """Return the active controller's address, from controllers. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
-        told = await self.describe_cluster()
-        return address_in(told, told.controller_id)
+        described = await self.describe_cluster()
+        return address_in(described, described.controller_id)
 
 
 class Coded(Protocol):
@@ -381,12 +383,12 @@ def first_code(rows: Sequence[Coded]) -> int:
     return rows[0].error_code if rows else ErrorCode.NONE
 
 
-def address_in(told: DescribeClusterResponse, node_id: int) -> Address:
+def address_in(described: DescribeClusterResponse, node_id: int) -> Address:
     """Return where one of these nodes is. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
-    for node in told.brokers:
+    for node in described.brokers:
         if node.broker_id == node_id:
             return node.host, node.port
-    what = "controller" if told.endpoint_type == CONTROLLERS else "broker"
+    what = "controller" if described.endpoint_type == CONTROLLERS else "broker"
     raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no {what} {node_id}")
 
 

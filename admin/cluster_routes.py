@@ -174,16 +174,16 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
     Without an active controller `leader_id` is -1 and `error` has the reason. The voters are then those of a broker's
     configuration, and `high_watermark` is the end of its copy of the metadata log.
     """
-    asked = asyncio.ensure_future(call.cluster.describe_quorum(timeout_ms=QUORUM_MS))
+    pending = asyncio.ensure_future(call.cluster.describe_quorum(timeout_ms=QUORUM_MS))
     local: asyncio.Future[Quorum] | None = None
     try:
-        await asyncio.wait((asked,), timeout=QUORUM_SOON_SECONDS)
-        if not asked.done():
+        await asyncio.wait((pending,), timeout=QUORUM_SOON_SECONDS)
+        if not pending.done():
             local = asyncio.ensure_future(known_locally(call.cluster))
-            await asyncio.wait((asked,), timeout=QUORUM_MS / 1000 - QUORUM_SOON_SECONDS)
-        if asked.done():
+            await asyncio.wait((pending,), timeout=QUORUM_MS / 1000 - QUORUM_SOON_SECONDS)
+        if pending.done():
             try:
-                return quorum_of(asked.result())
+                return quorum_of(pending.result())
             except (KafkaError, Unreachable) as error:
                 if isinstance(error, KafkaError) and status_of(error.code) != 503:
                     raise
@@ -193,7 +193,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
         known = await (known_locally(call.cluster) if local is None else local)
         return known.model_copy(update={"error": f"there is no leader: {reason}"})
     finally:
-        asked.cancel()
+        pending.cancel()
         if local is not None:
             local.cancel()
 

@@ -85,9 +85,11 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
 
     wanted: list[tuple[ResourceType, str]] = list(dict.fromkeys((each.kind, each.name) for each in columns))
     may_lack = call.words("of") == [ALL_BROKERS]
-    told = dict(zip(wanted, await asyncio.gather(*(told_of(call, *each, may_lack) for each in wanted)), strict=True))
-    there = {each: configs for each, configs in told.items() if configs is not None}
-    unreachable = sorted(int(name) for (_, name), configs in told.items() if configs is None)
+    results = dict(
+        zip(wanted, await asyncio.gather(*(configs_of(call, *each, may_lack) for each in wanted)), strict=True)
+    )
+    there = {each: configs for each, configs in results.items() if configs is not None}
+    unreachable = sorted(int(name) for (_, name), configs in results.items() if configs is None)
     columns = [each for each in columns if (each.kind, each.name) in there]
     rows = rows_of(columns, there, await inherited_from(call, columns))
     return ConfigDiff(
@@ -110,7 +112,7 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
     )
 
 
-async def told_of(
+async def configs_of(
     call: Call[NoBody], kind: ResourceType, name: str, may_lack: bool
 ) -> list[DescribeConfigsResourceResult] | None:
     """Return the configs of one resource; None for a broker that does not respond and was not requested by id."""

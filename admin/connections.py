@@ -102,9 +102,9 @@ class Connections:
     ) -> M:
         """Send a request to a broker over the connection that fits it. Raises ChannelError, KafkaError."""
         if type(request) in QUICK:
-            return await asked(self.shared(address), request, response, timeout_ms, version_max)
+            return await send_request(self.shared(address), request, response, timeout_ms, version_max)
         async with self.own(address, timeout_ms) as channel:
-            return await asked(channel, request, response, timeout_ms, version_max)
+            return await send_request(channel, request, response, timeout_ms, version_max)
 
     def shared(self, address: Address) -> Channel:
         """Return the shared connection for quick requests."""
@@ -146,7 +146,9 @@ class Connections:
         return Channel(address[0], address[1], client_id=self._client_id, chance=self._chance, check=self._check)
 
 
-async def asked(channel: Channel, request: Message, response: type[M], timeout_ms: int, version_max: int | None) -> M:
+async def send_request(
+    channel: Channel, request: Message, response: type[M], timeout_ms: int, version_max: int | None
+) -> M:
     """Send a request in the newest version up to one. Raises ChannelError, KafkaError UNSUPPORTED_VERSION."""
     version = None
     if version_max is not None:

@@ -47,7 +47,7 @@ class Coordinated(NamedTuple, Generic[M]):
     answer: M
 
 
-async def asked_again(ask: Callable[[], Awaitable[T]], code_of: Callable[[T], int]) -> T:
+async def with_retries(ask: Callable[[], Awaitable[T]], code_of: Callable[[T], int]) -> T:
     """Return the first answer whose code does not say «not yet», the last one if all do."""
     for _ in range(RETRIES - 1):
         answer = await ask()
@@ -66,7 +66,7 @@ async def find_coordinator(cluster: ClusterClient, kind: KeyType, key: str) -> t
         answer = await cluster.ask(request, FindCoordinatorResponse)
         return answer.coordinators[0] if answer.coordinators else single(answer)
 
-    row = await asked_again(ask, lambda row: row.error_code)
+    row = await with_retries(ask, lambda row: row.error_code)
     refuse(row.error_code, row.error_message or f"the coordinator of {key!r}")
     return row.node_id, (row.host, row.port)
 
@@ -98,4 +98,4 @@ async def ask_group_coordinator(
         answer = await cluster.ask(request, response, address, version_max=version_max)
         return Coordinated(coordinator_id, address, answer)
 
-    return await asked_again(ask, lambda found: code_of(found.answer))
+    return await with_retries(ask, lambda found: code_of(found.answer))

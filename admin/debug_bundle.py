@@ -278,10 +278,10 @@ def of_process(pages: NodePages) -> dict[str, Ask]:
 def as_json_of(ask: Callable[[], Awaitable[BaseModel | list[BaseModel]]]) -> Ask:
     """Return what asks for the same as JSON."""
 
-    async def asked() -> bytes:
+    async def read() -> bytes:
         return as_json(await ask())
 
-    return asked
+    return read
 
 
 def as_json(found: BaseModel | list[BaseModel]) -> bytes:

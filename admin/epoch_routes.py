@@ -87,25 +87,25 @@ async def walk(
     Below its oldest epoch a log tells of none, but where that one begins. Only the newest may be without records.
     """
     found: list[LeaderEpoch] = []
-    told = await end_of(cluster, address, place, epoch)
-    while told.leader_epoch != UNDEFINED and (told.end_offset > begin or (newest and not found)):
+    current = await end_of(cluster, address, place, epoch)
+    while current.leader_epoch != UNDEFINED and (current.end_offset > begin or (newest and not found)):
         if len(found) == limit:
             return found, True
         older = EpochEndOffset(end_offset=begin)
-        if told.leader_epoch > 0:
-            older = await end_of(cluster, address, place, told.leader_epoch - 1)
+        if current.leader_epoch > 0:
+            older = await end_of(cluster, address, place, current.leader_epoch - 1)
         start = max(older.end_offset, begin)
-        if start == told.end_offset and (found or not newest):
+        if start == current.end_offset and (found or not newest):
             break
-        found.append(LeaderEpoch(epoch=told.leader_epoch, start_offset=start, end_offset=told.end_offset))
-        told = older
+        found.append(LeaderEpoch(epoch=current.leader_epoch, start_offset=start, end_offset=current.end_offset))
+        current = older
     return found, False
 
 
 async def end_of(cluster: ClusterClient, address: Address, place: Place, epoch: int) -> EpochEndOffset:
     """Ask for one epoch. Raises KafkaError, Unreachable."""
-    asked = OffsetForLeaderPartition(partition=place.partition, leader_epoch=epoch)
-    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=place.topic, partitions=[asked])])
+    wanted = OffsetForLeaderPartition(partition=place.partition, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=place.topic, partitions=[wanted])])
     answer = await cluster.ask(request, OffsetForLeaderEpochResponse, address)
     row = answer.topics[0].partitions[0]
     if row.error_code:
@@ -119,6 +119,6 @@ OPERATIONS = [
         "List the leader epochs of a partition",
         list_leader_epochs,
         LeaderEpochs,
-        query={"before": "only epochs below this one", **EPOCHS.told},
+        query={"before": "only epochs below this one", **EPOCHS.documentation},
     )
 ]

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.client import EARLIEST, LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
+from kvorum.admin.metadata_events import KINDS, Known, MetadataEvent, MetadataEventBuilder, PartitionState
 from kvorum.admin.metadata_fetch import AGAIN_SECONDS, offset_of_log
-from kvorum.admin.narrator import KINDS, Known, MetadataEvent, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, Call, NoBody, Operation, Stream, number_of
 from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.reading import decoded, request_of
@@ -78,12 +78,12 @@ async def follow_events(call: Call[NoBody]) -> Stream:
 
     async def events() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()
-        told = 0
+        sent = 0
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
         try:
             offset, missed = (begin, None) if after is None else await behind_id(cluster, after, end)
             found_out = await known_of(cluster)
-            narrator = Narrator(labels=found_out.names)
+            builder = MetadataEventBuilder(labels=found_out.names)
             to_learn: Known | None = found_out
             yield b": following\n\n"
             if missed is not None:
@@ -91,19 +91,19 @@ async def follow_events(call: Call[NoBody]) -> Stream:
             yield at(offset)
             while call.clock.monotonic_ms() < deadline_ms:
                 if to_learn is not None and offset >= to_learn.offset:
-                    narrator.learn(to_learn)
+                    builder.learn(to_learn)
                     to_learn = None
-                offset, found = await news(cluster, narrator, offset)
+                offset, found = await news(cluster, builder, offset)
                 rows = [each for each in found if not kinds or each.type in kinds]
                 for each, last in marked(rows):
                     row = event_view(each, past=after is None and each.offset < end)
                     yield event(each.type, row.model_dump_json().encode(), each.offset if last else None)
-                    told += 1
-                    if told >= limit:
+                    sent += 1
+                    if sent >= limit:
                         yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
                         return
                 if not rows:
-                    yield at(narrator.told_before(offset))
+                    yield at(builder.complete_until(offset))
             yield event("end", msgspec.json.encode({"stopped_by": "time"}))
         finally:
             await cluster.close()
@@ -205,7 +205,7 @@ async def known_of(cluster: ClusterClient) -> Known:
     return Known(await end_of_log(cluster), names, partitions, fenced)
 
 
-async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[MetadataEvent]]:
+async def news(cluster: ClusterClient, builder: MetadataEventBuilder, offset: int) -> tuple[int, list[MetadataEvent]]:
     """Return (where to go on, what happened); nothing after a while without news. Raises KafkaError, Unreachable."""
     try:
         row = await log_row(cluster, offset, WAIT_MS)
@@ -217,9 +217,9 @@ async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple
     found: list[MetadataEvent] = []
     for record in piece.seen.records:
         try:
-            told = json_of(record.value or b"")
-            if isinstance(told, dict):
-                found += narrator.take(record.offset, record.timestamp, told)
+            fields = json_of(record.value or b"")
+            if isinstance(fields, dict):
+                found += builder.take(record.offset, record.timestamp, fields)
         except (NoJson, ValueError) as error:
             text = f"{METADATA_TOPIC}-{PARTITION} at {record.offset}: {error}"
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text) from error
@@ -237,8 +237,8 @@ OPERATIONS = [
             "type": f"only these, comma-separated: {', '.join(KINDS)}",
             "after": "id of the last event received, as Last-Event-ID; continue after it",
             "back": f"number of offsets before the end of the log at which to begin, 0 to {BACK_MAX}; default 0",
-            **STREAM_COUNT.told,
-            **STREAM_SECONDS.told,
+            **STREAM_COUNT.documentation,
+            **STREAM_SECONDS.documentation,
         },
         events={"missed": Missed},
     )

@@ -47,8 +47,8 @@ class FeatureUpdate(Strict):
 
 async def list_features(call: Call[NoBody]) -> list[BaseModel]:
     """List the features, from one broker."""
-    asked = call.optional_number("broker", 0, INT32_MAX)
-    address = None if asked is None else await call.cluster.broker_address(asked)
+    broker_id = call.optional_number("broker", 0, INT32_MAX)
+    address = None if broker_id is None else await call.cluster.broker_address(broker_id)
     return [
         FeatureEntry(
             name=row.feature,

@@ -36,8 +36,8 @@ async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
     places = sorted({*committed, *(place for member in found.members for place in member.assignment)})
     wanted = [place for place in places if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
-    told = await list_offsets(call.cluster, dict.fromkeys(page, int(Spec.LATEST)), attempts=ATTEMPTS)
-    ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in told.items()}
+    results = await list_offsets(call.cluster, dict.fromkeys(page, int(Spec.LATEST)), attempts=ATTEMPTS)
+    ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in results.items()}
     rows = {each.place: each for each in group_places(found, committed, ends)}
     return GroupOffsetPage(
         group_id=group_id,
@@ -90,7 +90,7 @@ GET_OFFSETS = Operation.get(
         "csv": "true: all of them, as CSV",
         "with_group": "true: the group first in each line of the CSV, as for a reset of several groups",
         "after": "start after this partition, as orders:3",
-        **PLACES.told,
+        **PLACES.documentation,
     },
     state=offsets_state,
 )

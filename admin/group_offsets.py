@@ -56,24 +56,24 @@ async def places_of(groups: Groups, group: Described, *, attempts: int = ATTEMPT
     return group_places(group, committed, ends)
 
 
-async def places_named(cluster: ClusterClient, asked: Iterable[tuple[str, Sequence[int] | None]]) -> list[Place]:
+async def places_named(cluster: ClusterClient, requested: Iterable[tuple[str, Sequence[int] | None]]) -> list[Place]:
     """Return partitions as they are named, each once; None stands for all of a topic.
 
     Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for such a topic. Numbers are not looked at: a group may have
     offsets of partitions that are gone.
     """
-    found, refused = await places_there(cluster, asked)
+    found, refused = await places_there(cluster, requested)
     for topic, code in refused.items():
         refuse(code, f"topic {topic!r}")
     return found
 
 
 async def places_there(
-    cluster: ClusterClient, asked: Iterable[tuple[str, Sequence[int] | None]]
+    cluster: ClusterClient, requested: Iterable[tuple[str, Sequence[int] | None]]
 ) -> tuple[list[Place], dict[str, ErrorCode]]:
     """Return the existing partitions as `places_named`; and {topic: error} for topics that are not available."""
-    asked = list(asked)
-    whole = sorted({topic for topic, partitions in asked if partitions is None})
+    requested = list(requested)
+    whole = sorted({topic for topic, partitions in requested if partitions is None})
     known: dict[str, list[int]] = {}
     refused: dict[str, ErrorCode] = {}
     for topic in (await cluster.metadata(whole)).topics if whole else ():
@@ -82,7 +82,7 @@ async def places_there(
             refused[topic.name or ""] = code_of(topic.error_code)
     found = [
         Place(topic, partition)
-        for topic, partitions in asked
+        for topic, partitions in requested
         for partition in (known[topic] if partitions is None else partitions)
         if partitions is not None or topic not in refused
     ]

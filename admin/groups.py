@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from kvorum.admin.client import ClusterClient, code_of, refuse
-from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
+from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, with_retries
 from kvorum.admin.group_members import CONSUMER, Described, classic_group, consumer_group
 from kvorum.admin.places import Place, by_topic
 from kvorum.admin.reached import Reached, of_all
@@ -107,23 +107,23 @@ class Groups:
 
         Raises KafkaError; Unreachable if one does not answer.
         """
-        return chosen((await self._told(states, types, self.cluster.timeout_ms)).whole(), states, types)
+        return chosen((await self._list_groups(states, types, self.cluster.timeout_ms)).whole(), states, types)
 
     async def listed_if_reached(
         self, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> tuple[list[Listed], list[int]]:
         """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
-        told = await self._told(states, types, self.cluster.part_ms)
-        return chosen(told.answers, states, types), told.unreachable
+        reached = await self._list_groups(states, types, self.cluster.part_ms)
+        return chosen(reached.answers, states, types), reached.unreachable
 
-    async def _told(self, states: Sequence[str], types: Sequence[str], timeout_ms: int) -> Reached[list[Listed]]:
+    async def _list_groups(self, states: Sequence[str], types: Sequence[str], timeout_ms: int) -> Reached[list[Listed]]:
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         async def of(broker_id: int, address: Address) -> list[Listed]:
             async def ask() -> ListGroupsResponse:
                 return await self.cluster.ask(request, ListGroupsResponse, address, timeout_ms=timeout_ms)
 
-            answer = await asked_again(ask, lambda answer: answer.error_code)
+            answer = await with_retries(ask, lambda answer: answer.error_code)
             refuse(answer.error_code, f"list groups of broker {broker_id}")
             return [
                 Listed(each.group_id, broker_id, each.protocol_type, each.group_state, each.group_type.lower())
@@ -139,14 +139,14 @@ class Groups:
         if newer is not None:
             return newer
         request = classic.DescribeGroupsRequest(groups=[group_id])
-        asked = await self._ask(
+        coordinated = await self._ask(
             group_id, request, classic.DescribeGroupsResponse, lambda answer: answer.groups[0].error_code
         )
-        row = asked.answer.groups[0]
+        row = coordinated.answer.groups[0]
         refuse(row.error_code, row.error_message or f"group {group_id!r} does not exist")
         if row.group_state == DEAD:  # how versions before 6 say it (KIP-1043)
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
-        return classic_group(row, asked.coordinator_id, asked.address)
+        return classic_group(row, coordinated.coordinator_id, coordinated.address)
 
     async def _consumer(self, group_id: str) -> Described | None:
         """Return a group of the consumer protocol; None where it is of another, or the cluster does not know any."""
@@ -155,16 +155,16 @@ class Groups:
             consumer.ConsumerGroupDescribeResponse,
         )
         try:
-            asked = await self._ask(group_id, request, response, lambda answer: answer.groups[0].error_code)
+            coordinated = await self._ask(group_id, request, response, lambda answer: answer.groups[0].error_code)
         except KafkaError as error:  # a cluster that does not serve the request at all
             if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
             return None
-        row = asked.answer.groups[0]
+        row = coordinated.answer.groups[0]
         if row.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
             return None
         refuse(row.error_code, row.error_message or f"group {group_id!r}")
-        return consumer_group(row, asked.coordinator_id, asked.address)
+        return consumer_group(row, coordinated.coordinator_id, coordinated.address)
 
     async def described_at(self, coordinator_id: int, kind: str, ids: Sequence[str]) -> list[Described]:
         """Return groups of one protocol (`Listed.type`) from their coordinator; groups with an error are left out."""
@@ -237,18 +237,20 @@ class Groups:
             return next(iter(codes & RETRIED), ErrorCode.NONE)
 
         request = OffsetCommitRequest(group_id=group_id, topics=topics)
-        asked = await self._ask(group_id, request, OffsetCommitResponse, code, version_max=BY_NAME_VERSION)
+        coordinated = await self._ask(group_id, request, OffsetCommitResponse, code, version_max=BY_NAME_VERSION)
         return {
             Place(topic.name, row.partition_index): code_of(row.error_code)
-            for topic in asked.answer.topics
+            for topic in coordinated.answer.topics
             for row in topic.partitions
         }
 
     async def delete(self, group_id: str) -> None:
         """Delete a group with its offsets. Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
         request = DeleteGroupsRequest(groups_names=[group_id])
-        asked = await self._ask(group_id, request, DeleteGroupsResponse, lambda answer: answer.results[0].error_code)
-        refuse(asked.answer.results[0].error_code, f"group {group_id!r}")
+        coordinated = await self._ask(
+            group_id, request, DeleteGroupsResponse, lambda answer: answer.results[0].error_code
+        )
+        refuse(coordinated.answer.results[0].error_code, f"group {group_id!r}")
 
     async def delete_offsets(self, group_id: str, places: Iterable[Place]) -> dict[Place, ErrorCode]:
         """Forget a group's place in partitions; a code for each.
@@ -262,11 +264,11 @@ class Groups:
             for name, partitions in by_topic(places).items()
         ]
         request = OffsetDeleteRequest(group_id=group_id, topics=topics)
-        asked = await self._ask(group_id, request, OffsetDeleteResponse, lambda answer: answer.error_code)
-        refuse(asked.answer.error_code, f"group {group_id!r}")
+        coordinated = await self._ask(group_id, request, OffsetDeleteResponse, lambda answer: answer.error_code)
+        refuse(coordinated.answer.error_code, f"group {group_id!r}")
         return {
             Place(topic.name, row.partition_index): code_of(row.error_code)
-            for topic in asked.answer.topics
+            for topic in coordinated.answer.topics
             for row in topic.partitions
         }
 
@@ -283,9 +285,11 @@ class Groups:
         if not members:
             return []
         request = LeaveGroupRequest(group_id=group_id, members=members)
-        asked = await self._ask(group_id, request, LeaveGroupResponse, lambda answer: answer.error_code)
-        refuse(asked.answer.error_code, f"group {group_id!r}")
-        return [Removed(row.member_id, row.group_instance_id, code_of(row.error_code)) for row in asked.answer.members]
+        coordinated = await self._ask(group_id, request, LeaveGroupResponse, lambda answer: answer.error_code)
+        refuse(coordinated.answer.error_code, f"group {group_id!r}")
+        return [
+            Removed(row.member_id, row.group_instance_id, code_of(row.error_code)) for row in coordinated.answer.members
+        ]
 
     async def remove_all_members(self, group_id: str, reason: str = "") -> list[Removed]:
         """Have all members leave that a group has now, static ones by their instance. Raises KafkaError."""
@@ -308,12 +312,12 @@ class Groups:
         return await ask_group_coordinator(self.cluster, group_id, request, response, code, version_max=version_max)
 
 
-def chosen(told: Mapping[int, list[Listed]], states: Sequence[str], types: Sequence[str]) -> list[Listed]:
+def chosen(listed: Mapping[int, list[Listed]], states: Sequence[str], types: Sequence[str]) -> list[Listed]:
     """Return the matching groups, by id: a broker before v4 (states) or v5 (types) does not filter."""
     wanted_states, wanted_types = folded(states), folded(types)
     found = {
         row.group_id: row
-        for rows in told.values()
+        for rows in listed.values()
         for row in rows
         if (not wanted_states or row.state.casefold() in wanted_states)
         and (not wanted_types or row.type.casefold() in wanted_types)

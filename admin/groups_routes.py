@@ -229,7 +229,7 @@ LISTING = {
     "type": "only these, comma-separated: classic, consumer",
     "lag": "true: include the lag, members and topics of each group",
     "after": "start after this id",
-    **PAGE.told,
+    **PAGE.documentation,
 }
 GROUP = "/v1/groups/{group}"
 REASON = {"reason": "reason, for the coordinator's log"}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from kvorum.admin.event_routes import Event, event_view
+from kvorum.admin.metadata_events import MetadataEvent
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import refusing
 from kvorum.admin.models import INT32_MAX
-from kvorum.admin.narrator import MetadataEvent
 from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
 from kvorum.admin.parameters import Count
 from kvorum.admin.partition_history import history_of
@@ -83,6 +83,6 @@ class HistoryRoutes:
                 "Get the history of a partition",
                 self.get_partition_history,
                 PartitionHistory,
-                query={"before": "only events before this offset of the metadata log", **HAPPENINGS.told},
+                query={"before": "only events before this offset of the metadata log", **HAPPENINGS.documentation},
             )
         ]

@@ -80,14 +80,14 @@ def read_members(value: GroupMetadataValue, data: dict[str, Any]) -> None:
     for member, shown in zip(value.members, data["members"], strict=True):
         subscription = read_subscription(member.subscription)
         if subscription is not None:
-            told: dict[str, Any] = {"topics": subscription.topics, "userData": base64_of(subscription.user_data)}
+            fields: dict[str, Any] = {"topics": subscription.topics, "userData": base64_of(subscription.user_data)}
             if subscription.owned is not None:
-                told["ownedPartitions"] = partitions_of(subscription.owned)
+                fields["ownedPartitions"] = partitions_of(subscription.owned)
             if subscription.generation_id is not None:
-                told |= {"generationId": subscription.generation_id}
+                fields |= {"generationId": subscription.generation_id}
             if subscription.version >= RACK_VERSION:
-                told["rackId"] = subscription.rack_id
-            shown["subscription"] = told
+                fields["rackId"] = subscription.rack_id
+            shown["subscription"] = fields
         assignment = read_assignment(member.assignment) if member.assignment else None
         if assignment is not None:
             shown["assignment"] = {

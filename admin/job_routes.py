@@ -178,7 +178,7 @@ class JobRoutes:
 
     def _of_tasks(self) -> Sequence[Operation]:
         """Return what runs, and how far it is."""
-        one, told = f"{CONNECTORS}/{{connector}}", models.ConnectMessage
+        one, message = f"{CONNECTORS}/{{connector}}", models.ConnectMessage
         task, offsets, status = f"{one}/tasks/{{task}}", f"{one}/offsets", models.ConnectorStatus
         return [
             look(f"{one}/status", self.describe_connector_status, status),
@@ -190,8 +190,8 @@ class JobRoutes:
             look(f"{task}/status", self.describe_connector_task, models.TaskState),
             run("POST", f"{task}/restart", self.restart_connector_task, status=204),
             look(offsets, self.list_connector_offsets, models.ConnectorOffsets),
-            run("PATCH", offsets, self.alter_connector_offsets, told, body=models.ConnectorOffsetsAlter),
-            run("DELETE", offsets, self.reset_connector_offsets, told),
+            run("PATCH", offsets, self.alter_connector_offsets, message, body=models.ConnectorOffsetsAlter),
+            run("DELETE", offsets, self.reset_connector_offsets, message),
         ]
 
     def _of_workers(self) -> Sequence[Operation]:
@@ -241,14 +241,14 @@ class JobRoutes:
         body = None if isinstance(call.body, NoBody) else call.body.model_dump_json(exclude_unset=True).encode()
         found = await self._connect.ask(method, path, query=query, body=body)
         check_status(found.url, found.status, found.content)
-        told = found.status if found.status in also else status
-        if model is None or told == 204:
-            return Reply(status=told, headers=headers or {})
+        reply_status = found.status if found.status in also else status
+        if model is None or reply_status == 204:
+            return Reply(status=reply_status, headers=headers or {})
         hide = call.role < Role.ADMIN
         flat = path[-1] == CONFIG and model is models.VisibleConnectorConfig
         loop = asyncio.get_running_loop()
         text = await blocking.run(loop, lambda: shaped(found.url, found.content, model, hide=hide, flat=flat))
-        return Reply(status=told, text=text, headers=headers or {})
+        return Reply(status=reply_status, text=text, headers=headers or {})
 
 
 def look(

@@ -114,7 +114,7 @@ OPERATIONS = [
         "List partitions not led by their preferred replica",
         list_leaders,
         Leaderships,
-        query={"only": f"{ONLY[0]} (default; includes those without a leader) or {ONLY[1]}", **PAGE.told},
+        query={"only": f"{ONLY[0]} (default; includes those without a leader) or {ONLY[1]}", **PAGE.documentation},
     ),
     Operation(
         method="POST",

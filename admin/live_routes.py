@@ -69,22 +69,22 @@ def sampled(call: Call[NoBody], name: str, look: Look, limit: int) -> Stream:
         cluster.timeout_ms = ANSWER_MS
         asking = replace(call, cluster=cluster)
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
-        told, before = 0, b""
+        sent, before = 0, b""
         yield b": following\n\n"
         try:
             while call.clock.monotonic_ms() < deadline_ms:
-                asked_ms = call.clock.monotonic_ms()
+                requested_ms = call.clock.monotonic_ms()
                 found = await news(asking, name, look)
                 if found == before:
                     yield b":\n\n"
                 else:
                     yield found
-                    told += 1
-                if told >= limit:
+                    sent += 1
+                if sent >= limit:
                     yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
                     return
                 before = found
-                await asyncio.sleep((asked_ms + SAMPLE_MS - call.clock.monotonic_ms()) / 1_000)
+                await asyncio.sleep((requested_ms + SAMPLE_MS - call.clock.monotonic_ms()) / 1_000)
             yield event("end", msgspec.json.encode({"stopped_by": "time"}))
         finally:
             await cluster.close()
@@ -110,7 +110,7 @@ OPERATIONS = [
         follow_groups,
         GroupPage,
         media=(EVENT_STREAM,),
-        query={**groups_routes.LISTING, **STREAM_SECONDS.told},
+        query={**groups_routes.LISTING, **STREAM_SECONDS.documentation},
     ),
     Operation.get(
         "/v1/live/groups/{group}",
@@ -118,7 +118,7 @@ OPERATIONS = [
         follow_group,
         Group,
         media=(EVENT_STREAM,),
-        query={**STREAM_COUNT.told, **STREAM_SECONDS.told},
+        query={**STREAM_COUNT.documentation, **STREAM_SECONDS.documentation},
     ),
     Operation.get(
         "/v1/live/reassignments",
@@ -126,6 +126,6 @@ OPERATIONS = [
         follow_reassignments,
         Moves,
         media=(EVENT_STREAM,),
-        query={"topic": "only this topic", **STREAM_COUNT.told, **STREAM_SECONDS.told},
+        query={"topic": "only this topic", **STREAM_COUNT.documentation, **STREAM_SECONDS.documentation},
     ),
 ]

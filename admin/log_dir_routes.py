@@ -108,11 +108,11 @@ async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict
     if not wanted:
         return {}
     started = await moves.begin(wanted, BEGIN_MS)
-    told = dict.fromkeys(wanted, str(ErrorCode.REPLICA_NOT_AVAILABLE.name))
-    told |= started.refused
+    errors = dict.fromkeys(wanted, str(ErrorCode.REPLICA_NOT_AVAILABLE.name))
+    errors |= started.refused
     begun = set(started.begun)
     return {
-        replica: StartedMove(broker=replica.broker, log_dir=target, error=None if replica in begun else told[replica])
+        replica: StartedMove(broker=replica.broker, log_dir=target, error=None if replica in begun else errors[replica])
         for replica, target in wanted.items()
     }
 
@@ -154,7 +154,7 @@ OPERATIONS = [
         list_log_dir_moves,
         LogDirMove,
         many=True,
-        query={"topic": "only this topic", "after": "start after this replica, as orders:3:1", **ROWS.told},
+        query={"topic": "only this topic", "after": "start after this replica, as orders:3:1", **ROWS.documentation},
     ),
     Operation(
         method="POST",

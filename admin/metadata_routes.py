@@ -121,7 +121,7 @@ class MetadataRoutes:
                     "path": path,
                     "at": at,
                     "after": "start after this name",
-                    **ENTRIES.told,
+                    **ENTRIES.documentation,
                 },
             ),
             Operation.get(
@@ -133,7 +133,7 @@ class MetadataRoutes:
                     "since": "the earlier offset (default: the first available)",
                     "at": at,
                     "path": path,
-                    **CHANGES.told,
+                    **CHANGES.documentation,
                 },
             ),
             Operation.get(
@@ -141,7 +141,7 @@ class MetadataRoutes:
                 "List records of the metadata log",
                 self.list_metadata_records,
                 MetadataRecords,
-                query={"offset": "offset of the first record (default: the last records)", **RECORDS.told},
+                query={"offset": "offset of the first record (default: the last records)", **RECORDS.documentation},
             ),
             Operation.get(
                 "/v1/quorum/epochs",

@@ -90,6 +90,6 @@ async def minimums_of(cluster: ClusterClient, topics: Sequence[str], until: floa
             if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             refuse(each.error_code, each.error_message)
-            told = [row.value for row in each.configs if row.name == KEY and row.value is not None]
-            found[each.resource_name] = int(told[0]) if told else DEFAULT
+            values = [row.value for row in each.configs if row.name == KEY and row.value is not None]
+            found[each.resource_name] = int(values[0]) if values else DEFAULT
     return found

@@ -30,10 +30,10 @@ async def browse_newest(call: Call[NoBody]) -> Reply:
     view, limits = view_of(call), limits_of(call, BROWSE, BROWSE_MAX)
     looked_for, reader = filter_of(call), reader_of(call, call.cluster)
     before = offsets_of(call, "before")
-    asked = call.numbers("partitions", INT32_MAX)
-    if before is not None and asked is not None:
+    requested = call.numbers("partitions", INT32_MAX)
+    if before is not None and requested is not None:
         raise BadInput("partitions", "before already selects the partitions: leave partitions out")
-    named = None if before is None and asked is None else sorted(before or asked or ())
+    named = None if before is None and requested is None else sorted(before or requested or ())
     earliest, ends = await reader.ends(await partitions_of(call, reader, named, looked_for.key))
     below = {each: min(max((before or ends)[each], earliest[each]), end) for each, end in ends.items()}
     wanted = None if looked_for.is_of_all else looked_for

@@ -206,10 +206,10 @@ async def controller_address(cluster: ClusterClient, node_id: int) -> Address:
 
 async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> dict[str, str]:
     """Return what of KEYS stands in a process's own configuration. Raises NodeProblem, KafkaError."""
-    asked = DescribeConfigsResource(
+    resource = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(who.node_id), configuration_keys=KEYS
     )
-    request = DescribeConfigsRequest(resources=[asked])
+    request = DescribeConfigsRequest(resources=[resource])
     try:
         (result,) = (await cluster.ask(request, DescribeConfigsResponse, address)).results
     except Unreachable as error:

@@ -17,7 +17,7 @@ CONNECTIONS: Final = Count(what="connections", default=100, most=1_000)
 LINES: Final = Count(name="lines", what="number of last lines", default=200, most=1_000)
 LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_QUERY: Final = {
-    **LINES.told,
+    **LINES.documentation,
     "level": f"minimum level: {', '.join(LEVELS)} (default info)",
 }
 
@@ -73,7 +73,7 @@ OPERATIONS = [
         "List a broker's connections",
         list_connections,
         ClientConnections,
-        query=CONNECTIONS.told,
+        query=CONNECTIONS.documentation,
     ),
     Operation.get("/v1/brokers/{broker}/log", "Get a broker's recent log", get_broker_log, RecentLog, query=LOG_QUERY),
     Operation(

@@ -71,8 +71,8 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     models: set[type[BaseModel]] = {Problem, ErrorResponse, *ENDINGS.values()}
     for operation in operations:
         bodies = [model for each in operation.documents.values() for model in each.models]
-        told = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
-        models |= {model for model in told if model not in (None, NoBody)}
+        types = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
+        models |= {model for model in types if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
@@ -160,10 +160,10 @@ def answered(operation: Operation) -> dict[str, Any]:
 def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of each server-sent event: its name, and what its data, which is JSON, may be."""
     models = [*operation.events.values(), *ENDINGS.values()]
-    told = [model, *({"$ref": REFERENCE.format(model=each.__name__)} for each in models)]
+    schemas = [model, *({"$ref": REFERENCE.format(model=each.__name__)} for each in models)]
     names = ", ".join((*operation.events, *ENDINGS))
     event = {"type": "string", "description": f"{names}, or what an answer of this operation is called"}
-    data = {"type": "string", "contentMediaType": JSON, "contentSchema": {"anyOf": told}}
+    data = {"type": "string", "contentMediaType": JSON, "contentSchema": {"anyOf": schemas}}
     return {"type": "object", "properties": {"event": event, "data": data}}
 
 

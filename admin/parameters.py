@@ -36,7 +36,7 @@ class Count:
         return call.number(self.name, self.default, 1, self.most)
 
     @property
-    def told(self) -> Mapping[str, str]:
+    def documentation(self) -> Mapping[str, str]:
         """Return the parameter for an operation's `query`."""
         of_what = f"{self.what}, " if self.what else ""
         return {self.name: f"{of_what}1 to {self.most} (default {self.default})"}

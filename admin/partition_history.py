@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kvorum.admin.metadata_events import MetadataEvent, MetadataEventBuilder, PartitionState
 from kvorum.admin.metadata_image import Raw, Source, image_at
-from kvorum.admin.narrator import MetadataEvent, Narrator, PartitionState
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
 from kvorum.protocol.uuids import Uuid
@@ -22,18 +22,18 @@ def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> li
 
     Costs milliseconds a thousand records, and the reading of the snapshot if there is one: off the loop.
     """
-    narrator = Narrator(names={str(topic_id): topic})
+    builder = MetadataEventBuilder(names={str(topic_id): topic})
     key = (str(topic_id), partition)
     if source.snapshots:
         known = image_at(source, source.snapshots[-1].end_offset - 1).topics.partition(topic_id, partition)
         if known is not None:
-            narrator.partitions[key] = PartitionState(known.leader, known.leader_epoch, list(known.isr))
+            builder.partitions[key] = PartitionState(known.leader, known.leader_epoch, list(known.isr))
     begin = source.snapshots[-1].end_offset if source.snapshots else 0
-    found = events_of(narrator, source.read_batches(begin), str(topic_id).encode())
+    found = events_of(builder, source.read_batches(begin), str(topic_id).encode())
     return [each for each in found if (each.topic_id, each.partition) == key]
 
 
-def events_of(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
+def events_of(builder: MetadataEventBuilder, log: Iterable[Raw], naming: bytes) -> Iterator[MetadataEvent]:
     """Yield the events of records that contain some bytes. Raises KafkaError CORRUPT_MESSAGE."""
     for view, header in log:
         check_crc(view, 0, header)
@@ -44,6 +44,6 @@ def events_of(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator
             if naming not in value and TRANSACTIONS not in value:
                 continue
             try:
-                yield from narrator.take(record.offset, record.timestamp, json.loads(value))
+                yield from builder.take(record.offset, record.timestamp, json.loads(value))
             except (ValueError, TypeError, AttributeError) as error:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"metadata at offset {record.offset}: {error}") from error

@@ -100,15 +100,15 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
             continue
         rows = [
             DirPartition(
-                topic=told.name,
+                topic=found_topic.name,
                 partition=row.partition_index,
                 size_bytes=row.partition_size,
                 offset_lag=row.offset_lag,
                 future=row.is_future_key,
             )
-            for told in each.topics
-            for row in told.partitions
-            if topic in (None, told.name)
+            for found_topic in each.topics
+            for row in found_topic.partitions
+            if topic in (None, found_topic.name)
         ]
         page, more = behind(sorted(rows, key=replica_key), replica_key, after, limit)
         found.append(
@@ -172,7 +172,7 @@ OPERATIONS = [
         list_partitions,
         Partition,
         many=True,
-        query={"after": "start after this partition", **ROWS.told},
+        query={"after": "start after this partition", **ROWS.documentation},
     ),
     Operation.get("/v1/topics/{topic}/partitions/{partition}", "Describe a partition", get_partition, PartitionDetail),
     Operation(
@@ -195,7 +195,7 @@ OPERATIONS = [
             "topic": "only replicas of this topic",
             "log_dir": "only this directory",
             "after": "with log_dir: the `next` of the previous page",
-            **ROWS.told,
+            **ROWS.documentation,
         },
     ),
 ]

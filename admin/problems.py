@@ -71,9 +71,9 @@ class Refusal(web.Response):
 
     def __init__(self, said: Problem, headers: dict[str, str] | None = None) -> None:
         """Answer with problem details."""
-        told = {"Retry-After": RETRY_AFTER[said.status]} if said.status in RETRY_AFTER else {}
-        told |= headers or {}
-        super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=told)
+        all_headers = {"Retry-After": RETRY_AFTER[said.status]} if said.status in RETRY_AFTER else {}
+        all_headers |= headers or {}
+        super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=all_headers)
         self.said = said
 
 

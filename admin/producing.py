@@ -149,17 +149,17 @@ async def produce(
         address = brokers.get(leaders.get(partition, -1))
         if address is None:
             text = f"{topic.name}-{partition} has no leader"
-            told = [failed(partition, each, ErrorCode.LEADER_NOT_AVAILABLE.name, text) for each in records]
+            results = [failed(partition, each, ErrorCode.LEADER_NOT_AVAILABLE.name, text) for each in records]
         else:
             data = PartitionProduceData(index=partition, records=build_batch(records, codec=codec))
             wanted = TopicProduceData(name=topic.name or "", topic_id=topic.topic_id, partition_data=[data])
             request = ProduceRequest(acks=acks, timeout=cluster.wait_ms, topic_data=[wanted])
             try:
                 answer = await cluster.ask(request, ProduceResponse, address)
-                told = outcome(partition, records, answer.responses[0].partition_responses[0])
+                results = outcome(partition, records, answer.responses[0].partition_responses[0])
             except Unreachable as error:
-                told = [failed(partition, each, UNREACHABLE, str(error)) for each in records]
-        return dict(zip(indexes, told, strict=True))
+                results = [failed(partition, each, UNREACHABLE, str(error)) for each in records]
+        return dict(zip(indexes, results, strict=True))
 
     # All at once: one that waits for its followers is no reason for the others to wait.
     parts = await asyncio.gather(*(write(*each) for each in by_partition.items()))

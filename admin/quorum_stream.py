@@ -40,18 +40,18 @@ async def follow_quorum(call: Call[NoBody]) -> Stream:
         cluster = call.cluster.another()
         cluster.timeout_ms = ANSWER_MS
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
-        offset, told = begin, 0
+        offset, sent = begin, 0
         try:
             while call.clock.monotonic_ms() < deadline_ms:
-                asked_ms = call.clock.monotonic_ms()
+                requested_ms = call.clock.monotonic_ms()
                 sample = await sample_of(cluster, call.clock.wall_ms())
                 yield event("quorum", sample.model_dump_json().encode())
-                told += 1
-                if told >= limit:
+                sent += 1
+                if sent >= limit:
                     yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
                     return
                 offset = await grown(cluster, offset)
-                await asyncio.sleep((asked_ms + SAMPLE_MS_MIN - call.clock.monotonic_ms()) / 1_000)
+                await asyncio.sleep((requested_ms + SAMPLE_MS_MIN - call.clock.monotonic_ms()) / 1_000)
             yield event("end", msgspec.json.encode({"stopped_by": "time"}))
         finally:
             await cluster.close()
@@ -123,6 +123,6 @@ OPERATIONS = [
         follow_quorum,
         QuorumSample,
         media=(EVENT_STREAM,),
-        query={**STREAM_COUNT.told, **STREAM_SECONDS.told},
+        query={**STREAM_COUNT.documentation, **STREAM_SECONDS.documentation},
     )
 ]

@@ -143,7 +143,7 @@ GET_QUOTAS = Operation.get(
         "any": "types with any name, comma-separated: user, client_id, ip",
         "containing": "true: include entities with further types",
         "after": "position from the Link header of the previous page",
-        **ROWS.told,
+        **ROWS.documentation,
     },
     state=quotas_state,
 )

@@ -46,9 +46,9 @@ async def of_all(brokers: Mapping[int, Address], ask: Callable[[int, Address], A
                 raise
             return error
 
-    told = dict(zip(brokers, await asyncio.gather(*(of(*each) for each in brokers.items())), strict=True))
-    answers = {broker: found for broker, found in told.items() if not isinstance(found, Exception)}
-    failures = {broker: found for broker, found in told.items() if isinstance(found, Exception)}
+    results = dict(zip(brokers, await asyncio.gather(*(of(*each) for each in brokers.items())), strict=True))
+    answers = {broker: found for broker, found in results.items() if not isinstance(found, Exception)}
+    failures = {broker: found for broker, found in results.items() if isinstance(found, Exception)}
     reached = Reached(answers, failures)
     if not answers:
         reached.whole()

@@ -80,13 +80,13 @@ class Reader:
         """{partition: the round it was last read in}. An answer may have no room for all, or for a large batch behind
         another's: who was read longest ago comes first in the next request."""
 
-    async def partitions(self, asked: Sequence[int] | None) -> list[int]:
+    async def partitions(self, requested: Sequence[int] | None) -> list[int]:
         """Return the partitions to read: the requested ones, or all. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
         known = sorted(row.partition_index for row in (await self.cluster.topic(self.topic)).partitions)
-        for each in asked or ():
+        for each in requested or ():
             if each not in known:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{each}")
-        return known if asked is None else list(asked)
+        return known if requested is None else list(requested)
 
     async def ends(self, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
         """Return ({partition: first offset}, {partition: offset behind the last record that may be read}).
@@ -100,10 +100,10 @@ class Reader:
         return await self._offsets(partitions, time_ms)
 
     async def _offsets(self, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
-        told = await topic_offsets(self.cluster, await self.cluster.topic(self.topic), timestamp, self.isolation)
+        offsets = await topic_offsets(self.cluster, await self.cluster.topic(self.topic), timestamp, self.isolation)
         found = {}
         for each in partitions:
-            offset = told.get(each)
+            offset = offsets.get(each)
             if offset is None:
                 text = f"{self.topic}-{each} does not tell its offsets"
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
@@ -125,7 +125,7 @@ class Reader:
             for address, indexes in by_leader.items()
         ]
         moved = sum(map(len, by_leader.values())) < len(offsets)
-        told = False
+        has_pieces = False
         self._round += 1
         try:
             for coming in asyncio.as_completed(asking):
@@ -133,13 +133,13 @@ class Reader:
                 moved |= answer.moved
                 self._read_in.update(dict.fromkeys(answer.read, self._round))
                 for partition, piece in answer.pieces.items():
-                    told = True
+                    has_pieces = True
                     yield partition, piece
         finally:
             for each in asking:
                 each.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        self._misses = self._misses + 1 if moved and not told else 0
+        self._misses = self._misses + 1 if moved and not has_pieces else 0
         if moved:
             self._known = None
             if self._misses >= TRIES_MAX:

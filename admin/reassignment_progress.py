@@ -37,7 +37,7 @@ class Held(NamedTuple):
     end_offset: int | None = None
 
 
-NOTHING_TOLD: Final = Held()
+NOTHING_REPORTED: Final = Held()
 Copies = dict[tuple[int, Place], Held]
 """{(broker, partition): what it has of it}."""
 
@@ -48,11 +48,11 @@ async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) 
     Raises only where the cluster cannot say who its brokers are.
     """
     addresses = {each.broker_id: (each.host, each.port) for each in (await cluster.describe_cluster()).brokers}
-    asked = {broker: sorted(places) for broker, places in wanted.items() if broker in addresses}
-    told = await asyncio.gather(
-        *(_of_broker(cluster, broker, addresses[broker], places) for broker, places in asked.items())
+    by_broker = {broker: sorted(places) for broker, places in wanted.items() if broker in addresses}
+    responses = await asyncio.gather(
+        *(_of_broker(cluster, broker, addresses[broker], places) for broker, places in by_broker.items())
     )
-    return {place: held for rows in told for place, held in rows.items()}
+    return {place: held for rows in responses for place, held in rows.items()}
 
 
 async def _of_broker(cluster: ClusterClient, broker: int, address: Address, places: list[Place]) -> Copies:

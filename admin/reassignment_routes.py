@@ -25,7 +25,7 @@ from kvorum.admin.reassignment_models import (
     VerifiedPartition,
     Verify,
 )
-from kvorum.admin.reassignment_progress import NOTHING_TOLD, Copies, copies
+from kvorum.admin.reassignment_progress import NOTHING_REPORTED, Copies, copies
 from kvorum.admin.reassignments import Assignment, Reassignments, State, UnderWay, moves_of, states_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
@@ -47,23 +47,25 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
     page, more = behind(wanted, lambda place: place, after, limit)
     under_way = {place: everything[place] for place in page}
     rows = await rows_of(call.cluster, (place.topic for place in under_way))
-    asked: dict[int, set[Place]] = {}
+    by_broker: dict[int, set[Place]] = {}
     for place, each in under_way.items():
         leader = rows[place].leader_id if place in rows else -1
         for broker in (*each.adding, leader):
-            asked.setdefault(broker, set()).add(place)
-    told = await copies(call.cluster, asked)
-    found: list[BaseModel] = [entry_of(place, each, rows.get(place), told) for place, each in under_way.items()]
+            by_broker.setdefault(broker, set()).add(place)
+    reported = await copies(call.cluster, by_broker)
+    found: list[BaseModel] = [entry_of(place, each, rows.get(place), reported) for place, each in under_way.items()]
     return Rows(rows=found, following=following(call, place_text(page[-1])) if more else None)
 
 
-def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None, told: Copies) -> ReassignmentEntry:
+def entry_of(
+    place: Place, each: UnderWay, row: MetadataResponsePartition | None, reported: Copies
+) -> ReassignmentEntry:
     """Return one reassignment for HTTP; `row` is None if the broker's metadata lacks the topic."""
     leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
-    of_leader = told.get((leader, place), NOTHING_TOLD)
+    of_leader = reported.get((leader, place), NOTHING_REPORTED)
 
     def progress(broker: int) -> CopyProgress:
-        held = told.get((broker, place), NOTHING_TOLD)
+        held = reported.get((broker, place), NOTHING_REPORTED)
         known = held.end_offset is not None and of_leader.end_offset is not None
         return CopyProgress(
             broker=broker,
@@ -102,11 +104,11 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
     plan = keep(current, racks) if body.keep else spread(current, racks, new_random())
     changed = {place: replicas for place, replicas in plan.items() if replicas != current[place]}
     rows = await rows_of(call.cluster, (place.topic for place in changed))
-    asked: dict[int, set[Place]] = {}
+    by_broker: dict[int, set[Place]] = {}
     for place in changed:
         if place in rows:
-            asked.setdefault(rows[place].leader_id, set()).add(place)
-    told = await copies(call.cluster, asked)
+            by_broker.setdefault(rows[place].leader_id, set()).add(place)
+    reported = await copies(call.cluster, by_broker)
     partitions = [
         ProposedPartition(
             topic=place.topic,
@@ -114,7 +116,9 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
             current=current[place],
             replicas=replicas,
             adding=[broker for broker in replicas if broker not in current[place]],
-            size_bytes=told.get((rows[place].leader_id, place), NOTHING_TOLD).size_bytes if place in rows else None,
+            size_bytes=reported.get((rows[place].leader_id, place), NOTHING_REPORTED).size_bytes
+            if place in rows
+            else None,
         )
         for place, replicas in sorted(changed.items())
     ]
@@ -167,15 +171,15 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
             before=current[place],
             replicas=replicas,
             **refusal(refused.get(place)),
-            log_dirs=[told for each, told in begun.items() if (each.topic, each.partition) == place],
+            log_dirs=[move for each, move in begun.items() if (each.topic, each.partition) == place],
         )
         for place, replicas in sorted(plan.items())
     ]
 
 
-def refusal(told: str | None) -> dict[str, str | None]:
+def refusal(error: str | None) -> dict[str, str | None]:
     """Return Kafka's name for why a partition was refused, and the message behind it."""
-    code, _, message = (told or "").partition(": ")
+    code, _, message = (error or "").partition(": ")
     return {"error": code or None, "message": message or None}
 
 
@@ -241,7 +245,7 @@ OPERATIONS = [
         list_reassignments,
         ReassignmentEntry,
         many=True,
-        query={"topic": "only this topic", "after": "start after this partition, as orders:3", **ROWS.told},
+        query={"topic": "only this topic", "after": "start after this partition, as orders:3", **ROWS.documentation},
     ),
     Operation(
         method="POST",

@@ -265,8 +265,8 @@ class Reassignments:
         """
         topics: dict[str, ReassignableTopic] = {}
         for place, replicas in sorted(wanted.items(), key=lambda item: item[0]):
-            asked = topics.setdefault(place.topic, ReassignableTopic(name=place.topic))
-            asked.partitions.append(ReassignablePartition(partition_index=place.partition, replicas=replicas))
+            requested = topics.setdefault(place.topic, ReassignableTopic(name=place.topic))
+            requested.partitions.append(ReassignablePartition(partition_index=place.partition, replicas=replicas))
         request = AlterPartitionReassignmentsRequest(
             topics=list(topics.values()),
             timeout=self._cluster.wait_ms if timeout_ms is None else timeout_ms,

@@ -44,8 +44,8 @@ ANY: Final = "any"
 
 def key_partitions(key: bytes, count: int, partitioner: str) -> list[int]:
     """Return where a key may be among so many partitions, by one partitioner or by any of them."""
-    asked = PARTITIONERS.values() if partitioner == ANY else [PARTITIONERS[partitioner]]
-    return sorted({each(key, count) for each in asked})
+    partitioners = PARTITIONERS.values() if partitioner == ANY else [PARTITIONERS[partitioner]]
+    return sorted({each(key, count) for each in partitioners})
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,12 +133,12 @@ class RecordView:
 
     def shown(self, record: Record) -> tuple[tuple[object, Format], tuple[object, Format]]:
         """Return key and value as JSON can carry them, and in which form each. Never raises."""
-        told = self._told(record)
+        decoded = self._decoded(record)
         key, value = shown(record.key, self.key), shown(record.value, self.value)
-        if told is not None and self.key is Format.AUTO:
-            key = (told.key, Format.INTERNAL)
-        if told is not None and self.value is Format.AUTO:
-            value = (told.value, Format.INTERNAL)
+        if decoded is not None and self.key is Format.AUTO:
+            key = (decoded.key, Format.INTERNAL)
+        if decoded is not None and self.value is Format.AUTO:
+            value = (decoded.value, Format.INTERNAL)
         return key, value
 
     def understood(self, record: Record, name: str) -> object:
@@ -146,12 +146,12 @@ class RecordView:
         form, data = (self.key, record.key) if name == "key" else (self.value, record.value)
         if form in TYPED and data is not None:
             return shown(data, form)[0]
-        told = self._told(record) if form is Format.AUTO else None
-        if told is not None:
-            return told.key if name == "key" else told.value
+        decoded = self._decoded(record) if form is Format.AUTO else None
+        if decoded is not None:
+            return decoded.key if name == "key" else decoded.value
         return understood(data)
 
-    def _told(self, record: Record) -> DecodedRecord | None:
+    def _decoded(self, record: Record) -> DecodedRecord | None:
         """Return what a record of a coordinator's says; None of any other, and of one that cannot be read."""
         shapes = SHAPES_OF.get(self.topic)
         if shapes is None or Format.AUTO not in (self.key, self.value):

@@ -146,14 +146,14 @@ class ReplicaCheck:
             if known.base_offset < begin or not self._settled <= known.last_offset < end:
                 continue
             if mine is None:
-                told = f"broker {reference.broker} has it"
-                faults.append(self._fault(replica, Kind.MISSING, known, told))
+                detail = f"broker {reference.broker} has it"
+                faults.append(self._fault(replica, Kind.MISSING, known, detail))
             elif right is None:
-                told = f"broker {reference.broker} has it not"
-                faults.append(self._fault(replica, Kind.SURPLUS, known, told))
+                detail = f"broker {reference.broker} has it not"
+                faults.append(self._fault(replica, Kind.SURPLUS, known, detail))
             elif mine[:4] != right[:4]:
-                told = f"{words(mine)} here, {words(right)} at broker {reference.broker}"
-                faults.append(self._fault(replica, Kind.DIFFERENT, mine, told))
+                detail = f"{words(mine)} here, {words(right)} at broker {reference.broker}"
+                faults.append(self._fault(replica, Kind.DIFFERENT, mine, detail))
         return faults
 
     def _fault(self, replica: ReplicaState, kind: Kind, batch: Seen, message: str) -> Fault:

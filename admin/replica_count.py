@@ -79,6 +79,6 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
 
 async def begin(cluster: ClusterClient, wanted: Assignment) -> None:
     """Begin reassignments. Raises KafkaError where one is refused."""
-    for place, told in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
-        code, _, message = told.partition(": ")
+    for place, error in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
+        code, _, message = error.partition(": ")
         raise KafkaError(ErrorCode[code], f"{place}: {message}")

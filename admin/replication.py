@@ -44,11 +44,11 @@ async def moving_of(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
 ) -> Moving:
     """Return the current reassignments of these; empty without a response in time (asked_moving)."""
-    found = await asked_moving(cluster, topics, timeout_ms)
+    found = await fetch_moving(cluster, topics, timeout_ms)
     return NOTHING if found is None else found
 
 
-async def asked_moving(
+async def fetch_moving(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int
 ) -> Moving | None:
     """Return the current reassignments of these; None: no broker responded in time.

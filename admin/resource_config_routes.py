@@ -123,7 +123,7 @@ async def delete_client_metrics(call: Call[NoBody]) -> None:
 GROUP_CONFIGS = "/v1/groups/{group}/configs"
 CLIENT_METRICS = "/v1/client-metrics"
 SUBSCRIPTION = f"{CLIENT_METRICS}/{{subscription}}"
-PAGING = {"after": "start after this name", **ROWS.told}
+PAGING = {"after": "start after this name", **ROWS.documentation}
 GET_GROUP_CONFIGS = Operation.get(
     GROUP_CONFIGS,
     "List a group's configs",

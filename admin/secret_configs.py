@@ -58,5 +58,5 @@ def shown(record: Record) -> Record:
         fields = msgspec.json.decode(record.value or b"", type=dict[str, Any])
     except msgspec.DecodeError:
         return record
-    told = without_secret(fields)
-    return record if told is fields else replace(record, value=msgspec.json.encode(told))
+    public = without_secret(fields)
+    return record if public is fields else replace(record, value=msgspec.json.encode(public))

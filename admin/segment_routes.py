@@ -98,7 +98,7 @@ class SegmentRoutes:
         Other brokers are rejected (421); use the server of that broker's node.
         """
         limit, after = SEGMENTS.of(call), call.optional_number("after", 0, INT64_MAX)
-        asked = call.optional_number("broker", 0, INT32_MAX)
+        requested = call.optional_number("broker", 0, INT32_MAX)
         index = number_of("partition", call.path["partition"], 0, INT32_MAX)
         topic = await call.cluster.topic(call.path["topic"])
         row = next((each for each in topic.partitions if each.partition_index == index), None)
@@ -107,9 +107,9 @@ class SegmentRoutes:
         local = self._local
         if local is None:
             raise misdirected("this server runs without a broker and has no access to log files")
-        if asked is not None and asked != local.broker:
+        if requested is not None and requested != local.broker:
             raise misdirected(
-                f"this server can read the files of broker {local.broker} only; use the server of broker {asked}"
+                f"this server can read the files of broker {local.broker} only; use the server of broker {requested}"
             )
         try:
             found = await blocking.run(asyncio.get_running_loop(), local.logs, topic.name or "", index)
@@ -146,7 +146,7 @@ class SegmentRoutes:
                 query={
                     "broker": "broker of the replica: this node's own (default)",
                     "after": "start after this base offset",
-                    **SEGMENTS.told,
+                    **SEGMENTS.documentation,
                 },
             )
         ]

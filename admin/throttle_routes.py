@@ -107,8 +107,10 @@ async def throttles(cluster: ClusterClient) -> Throttle:
     for start in range(0, len(names), TOPICS_AT_ONCE):
         topics += await topic_throttles(cluster, names[start : start + TOPICS_AT_ONCE])
     brokers = sorted(metadata.brokers, key=lambda each: each.node_id)
-    told = await asyncio.gather(*(broker_throttle(cluster, each.node_id, (each.host, each.port)) for each in brokers))
-    rows = [each for each in told if each is not None]
+    responses = await asyncio.gather(
+        *(broker_throttle(cluster, each.node_id, (each.host, each.port)) for each in brokers)
+    )
+    rows = [each for each in responses if each is not None]
     silent = {each.node_id for each in brokers} - {each.broker for each in rows}
     throttled = [each for each in rows if any(v is not None for v in each.model_dump(exclude={"broker"}).values())]
     return Throttle(brokers=throttled, topics=topics, unreachable=sorted(silent))
@@ -116,13 +118,13 @@ async def throttles(cluster: ClusterClient) -> Throttle:
 
 async def topic_throttles(cluster: ClusterClient, names: Sequence[str]) -> list[TopicThrottle]:
     """Return those of some topics that have throttled replicas; topics that were deleted meanwhile have none."""
-    asked = [
+    resources = [
         DescribeConfigsResource(
             resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[LEADERS, FOLLOWERS]
         )
         for name in names
     ]
-    answer = await cluster.ask(DescribeConfigsRequest(resources=asked), DescribeConfigsResponse)
+    answer = await cluster.ask(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
     found = []
     for row in answer.results:
         if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -138,11 +140,11 @@ async def topic_throttles(cluster: ClusterClient, names: Sequence[str]) -> list[
 async def broker_throttle(cluster: ClusterClient, broker: int, address: Address) -> BrokerThrottle | None:
     """Return a broker's rates, from that broker; None: it does not respond. Raises KafkaError."""
     keys = [*RATES, LOG_DIRS_RATE]
-    asked = DescribeConfigsResource(
+    resource = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(broker), configuration_keys=keys
     )
     try:
-        request = DescribeConfigsRequest(resources=[asked])
+        request = DescribeConfigsRequest(resources=[resource])
         answer = await cluster.ask(request, DescribeConfigsResponse, address, timeout_ms=cluster.part_ms)
     except Unreachable:
         return None

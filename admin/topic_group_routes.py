@@ -31,11 +31,11 @@ async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
     left = [each for each in rows if each.group_id > after and each.is_of_consumers]
     found: list[TopicGroup] = []
     while left and len(found) <= limit:
-        asked, left = left[:GROUPS_AT_ONCE], left[GROUPS_AT_ONCE:]
-        committed = await of_each((each.group_id for each in asked), groups.committed)
-        busy = [each.group_id for each in asked if each.state not in WITHOUT_MEMBERS]
+        batch, left = left[:GROUPS_AT_ONCE], left[GROUPS_AT_ONCE:]
+        committed = await of_each((each.group_id for each in batch), groups.committed)
+        busy = [each.group_id for each in batch if each.state not in WITHOUT_MEMBERS]
         described = await of_each(busy, groups.described)
-        for each in asked:
+        for each in batch:
             members = described[each.group_id].members if each.group_id in described else ()
             row = group_in(topic.name or "", each, committed.get(each.group_id, NO_PLACES), members, ends)
             found += [] if row is None else [row]
@@ -71,6 +71,6 @@ OPERATIONS = [
         "List the groups of a topic",
         list_topic_groups,
         TopicGroupPage,
-        query={"after": "start after this id", **PAGE.told},
+        query={"after": "start after this id", **PAGE.documentation},
     )
 ]

@@ -9,7 +9,7 @@ from kvorum.admin.models import TopicSummary
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
 from kvorum.admin.paging import behind
 from kvorum.admin.parameters import PAGE
-from kvorum.admin.replication import NOTHING, Moving, asked_moving
+from kvorum.admin.replication import NOTHING, Moving, fetch_moving
 from kvorum.admin.topic_models import TopicLine, TopicPage
 from kvorum.admin.topic_routes import summary
 from kvorum.admin.topic_sizes import TopicSize, topic_sizes
@@ -83,7 +83,7 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     moving: Moving | None = NOTHING
     damage: dict[str, int] = {}
     if by_damage:
-        moving = await asked_moving(call.cluster, matching.values(), ASK_MS)
+        moving = await fetch_moving(call.cluster, matching.values(), ASK_MS)
         damage = {name: summary(topic, moving or NOTHING).under_replicated for name, topic in matching.items()}
     found = {name: topic for name, topic in matching.items() if not damaged or damage[name]}
     sizes: Sizes = {}
@@ -93,7 +93,7 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     page = [found[key.name] for key in keys]
     configs = await configs_of(call.cluster, [key.name for key in keys]) if configured else {}
     if not by_damage:
-        moving = await asked_moving(call.cluster, page, ASK_MS)
+        moving = await fetch_moving(call.cluster, page, ASK_MS)
     if sized and order != SIZE:
         sizes = await topic_sizes(call.cluster, metadata, page)
     return TopicPage(
@@ -127,7 +127,7 @@ async def short_page(cluster: ClusterClient, after: str | None, limit: int, inte
             raise
         return None
     page = found[:limit]
-    moving = await asked_moving(cluster, page, ASK_MS)
+    moving = await fetch_moving(cluster, page, ASK_MS)
     return TopicPage(
         topics=[line_of(summary(topic, moving or NOTHING), {}, {}) for topic in page],
         next=page[-1].name if len(found) > limit else None,
@@ -135,13 +135,15 @@ async def short_page(cluster: ClusterClient, after: str | None, limit: int, inte
     )
 
 
-def add_partitions(found: list[MetadataResponseTopic], told: DescribeTopicPartitionsResponseTopic) -> None:
+def add_partitions(found: list[MetadataResponseTopic], described: DescribeTopicPartitionsResponseTopic) -> None:
     """Add a topic to a list, or more partitions to its last one."""
-    if told.error_code:
+    if described.error_code:
         return  # deleted meanwhile
-    if not found or found[-1].name != told.name:
+    if not found or found[-1].name != described.name:
         found.append(
-            MetadataResponseTopic(name=told.name, topic_id=told.topic_id, is_internal=told.is_internal, partitions=[])
+            MetadataResponseTopic(
+                name=described.name, topic_id=described.topic_id, is_internal=described.is_internal, partitions=[]
+            )
         )
     found[-1].partitions.extend(
         MetadataResponsePartition(
@@ -150,7 +152,7 @@ def add_partitions(found: list[MetadataResponseTopic], told: DescribeTopicPartit
             replica_nodes=row.replica_nodes,
             isr_nodes=row.isr_nodes,
         )
-        for row in told.partitions
+        for row in described.partitions
     )
 
 
@@ -231,7 +233,7 @@ OPERATIONS = [
             "configs": f"true: include {', '.join(LISTED_CONFIGS)}",
             "order": f"{NAME} (default), or descending: {', '.join(ORDERS[1:])}",
             "after": "start after this name; in other orders: the `next` of the previous page",
-            **PAGE.told,
+            **PAGE.documentation,
         },
     )
 ]

@@ -31,24 +31,24 @@ async def topic_sizes(
     """Return {topic: its size}; all brokers are queried at once, and one that does not respond is skipped."""
     if not wanted:
         return {}
-    asked = None
+    requested = None
     if len(wanted) < len(metadata.topics):
-        asked = [
+        requested = [
             DescribableLogDirTopic(topic=each.name or "", partitions=[row.partition_index for row in each.partitions])
             for each in wanted
         ]
     answers = await asyncio.gather(
-        *(_of_broker(cluster, each.node_id, (each.host, each.port), asked) for each in metadata.brokers)
+        *(_of_broker(cluster, each.node_id, (each.host, each.port), requested) for each in metadata.brokers)
     )
-    told = {key: size for answer in answers for key, size in answer.items()}
-    return {topic.name or "": size_of(topic, told) for topic in wanted}
+    sizes = {key: size for answer in answers for key, size in answer.items()}
+    return {topic.name or "": size_of(topic, sizes) for topic in wanted}
 
 
 async def _of_broker(
-    cluster: ClusterClient, broker: int, address: Address, asked: Sequence[DescribableLogDirTopic] | None
+    cluster: ClusterClient, broker: int, address: Address, requested: Sequence[DescribableLogDirTopic] | None
 ) -> dict[tuple[int, Place], int]:
     try:
-        directories = await log_dirs_at(cluster, address, asked, timeout_ms=cluster.part_ms)
+        directories = await log_dirs_at(cluster, address, requested, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
         log.info("replica sizes not available from broker", broker=broker, error=error)
         return {}
@@ -61,13 +61,13 @@ async def _of_broker(
     }
 
 
-def size_of(topic: MetadataResponseTopic, told: ReplicaSizes) -> TopicSize:
+def size_of(topic: MetadataResponseTopic, sizes: ReplicaSizes) -> TopicSize:
     """Return a topic's size from the brokers' responses."""
     name = topic.name or ""
-    leaders = [told.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]
+    leaders = [sizes.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]
     known = [size for size in leaders if size is not None]
     replicas = (
-        told.get((broker, Place(name, row.partition_index)), 0)
+        sizes.get((broker, Place(name, row.partition_index)), 0)
         for row in topic.partitions
         for broker in row.replica_nodes
     )

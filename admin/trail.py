@@ -40,7 +40,7 @@ class Entry:
     who: str
     request: web.Request
     begun_ms: int
-    asked: str = ""
+    body_text: str = ""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Trail:
             client=entry.request.remote or "",
             method=entry.request.method,
             path=entry.request.path_qs,
-            body=entry.asked,
+            body=entry.body_text,
             status=status,
             error=error,
             took_ms=self.clock.monotonic_ms() - entry.begun_ms,
@@ -101,7 +101,7 @@ def outcome_of(outcome: web.StreamResponse | Exception) -> tuple[int, str]:
             return 500, type(outcome).__name__
 
 
-def asked_of(body: BaseModel, path: Mapping[str, str]) -> str:
+def body_text_of(body: BaseModel, path: Mapping[str, str]) -> str:
     """Return what a body says, for the log; a value alone is that of the config that the path names."""
     if isinstance(body, NoBody | Text):
         return ""

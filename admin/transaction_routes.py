@@ -79,8 +79,8 @@ async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
     async def of(place: Place) -> TransactionPartition:
         found, error = None, None
         try:
-            told = await transactions.producers(place)
-            found = next((each for each in told if each.producer_id == row.producer_id), None)
+            producers = await transactions.producers(place)
+            found = next((each for each in producers if each.producer_id == row.producer_id), None)
         except KafkaError as refused:
             error = refused.code.name
         except Unreachable:
@@ -115,7 +115,7 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
     """List the producers with state on a partition, from its leader or another replica."""
     place = Place(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
-    asked = call.optional_number("broker", 0, INT32_MAX)
+    broker_id = call.optional_number("broker", 0, INT32_MAX)
     return [
         Producer(
             producer_id=each.producer_id,
@@ -125,7 +125,7 @@ async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
             last_timestamp_ms=each.last_timestamp,
             transaction_start_offset=each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
         )
-        for each in await Transactions(call.cluster).producers(place, asked)
+        for each in await Transactions(call.cluster).producers(place, broker_id)
     ]
 
 
@@ -134,11 +134,11 @@ async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
     if "topic" not in call.query and "broker" not in call.query:
         raise BadInput("topic", "give topic or broker to limit the search")
     minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
-    asked = call.optional_number("broker", 0, INT32_MAX)
+    broker_id = call.optional_number("broker", 0, INT32_MAX)
     transactions = Transactions(call.cluster)
-    places = await transactions.places(call.query.get("topic"), None, asked)
+    places = await transactions.places(call.query.get("topic"), None, broker_id)
     found = await transactions.hanging(
-        places, timeout_ms=minutes * MINUTE_MS, now_ms=call.clock.wall_ms(), broker_id=asked
+        places, timeout_ms=minutes * MINUTE_MS, now_ms=call.clock.wall_ms(), broker_id=broker_id
     )
     return [
         Hanging(
@@ -175,7 +175,7 @@ LISTING = {
     "open_for_ms": "only transactions that are open for longer",
     "pattern": "only ids that match this RE2 pattern completely",
     "after": "start after this id",
-    **PAGE.told,
+    **PAGE.documentation,
 }
 TRANSACTIONS = "/v1/transactions"
 OPERATIONS = [

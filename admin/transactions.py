@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from kvorum.admin import coordinators
 from kvorum.admin.client import ClusterClient, refuse
-from kvorum.admin.coordinators import KeyType, asked_again
+from kvorum.admin.coordinators import KeyType, with_retries
 from kvorum.admin.places import Place
 from kvorum.admin.reached import Reached, of_all
 from kvorum.network.addresses import Address
@@ -79,14 +79,14 @@ class Transactions:
 
     async def listed(self, filters: Filters) -> list[Listed]:
         """Return those of all coordinators, by id. Raises KafkaError; Unreachable if one does not answer."""
-        return by_id((await self._told(filters, self.cluster.timeout_ms)).whole())
+        return by_id((await self._list_transactions(filters, self.cluster.timeout_ms)).whole())
 
     async def listed_if_reached(self, filters: Filters) -> tuple[list[Listed], list[int]]:
         """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
-        told = await self._told(filters, self.cluster.part_ms)
-        return by_id(told.answers), told.unreachable
+        reached = await self._list_transactions(filters, self.cluster.part_ms)
+        return by_id(reached.answers), reached.unreachable
 
-    async def _told(self, filters: Filters, timeout_ms: int) -> Reached[list[Listed]]:
+    async def _list_transactions(self, filters: Filters, timeout_ms: int) -> Reached[list[Listed]]:
         request = ListTransactionsRequest(
             state_filters=list(filters.states),
             producer_id_filters=list(filters.producer_ids),
@@ -98,7 +98,7 @@ class Transactions:
             async def ask() -> ListTransactionsResponse:
                 return await self.cluster.ask(request, ListTransactionsResponse, address, timeout_ms=timeout_ms)
 
-            answer = await asked_again(ask, lambda answer: answer.error_code)
+            answer = await with_retries(ask, lambda answer: answer.error_code)
             refuse(answer.error_code, "list transactions")
             if answer.unknown_state_filters:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown state: {', '.join(answer.unknown_state_filters)}")
@@ -119,14 +119,14 @@ class Transactions:
             answer = await self.cluster.ask(request, DescribeTransactionsResponse, address)
             return coordinator_id, answer.transaction_states[0]
 
-        coordinator_id, row = await asked_again(ask, lambda found: found[1].error_code)
+        coordinator_id, row = await with_retries(ask, lambda found: found[1].error_code)
         refuse(row.error_code, f"transactional id {transactional_id!r}")
         return coordinator_id, row
 
     async def producers(self, place: Place, broker_id: int | None = None) -> list[ProducerState]:
         """Return the producers of a partition as its leader, or another replica, knows them. Raises KafkaError."""
-        asked = await self._leader(place) if broker_id is None else broker_id
-        return (await self._producers_on(asked, [place]))[place]
+        chosen_id = await self._leader(place) if broker_id is None else broker_id
+        return (await self._producers_on(chosen_id, [place]))[place]
 
     async def hanging(
         self, places: Sequence[Place], *, timeout_ms: int, now_ms: int, broker_id: int | None = None
@@ -177,7 +177,7 @@ class Transactions:
             _, address = await self.coordinator(transactional_id)
             return await self.cluster.ask(request, InitProducerIdResponse, address)
 
-        answer = await asked_again(ask, lambda answer: answer.error_code)
+        answer = await with_retries(ask, lambda answer: answer.error_code)
         refuse(answer.error_code, f"transactional id {transactional_id!r}")
 
     async def places(self, topic: str | None, partition: int | None, broker_id: int | None) -> list[Place]:
@@ -214,9 +214,9 @@ class Transactions:
             for place in places:
                 by_broker.setdefault(led(place, leaders), []).append(place)
         found: dict[Place, list[ProducerState]] = {}
-        for asked, wanted in by_broker.items():
+        for broker, wanted in by_broker.items():
             for start in range(0, len(wanted), PARTITIONS_PER_REQUEST):
-                found |= await self._producers_on(asked, wanted[start : start + PARTITIONS_PER_REQUEST])
+                found |= await self._producers_on(broker, wanted[start : start + PARTITIONS_PER_REQUEST])
         return found
 
     async def _producers_on(self, broker_id: int, places: Sequence[Place]) -> dict[Place, list[ProducerState]]:
@@ -259,6 +259,6 @@ def led(place: Place, leaders: dict[Place, int]) -> int:
     return leader
 
 
-def by_id(told: Mapping[int, list[Listed]]) -> list[Listed]:
+def by_id(listed: Mapping[int, list[Listed]]) -> list[Listed]:
     """Return the transactions of all responses, by transactional id."""
-    return sorted((row for rows in told.values() for row in rows), key=lambda row: row.transactional_id)
+    return sorted((row for rows in listed.values() for row in rows), key=lambda row: row.transactional_id)

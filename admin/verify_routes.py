@@ -33,7 +33,7 @@ from kvorum.runtime import blocking
 
 FETCH_BYTES = 4 * 1024 * 1024
 PROGRESS_MS = 1_000
-FAULTS_TOLD_MAX = 1_000
+FAULTS_REPORTED_MAX = 1_000
 """One by one; beyond that they are only counted."""
 
 
@@ -106,19 +106,19 @@ async def verify_partition(call: Call[NoBody]) -> Stream:
         try:
             reading = await PartitionReading.begin(cluster, topic, partition, offset, compared=not compacted)
             deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
-            faults, told_ms, stopped = 0, call.clock.monotonic_ms(), "end"
+            faults, reported_ms, stopped = 0, call.clock.monotonic_ms(), "end"
             yield event("progress", reading.progress())
             while reading.check.next():
                 for fault in await reading.round():
                     faults += 1
-                    if faults <= FAULTS_TOLD_MAX:
+                    if faults <= FAULTS_REPORTED_MAX:
                         yield event("fault", fault_of(fault).model_dump_json().encode())
                 now_ms = call.clock.monotonic_ms()
                 if now_ms >= deadline_ms:
                     stopped = "time"
                     break
-                if now_ms - told_ms >= PROGRESS_MS:
-                    told_ms = now_ms
+                if now_ms - reported_ms >= PROGRESS_MS:
+                    reported_ms = now_ms
                     yield event("progress", reading.progress())
             yield event("result", reading.result(stopped).model_dump_json().encode())
             yield event("end", msgspec.json.encode({"stopped_by": stopped}))
@@ -203,8 +203,8 @@ class PartitionReading:
         state.done = True
 
     async def _earliest(self, broker: int) -> int:
-        asked = ListOffsetsPartition(partition_index=self._row.partition_index, timestamp=EARLIEST)
-        topic = ListOffsetsTopic(name=self._topic.name or "", partitions=[asked])
+        row = ListOffsetsPartition(partition_index=self._row.partition_index, timestamp=EARLIEST)
+        topic = ListOffsetsTopic(name=self._topic.name or "", partitions=[row])
         request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=[topic], timeout=self._cluster.wait_ms)
         found = (await self._cluster.ask(request, ListOffsetsResponse, self._address(broker))).topics[0].partitions[0]
         refuse(found.error_code, f"broker {broker} does not tell its offsets")
@@ -276,10 +276,10 @@ class PartitionReading:
             compared=self.check.compared,
             reference=reference,
             end_offset=self.end,
-            replicas=[self._told(each) for each in sorted(states, key=lambda each: each.broker)],
+            replicas=[self._verified(each) for each in sorted(states, key=lambda each: each.broker)],
         )
 
-    def _told(self, state: ReplicaState) -> ReplicaVerified:
+    def _verified(self, state: ReplicaState) -> ReplicaVerified:
         unread = state.error is not None and not state.batches
         counts = {kind.value: state.faults.get(kind, 0) for kind in Kind}
         return ReplicaVerified(
@@ -303,6 +303,6 @@ OPERATIONS = [
         PartitionVerified,
         media=(EVENT_STREAM,),
         events={"progress": VerifyProgress, "fault": BatchFault},
-        query={"offset": "start offset (default: the start of each log)", **STREAM_SECONDS.told},
+        query={"offset": "start offset (default: the start of each log)", **STREAM_SECONDS.documentation},
     )
 ]

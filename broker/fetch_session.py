@@ -1,21 +1,21 @@
 """Incremental fetch sessions, the server's side (KIP-227). Sans-IO.
 
-A client that fetches many partitions says each time only what changed, and is told only what changed; the broker
-remembers the rest under a session id. `FetchSessionCache.context` turns a request into what is to be fetched now, the
-context turns rows into the answer.
+A client that fetches many partitions sends only changes, and receives only changes; the broker stores the rest under a
+session id. `FetchSessionCache.context` turns a request into the partitions to read, the context turns rows into the
+answer.
 
     session epoch  0, any id     full request, a new session (the old one is closed) if the cache has room
     session epoch -1, any id     full request without a session (the old one is closed)
     session epoch  n, an id      incremental; it must be the session's next epoch
 
-What a client fetches is either *active* or rests. What is active is read with each request; what rests has been told
-all about, and is not even looked at until its partition changes (broker.replica.resting) or the client asks for
-something else of it: a request costs what changed, however many partitions its session has.
+A fetched partition is either *active* or *resting*. Active partitions are read with each request. A resting one, whose
+state was returned completely, is skipped until it changes (broker.replica.resting) or the client changes its request:
+the cost of a request depends on the changes, not on the number of partitions.
 
-Invariants: the cache holds at most `slots_max` sessions; a session's epoch is that of the request it expects next; each
-partition is in it once, by topic id (v13+) or by name, never both, and active or at rest, never both; who got records
-goes to the end of the active, so that no partition starves another where the answer is bounded; nothing rests for
-another asker (principal, rights, incarnation) than the one it was read for. Source: Kafka's FetchSession.
+Invariants: the cache holds at most `slots_max` sessions; a session's epoch is that of the next expected request; each
+partition is in it once, by topic id (v13+) or by name, never both, and active or resting, never both; a partition with
+records moves to the end of the active ones, so that none starves another in a bounded answer; nothing rests for another
+requester (principal, rights, incarnation) than the one it was read for. Source: Kafka's FetchSession.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -41,7 +41,7 @@ TOPIC_ID_VERSION_MIN = 13
 
 Rows: TypeAlias = Iterable[tuple[FetchTarget, PartitionData]]
 TopicName: TypeAlias = Callable[[Uuid], str | None]
-"""Answers a topic id's name, None while it is not known."""
+"""Returns a topic id's name, None while unknown."""
 
 
 class FetchContext(Protocol):
@@ -56,7 +56,7 @@ class FetchContext(Protocol):
         ...
 
     def wake_all(self) -> None:
-        """Have everything in `targets`, whatever rests."""
+        """Put all partitions into `targets`, resting or not."""
         ...
 
     def waits(self, parked: ParkedFetch) -> None:
@@ -112,10 +112,10 @@ class FetchSessionCache:
         by_id = version >= TOPIC_ID_VERSION_MIN
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
-            asked = _asked(request, by_id, topic_name)
+            requested = _requested(request, by_id, topic_name)
             if request.session_epoch == FINAL_EPOCH:
-                return SessionlessContext(asked)
-            return FullContext(self, asked, by_id, is_from_follower, asker, now_ms)
+                return SessionlessContext(requested)
+            return FullContext(self, requested, by_id, is_from_follower, asker, now_ms)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} does not exist")
@@ -132,7 +132,7 @@ class FetchSessionCache:
         _update(session, request)
         if not session.partitions:
             self._close(session.session_id)
-            return SessionlessContext(_asked(request, by_id, topic_name))
+            return SessionlessContext(_requested(request, by_id, topic_name))
         self._touch(session, now_ms)
         session.epoch = next_epoch(session.epoch)
         return IncrementalContext(session, request.session_epoch, topic_name)
@@ -197,9 +197,9 @@ class SessionlessContext:
 
     __slots__ = ("targets",)
 
-    def __init__(self, asked: dict[Key, CachedPartition]) -> None:
-        """Fetch what it says."""
-        self.targets = list(asked.values())
+    def __init__(self, requested: dict[Key, CachedPartition]) -> None:
+        """Fetch the requested partitions."""
+        self.targets = list(requested.values())
 
     @property
     def has_resting(self) -> bool:
@@ -213,7 +213,7 @@ class SessionlessContext:
         """See FetchContext: nothing wakes."""
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
-        """See FetchContext: everything is told."""
+        """See FetchContext: all rows are returned."""
         return FetchResponse(session_id=NO_SESSION, responses=_by_topic(rows))
 
     def throttled(self) -> FetchResponse:
@@ -224,25 +224,25 @@ class SessionlessContext:
 class FullContext:
     """A request that names all it wants, and wants a session."""
 
-    __slots__ = ("_asked", "_asker", "_cache", "_fetched_ms", "_is_from_follower", "_uses_topic_ids", "targets")
+    __slots__ = ("_asker", "_cache", "_fetched_ms", "_is_from_follower", "_requested", "_uses_topic_ids", "targets")
 
     def __init__(
         self,
         cache: FetchSessionCache,
-        asked: dict[Key, CachedPartition],
+        requested: dict[Key, CachedPartition],
         uses_topic_ids: bool,
         is_from_follower: bool,
         asker: Hashable,
         now_ms: int,
     ) -> None:
-        """Fetch what it says; the session begins with the answer."""
+        """Fetch the requested partitions; the session begins with the answer."""
         self._cache = cache
-        self._asked = asked
+        self._requested = requested
         self._uses_topic_ids = uses_topic_ids
         self._is_from_follower = is_from_follower
         self._asker = asker
         self._fetched_ms = now_ms
-        self.targets = list(asked.values())
+        self.targets = list(requested.values())
 
     @property
     def has_resting(self) -> bool:
@@ -256,20 +256,20 @@ class FullContext:
         """See FetchContext: nothing wakes."""
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
-        """See FetchContext: everything is told, with the id of the new session if there is room for it."""
-        told = list(rows)
-        for target, row in told:
+        """See FetchContext: all rows are returned, with the id of the new session if the cache has room."""
+        sent = list(rows)
+        for target, row in sent:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
             target.note(row)
         session = self._cache.open(
-            self._asked, self._uses_topic_ids, self._is_from_follower, self._asker, self._fetched_ms, now_ms
+            self._requested, self._uses_topic_ids, self._is_from_follower, self._asker, self._fetched_ms, now_ms
         )
         if session is not None:
-            for target, row in told:
+            for target, row in sent:
                 assert isinstance(target, CachedPartition), "as before"
                 session.answered(target, row, try_rest)
         session_id = NO_SESSION if session is None else session.session_id
-        return FetchResponse(session_id=session_id, responses=_by_topic(told))
+        return FetchResponse(session_id=session_id, responses=_by_topic(sent))
 
     def throttled(self) -> FetchResponse:
         """See FetchContext: the session is left to the client's next try."""
@@ -311,18 +311,18 @@ class IncrementalContext:
         self._parked = self._session.parked = parked
 
     def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
-        """See FetchContext: only what changed is told. Of two requests at once the earlier one is a stray."""
+        """See FetchContext: only changed rows are returned. Of two simultaneous requests the earlier one is stray."""
         response, session = self._begun(), self._session
         if response.error_code:
             return response
-        told = []
+        sent = []
         for target, row in rows:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
-            if target.must_be_told(row):
-                told.append((target, row))
+            if target.must_be_sent(row):
+                sent.append((target, row))
                 target.note(row)
             session.answered(target, row, try_rest)
-        response.responses = _by_topic(told)
+        response.responses = _by_topic(sent)
         return response
 
     def throttled(self) -> FetchResponse:
@@ -349,7 +349,7 @@ def _key(target: CachedPartition, uses_topic_ids: bool) -> Key:
     return (target.topic_id if uses_topic_ids else target.topic, target.partition)
 
 
-def _asked(request: FetchRequest, by_id: bool, topic_name: TopicName) -> dict[Key, CachedPartition]:
+def _requested(request: FetchRequest, by_id: bool, topic_name: TopicName) -> dict[Key, CachedPartition]:
     """Return the partitions a request names; of one named twice the last word counts."""
     found: dict[Key, CachedPartition] = {}
     for topic in request.topics:
@@ -367,8 +367,8 @@ def _update(session: Session, request: FetchRequest) -> None:
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
         title, topic_id = ("", topic.topic_id) if by_id else (topic.topic, ZERO_UUID)
-        for asked in topic.partitions:
-            session.update((name, asked.partition), asked, title, topic_id)
+        for requested in topic.partitions:
+            session.update((name, requested.partition), requested, title, topic_id)
     for forgotten in request.forgotten_topics_data:
         for index in forgotten.partitions:
             session.forget((forgotten.topic_id if by_id else forgotten.topic, index))

@@ -1,10 +1,10 @@
 """State of a fetch session: its partitions, the values last returned for each, and idle ones. Sans-IO.
 
-    active --answered, told all, may rest--> resting --partition changes, asked anew, asker changes--> active
+    active --answered completely, may rest--> resting --partition, request or requester changes--> active
     either --forgotten, session closed--> gone
 
-Of what rests the partition wakes the session (broker.replica.watchers), once. Source: Kafka's FetchSession; that
-partitions rest is ours.
+The partition wakes the session of a resting one once (broker.replica.watchers). Source: Kafka's FetchSession; resting
+is Kvorum's.
 """
 
 from collections.abc import Callable, Hashable
@@ -39,30 +39,30 @@ class CachedPartition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: Uuid, asked: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: Uuid, requested: FetchPartition) -> None:
         """Store a requested partition; `topic` is empty for an unknown id, `topic_id` zero if names are used."""
         self.topic = topic
         self.topic_id = topic_id
-        self.partition = asked.partition
+        self.partition = requested.partition
         self.high_watermark = UNKNOWN
         self.local_log_start_offset = UNKNOWN
         self.session: Session | None = None
         self.rest: Rest | None = None
-        self.update(asked)
+        self.update(requested)
 
-    def update(self, asked: FetchPartition) -> None:
+    def update(self, requested: FetchPartition) -> None:
         """Store the new request values."""
-        self.partition_max_bytes = asked.partition_max_bytes
-        self.fetch_offset = asked.fetch_offset
-        self.log_start_offset = asked.log_start_offset
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.partition_max_bytes = requested.partition_max_bytes
+        self.fetch_offset = requested.fetch_offset
+        self.log_start_offset = requested.log_start_offset
+        self.current_leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
     def note(self, row: PartitionData) -> None:
-        """Remember what is answered.
+        """Store the returned values.
 
-        Beside an error, or where the follower's log parts from ours, the watermark is no news to whoever asks: it
-        truncates first, and takes neither from an answer about offsets it has no more.
+        With an error, or if the follower's log diverges, the watermark is not stored: the client truncates first, and
+        ignores the watermark in an answer about offsets that it does not have afterwards.
         """
         is_heeded = not row.error_code and row.diverging_epoch.epoch < 0
         self.high_watermark = row.high_watermark if is_heeded else UNKNOWN
@@ -73,8 +73,8 @@ class CachedPartition:
         if self.session is not None:
             self.session.wake(self)
 
-    def must_be_told(self, row: PartitionData) -> bool:
-        """Tell whether a row says anything the client does not know."""
+    def must_be_sent(self, row: PartitionData) -> bool:
+        """Tell whether a row has values that the client does not have."""
         return bool(
             row.error_code
             or row.records
@@ -166,14 +166,14 @@ class Session:
             if target.rest is not None:
                 del self.active[target]
 
-    def update(self, key: Key, asked: FetchPartition, topic: str, topic_id: Uuid) -> None:
+    def update(self, key: Key, requested: FetchPartition, topic: str, topic_id: Uuid) -> None:
         """Store the new request values."""
         known = self.partitions.get(key)
         if known is not None:
             self.wake(known)
-            known.update(asked)
+            known.update(requested)
             return
-        target = self.partitions[key] = CachedPartition(topic, topic_id, asked)
+        target = self.partitions[key] = CachedPartition(topic, topic_id, requested)
         target.session = self
         self.active[target] = None
 

@@ -265,7 +265,7 @@ def make_quotas(settings: Settings, metrics: Metrics) -> BrokerQuotas:
 
 
 def receive_telemetry(settings: Settings, seams: Seams) -> ClientMetricsManager | None:
-    """Create the receiver of clients' metrics, which are exposed on /metrics; None if it is disabled."""
+    """Create the receiver of client metrics, which are exposed on /metrics; None if it is disabled."""
     if not settings.bool("kvorum.client.metrics.enable"):
         return None
     manager = ClientMetricsManager(settings.int("telemetry.max.bytes"), lambda: Uuid(random_uuid_bytes(seams.chance)))
@@ -362,7 +362,7 @@ def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> Pee
     async def answers(address: Address) -> bool:
         channel = Channel(*address, client_id=client_id, chance=chance, setup_timeout_ms=PROBE_TIMEOUT_MS)
         try:
-            await channel.connect()  # which asks for ApiVersions
+            await channel.connect()  # sends ApiVersions
         except ChannelError:
             return False
         finally:
@@ -371,7 +371,7 @@ def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> Pee
 
     return PeerWatch(
         cache,
-        # Without fast fencing no election comes within the time that anybody would wait for it.
+        # Without fast fencing the election takes longer than the hold time.
         hold_ms=settings.int("kvorum.metadata.hold.ms") if settings.str("kvorum.fast.fencing") == "auto" else 0,
         linger_ms=settings.int("kvorum.metadata.fenced.linger.ms"),
         address_of=direct,

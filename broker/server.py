@@ -2,13 +2,13 @@
 
 Start:  open and recover the logs -> register with the active controller -> catch up with the metadata and take it over
         (cache, replicas, configs) -> open the listeners -> say which logs are gone that others count on -> ask to be
-        unfenced. A broker registers before it looks at the metadata: what it then sees is decided about its new
-        incarnation, never a leadership of the last one.
+        unfenced. A broker registers before it reads the metadata: leaderships in them are decisions about its new
+        incarnation, never about the last one.
 Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> (followers fetch) -> answer
         Fetch    listener -> router -> api/fetch -> session -> replica manager -> parts of the log -> listener
         Create   listener -> router -> api/create_topics -> Envelope to the controller; committed, it comes back by the
                  loader -> publisher -> replica manager, on every broker alike
-        A leader dies: the loader brings the change -> publisher -> replica manager leads or follows anew
+        A leader dies: the loader brings the change -> publisher -> replica manager leads or follows
 Stop:   controlled shutdown (the controller moves leaderships away) -> coordinators -> listeners -> registration
         -> loader -> log duties -> fetchers -> channels -> logs, with the mark of a clean shutdown last.
 
@@ -71,7 +71,7 @@ class AllLogDirectoriesOffline(Exception):
 
 
 def can_be_read(disk: Disk, path: str) -> bool:
-    """Tell whether a directory is there, or could be made. One whose disk fails is offline, whatever it held."""
+    """Tell whether a directory exists or could be created. One whose disk fails is offline, whatever its content."""
     try:
         disk.listdir(path)
     except FileNotFoundError:
@@ -149,7 +149,7 @@ class BrokerServer:
 
     @property
     def disk(self) -> Disk:
-        """Where the log directories lie."""
+        """Disk of the log directories."""
         return self._world.disk
 
     @property
@@ -185,12 +185,12 @@ class BrokerServer:
         return None if port is None else f"{endpoint.host}:{port}"
 
     async def start(self) -> None:
-        """Do all of the start but wait for being unfenced.
+        """Do the whole start except the wait for being unfenced.
 
         Raises:
-            NotFormatted, CheckpointError: directories that are nobody's yet, or another process's, node's or cluster's.
-            RegistrationRefused, WrongCluster: the controllers do not take this broker.
-            AllLogDirectoriesOffline, OSError: no disk can be read, or an address cannot be listened on.
+            NotFormatted, CheckpointError: directories that are not formatted yet, or belong to another process, node or
+            cluster. RegistrationRefused, WrongCluster: the controllers reject this broker. AllLogDirectoriesOffline,
+            OSError: no disk is readable, or an address cannot be bound.
         """
         parts = self._started = self._build()
         await parts.log_manager.start()
@@ -210,7 +210,7 @@ class BrokerServer:
         parts.replica_manager.start()
         parts.log_duties.start()
         await self._open_listeners(unchosen_ports=False)
-        await parts.replica_manager.wait_lost_told()
+        await parts.replica_manager.wait_lost_reported()
         lifecycle.set_ready_to_unfence()
         log.info("broker started", broker_id=self.broker_id, offset=parts.loader.offset)
 
@@ -221,7 +221,7 @@ class BrokerServer:
         await lifecycle.wait_unfenced()
 
     def not_ready(self) -> str | None:
-        """Say why clients do not see this broker, None if they do."""
+        """Return why clients do not see this broker, None if they do."""
         lifecycle = None if self._started is None else self._started.registration.lifecycle
         if lifecycle is None:
             return "opening its logs"
@@ -256,8 +256,8 @@ class BrokerServer:
             with self._waiting_for(name):
                 if not await close_within_limit(name, close):
                     self.not_stopped.append(name)
-        # Last, since it marks the directories: whatever was appended before is in the logs and synced. If a part still
-        # runs, it may append meanwhile: then there is no mark, and the next start recovers.
+        # Last, since it marks the directories: all earlier appends are in the logs and synced. If a part still runs, it
+        # may append in between: then there is no mark, and the next start recovers.
         with self._waiting_for("logs"):
             await parts.log_manager.shutdown(parts.registration.broker_epoch(), is_clean=not self.not_stopped)
         log.info("broker stopped", broker_id=self.broker_id)
@@ -312,7 +312,7 @@ class BrokerServer:
         return parts
 
     def _identities(self) -> Iterator[tuple[str, MetaProperties | None]]:
-        """Yield (path, what it says of itself) of the log directories; one that cannot be read will be offline."""
+        """Yield (path, content of meta.properties) of the log directories; an unreadable one will be offline."""
         for path in self._settings.list("log.dirs"):
             try:
                 yield path, read_meta_properties(self._world.disk, path)
@@ -399,7 +399,7 @@ class BrokerServer:
 
 
 def offline(directories: list[LogDir]) -> AllLogDirectoriesOffline:
-    """Return the error that says why each log directory is offline; its cause is the last failure."""
+    """Return the error with the reason of each offline log directory; its cause is the last failure."""
     failures = {directory.path: directory.failure for directory in directories}
     text = "; ".join(f"{path}: {failure}" for path, failure in failures.items())
     error = AllLogDirectoriesOffline(f"all log directories are offline: {text}")

@@ -1,6 +1,6 @@
 """Services of the request handlers: one object with the broker's parts, built once by `broker.server`.
 
-Handlers take from it and change nothing in it. It owns none of the parts: whoever built them closes them.
+Handlers read it and change nothing in it. It owns none of the parts: their creator closes them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -85,9 +85,9 @@ class Broker:
         return self.configs.settings
 
     def throttle(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
-        """Return the throttle time (ms) for an answer; the connection keeps to it behind the answer (KIP-219).
+        """Return the throttle time (ms) for an answer; the connection applies it after the answer (KIP-219).
 
-        See Quotas. Called once a request, when it is done: what it took is counted.
+        See Quotas. Called once per request, at its end: its cost is counted.
         """
         quotas = self.quotas
         ctx.throttle_ms = quotas.throttle_ms(ctx, produced=produced, exempt=exempt) if quotas.enabled else 0
@@ -105,7 +105,7 @@ class BrokerApi(NamedTuple):
     """One request's handler, before it is bound to a broker. Its versions are those of protocol.api.BROKER_APIS."""
 
     api_key: ApiKey
-    # Each handler takes its own request class; one table of all of them cannot say so.
+    # Each handler takes its own request class, which a common table cannot express.
     handle: Callable[[RequestContext, Any, Broker], Result]
     abandon: bool = False
     """Cancel the awaited answer when the client's connection is gone: for long polls that change nothing."""

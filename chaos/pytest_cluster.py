@@ -49,7 +49,7 @@ class KvorumCluster:
     inside: Inside
     """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
     has_links: bool
-    _told: list[history.Fault] = field(repr=False)
+    _faults: list[history.Fault] = field(repr=False)
     _notes: dict[int, str] = field(default_factory=dict, repr=False)
     """What a fault had as a consequence, by its id."""
 
@@ -70,7 +70,7 @@ class KvorumCluster:
         nodes; `node_configs`: {node: its own}. `links`: put a proxy on every link. Raises ValueError and ConfigError
         (what cannot be), NoToxiproxy (what to do about it), LabError.
         """
-        told: list[history.Fault] = []
+        faults: list[history.Fault] = []
         shape = LabShape(
             brokers=brokers,
             controllers=min(CONTROLLERS_MAX, brokers) if controllers is None else controllers,
@@ -78,14 +78,14 @@ class KvorumCluster:
             node_configs={node: texts_of(own) for node, own in (node_configs or {}).items()},
         )
         network = "proxies" if links else "plain"
-        lab = Lab.create(os.path.join(folder, "cluster"), shape, network=network, on_fault=told.append)  # type: ignore[arg-type]
+        lab = Lab.create(os.path.join(folder, "cluster"), shape, network=network, on_fault=faults.append)  # type: ignore[arg-type]
         try:
             lab.wait_until_healthy()
             inside = Inside.of(lab.plan.cluster, lab.register)
         except BaseException:
             lab.close()
             raise
-        return cls(folder=folder, lab=lab, inside=inside, has_links=links, _told=told)
+        return cls(folder=folder, lab=lab, inside=inside, has_links=links, _faults=faults)
 
     def close(self) -> None:
         """Kill every process and give everything back. Idempotent."""
@@ -259,7 +259,7 @@ class KvorumCluster:
     def story(self) -> str:
         """Tell what was done so far, and where the processes' logs are."""
         lines = []
-        for event in self._told:
+        for event in self._faults:
             lines.append(f"{event.t:8.3f} s  {event.phase:5}  {event.story}")
             if event.phase == "begin" and event.id in self._notes:
                 lines.append(f"{'':17} {self._notes[event.id]}")

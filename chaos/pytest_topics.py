@@ -51,8 +51,8 @@ def lags(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
     if not count:
         return {}
     partitions = [TopicPartition(topic, number) for number in range(count)]
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)], require_stable=True)
-    committed = {each.partition: each.offset for each in asked[group].result(REQUEST_SECONDS).topic_partitions}
+    futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)], require_stable=True)
+    committed = {each.partition: each.offset for each in futures[group].result(REQUEST_SECONDS).topic_partitions}
     ends, starts = offsets(admin, partitions, LATEST), offsets(admin, partitions, EARLIEST)
     return {number: max(0, ends[number] - max(committed.get(number, -1), starts[number])) for number in range(count)}
 

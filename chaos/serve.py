@@ -85,7 +85,7 @@ class ChaosServer:
         return await handler(request)
 
 
-def fault_told(events: Events) -> Callable[[history.Fault], None]:
+def fault_reporter(events: Events) -> Callable[[history.Fault], None]:
     """Return what a register tells its faults to."""
     clock = SystemClock()
 

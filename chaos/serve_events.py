@@ -46,17 +46,17 @@ class Listener:
 
     async def next(self) -> ServedEvent:
         """Wait for the next event. Raises SentAway."""
-        told = await self._waiting.get()
-        if told is None:
+        event = await self._waiting.get()
+        if event is None:
             raise SentAway
-        return told
+        return event
 
-    def put(self, told: ServedEvent | None) -> None:
+    def put(self, event: ServedEvent | None) -> None:
         """Take an event, in the listener's own loop; None is the last."""
         if self._waiting.qsize() >= BEHIND_MAX:
-            told = None
+            event = None
         if not self._waiting.full():
-            self._waiting.put_nowait(told)
+            self._waiting.put_nowait(event)
 
 
 class Events:
@@ -83,12 +83,12 @@ class Events:
     def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
         """Tell all who listen; `kept`: and those who come later."""
         with self._lock:
-            told = ServedEvent(self._next_id, kind, data)
+            event = ServedEvent(self._next_id, kind, data)
             self._next_id += 1
             if kept:
-                self._kept.append(told)
+                self._kept.append(event)
             for listener in self._listeners:
-                listener.loop.call_soon_threadsafe(listener.put, told)
+                listener.loop.call_soon_threadsafe(listener.put, event)
 
     def close(self) -> None:
         """Send all listeners away, and those that come later."""
@@ -104,9 +104,9 @@ class Events:
         with self._lock:
             if len(self._listeners) >= LISTENERS_MAX:
                 raise TooManyListeners(f"{LISTENERS_MAX} listen already")
-            for told in self._kept:
-                if told.id > after:
-                    listener.put(told)
+            for event in self._kept:
+                if event.id > after:
+                    listener.put(event)
             if self._is_closed:
                 listener.put(None)
             self._listeners.add(listener)

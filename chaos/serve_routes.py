@@ -110,8 +110,8 @@ class FaultRoutes:
         self.ends = Ends(served.register, workers.do, SystemClock(), self._not_ended)
 
     def _not_ended(self, fault: Injected, why: str) -> None:
-        told = {"id": fault.id, "fault": fault.kind, "targets": list(fault.targets), "story": fault.story}
-        self._events.tell("failure", {**told, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
+        described = {"id": fault.id, "fault": fault.kind, "targets": list(fault.targets), "story": fault.story}
+        self._events.tell("failure", {**described, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
 
     async def get_chaos_state(self, call: Call[NoBody]) -> Lab:
         """Tell what the cluster is made of, what of it runs, and what is broken; `health`: and what is not well."""
@@ -203,7 +203,7 @@ class FaultRoutes:
         if self._events.is_full:
             raise Refused(503, "UNAVAILABLE", "too many listen already")
 
-        async def told() -> AsyncIterator[bytes]:
+        async def chunks() -> AsyncIterator[bytes]:
             with self._events.listening(after) as listener:
                 yield b": listening\n\n"
                 try:
@@ -213,7 +213,7 @@ class FaultRoutes:
                     why = "server" if self._events.is_closed else "behind"
                     yield b"event: end\ndata: " + msgspec.json.encode({"stopped_by": why}) + b"\n\n"
 
-        return Stream(media=EVENT_STREAM, chunks=told())
+        return Stream(media=EVENT_STREAM, chunks=chunks())
 
     def _in_force(self) -> list[Fault]:
         return [self._described(fault) for fault in self._served.register.in_force()]
@@ -231,9 +231,11 @@ class FaultRoutes:
         )
 
     def _begun(self, fault: Injected, seed: int | None) -> Begun:
-        told = self._described(fault).model_dump(exclude={"failure"})
+        described = self._described(fault).model_dump(exclude={"failure"})
         in_force = fault in self._served.register.in_force()
-        return Begun(**{**told, "ends_ms": told["ends_ms"] if in_force else None}, in_force=in_force, seed=seed)
+        return Begun(
+            **{**described, "ends_ms": described["ends_ms"] if in_force else None}, in_force=in_force, seed=seed
+        )
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""

@@ -36,9 +36,9 @@ class ScenarioRoutes:
         """Keep runs below a folder; `command` is `kvorum chaos`."""
         self._events = events
         self._workers = workers
-        self.scenarios = Scenarios(folder, self._told, command, self._printed)
+        self.scenarios = Scenarios(folder, self._run_changed, command, self._printed)
 
-    def _told(self, run: ScenarioRun) -> None:
+    def _run_changed(self, run: ScenarioRun) -> None:
         self._events.tell("scenario", {**run.described(whole=False), "timestamp_ms": SystemClock().wall_ms()})
 
     def _printed(self, run: ScenarioRun, line: str) -> None:

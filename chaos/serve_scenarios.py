@@ -88,13 +88,13 @@ class Scenarios:
     def __init__(
         self,
         folder: Path,
-        told: Callable[[ScenarioRun], None],
+        on_change: Callable[[ScenarioRun], None],
         command: tuple[str, ...] = COMMAND,
         heard: Callable[[ScenarioRun, str], None] = lambda run, line: None,
     ) -> None:
         """Keep runs below a folder; `told` is called when one begins and ends, `heard` with each line it prints."""
         self._folder = folder
-        self._told = told
+        self._on_change = on_change
         self._heard = heard
         self._command = command
         self._runs: dict[int, ScenarioRun] = {}
@@ -139,7 +139,7 @@ class Scenarios:
         self._runs[run.id] = run
         while len(self._runs) > RUNS_MAX:
             del self._runs[next(iter(self._runs))]
-        self._told(run)
+        self._on_change(run)
         self._running = run, asyncio.create_task(self._follow(run, run.process))
         return run
 
@@ -158,7 +158,7 @@ class Scenarios:
             run.state = "stopped"
         else:
             run.state = "could not run" if run.exit_code is None else STATES.get(run.exit_code, "could not run")
-        self._told(run)
+        self._on_change(run)
 
     async def _output(self, run: ScenarioRun, process: asyncio.subprocess.Process) -> int:
         """Read what it prints; return its exit code."""

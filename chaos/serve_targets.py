@@ -89,7 +89,7 @@ class View:
     def min_isr(self, topic: str) -> int:
         """Return a topic's min.insync.replicas, as it is in force. Raises NotNow."""
 
-        async def asked() -> int:
+        async def read() -> int:
             cluster = ClusterClient(parse_bootstrap(self.served.observed), timeout_ms=ASK_MS)
             try:
                 found = await cluster.describe_configs(ResourceType.TOPIC, topic)
@@ -98,7 +98,7 @@ class View:
             return next(int(each.value or "1") for each in found if each.name == MIN_ISR)
 
         try:
-            found: int = self.served.observer.run(asked)
+            found: int = self.served.observer.run(read)
         except (KafkaError, Unreachable) as error:
             raise NotNow(f"{MIN_ISR} of {topic} is not available: {error}") from error
         return found

@@ -83,16 +83,16 @@ def judged(
         ops = _of(lines, "op").groupByKey(tasks).persist(level)
         shared = _shared(lines, ops, strict=strict, values_max=values_max)
         witnesses = context.broadcast(shared.witnesses)
-        told = context.broadcast(shared)
+        shared_values = context.broadcast(shared)
         parts: RDD[Any] = ops.flatMap(lambda op: spread(op[0], op[1], witnesses.value.get(op[0])))
         replicas: RDD[Any] = _of(lines, "replica").map(lambda each: ((each[0], each[1][0], OWN), each[1][1]))
-        told_of_parts = (
+        results = (
             parts.union(replicas)
             .repartitionAndSortWithinPartitions(tasks, lambda key: zlib.crc32(key[0].encode()))
-            .mapPartitions(lambda each: judge_parts(each, told.value))
+            .mapPartitions(lambda each: judge_parts(each, shared_values.value))
             .persist(level)
         )
-        return _verdict(shared, told_of_parts, ops, tasks)
+        return _verdict(shared, results, ops, tasks)
     finally:
         lines.unpersist()
 
@@ -135,13 +135,13 @@ def _uncommitted(lines: Iterable[Line]) -> frozenset[int]:
     return frozenset(e.process for e in events if isinstance(e, Process) and e.isolation != "read_committed")
 
 
-def _verdict(shared: Shared, told: "RDD[Any]", ops: "RDD[Any]", tasks: int) -> Verdict:
+def _verdict(shared: Shared, results: "RDD[Any]", ops: "RDD[Any]", tasks: int) -> Verdict:
     """Put together what the parts said."""
     found: list[tuple[bool, Violation]] = [
-        (legal, msgspec.json.decode(text, type=Violation)) for legal, text in _of(told, "found").collect()
+        (legal, msgspec.json.decode(text, type=Violation)) for legal, text in _of(results, "found").collect()
     ]
     figures = Figures(not_judged=list(NOT_COVERED), duration=shared.ended)
-    for name, text, (legally, duplicated, reordered, compared) in _of(told, "figures").collect():
+    for name, text, (legally, duplicated, reordered, compared) in _of(results, "figures").collect():
         own = figures.partitions[name] = msgspec.json.decode(text, type=PartitionFigures)
         figures.sends += own.sends
         figures.acked += own.acked
@@ -152,7 +152,7 @@ def _verdict(shared: Shared, told: "RDD[Any]", ops: "RDD[Any]", tasks: int) -> V
         figures.reordered += reordered
         figures.replicas_compared += compared
     groups: dict[tuple[str, str | None], Group] = {}
-    joined = _of(told, "shown").cogroup(ops, tasks)
+    joined = _of(results, "shown").cogroup(ops, tasks)
     pieces = joined.flatMap(lambda each: torn(each[0], each[1][0], each[1][1])).collect()
     for _, name, value, reason, excuse, t in sorted(pieces, key=itemgetter(0, 1, 2)):
         group = groups.get((name, excuse))
@@ -162,7 +162,7 @@ def _verdict(shared: Shared, told: "RDD[Any]", ops: "RDD[Any]", tasks: int) -> V
         why = reason if excuse is None else f"{reason}; legal, since {excuse}"
         one = Violation(anomaly="torn-transaction", partition=name, values=[value], count=1, story=[], reason=why, t=t)
         groups[name, excuse] = Group(one, shared.values_max)
-    found += [(excuse is not None, group.told()) for (_, excuse), group in groups.items()]
+    found += [(excuse is not None, group.violation()) for (_, excuse), group in groups.items()]
     found += _of_everything(shared, set(figures.partitions), figures)
     found.sort(key=lambda each: each[1].t)
     return Verdict(

@@ -284,8 +284,8 @@ def judge_parts(parts: Iterable[tuple[Key, bytes]], shared: Shared) -> Iterator[
                     counts[violation.anomaly] += violation.count
         figures = checker.figures(name, judge)
         reordered = sum(counts[anomaly] for anomaly in REORDERED)
-        told = (judge.lost_legally, counts["duplicate"], reordered, judge.replicas_compared)
-        yield "figures", (name, msgspec.json.encode(figures), told)
+        counted = (judge.lost_legally, counts["duplicate"], reordered, judge.replicas_compared)
+        yield "figures", (name, msgspec.json.encode(figures), counted)
         for op, shown in checker.shown(name, judge, ends):
             yield "shown", (op, tuple(shown))
 

@@ -104,7 +104,7 @@ def describe(broker: int, bootstrap: str, output: str) -> None:
 
         found = await broker_admin_state.broker_state(cluster, broker)
         kept = [str(place) for place in found.kept]
-        more = {"asked": str(found.asked), "done": found.done, "kept": kept, "throttle": found.throttle}
+        more = {"requested": str(found.requested), "done": found.done, "kept": kept, "throttle": found.throttle}
         return {**row_of(found), **more, "message": found.message}
 
     show(with_cluster(bootstrap, work), output)

@@ -78,28 +78,30 @@ class Seen:
 
     def lacks(self) -> list[str]:
         """Return what a whole history has and this one has not."""
-        told: list[str] = []
+        lacking: list[str] = []
         if not self._kinds:
-            told.append("it has no line of a known kind")
+            lacking.append("it has no line of a known kind")
         if Start not in self._kinds:
-            told.append("it has no start: which nodes, topics and configs there were is not known")
+            lacking.append("it has no start: which nodes, topics and configs there were is not known")
         if Finish not in self._kinds:
-            told.append("it has no finish: the run did not come to its end, and what it would have found is not here")
-        return told
+            lacking.append(
+                "it has no finish: the run did not come to its end, and what it would have found is not here"
+            )
+        return lacking
 
 
 def remarks(reader: HistoryReader) -> list[str]:
     """Return what the reader of the verdict should know about the file."""
-    told: list[str] = []
+    found: list[str] = []
     if reader.torn:
-        told.append("the last line is cut off: the run ended while it wrote; what stands before it is checked")
+        found.append("the last line is cut off: the run ended while it wrote; what stands before it is checked")
     if reader.unknown_kinds:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in reader.unknown_kinds.most_common())
-        told.append(f"lines of unknown kinds were left out: {kinds}")
+        found.append(f"lines of unknown kinds were left out: {kinds}")
     if reader.unknown_fields:
         fields = ", ".join(f"{name} ({count})" for name, count in reader.unknown_fields.most_common())
-        told.append(f"unknown fields were left out: {fields}")
-    return told
+        found.append(f"unknown fields were left out: {fields}")
+    return found
 
 
 def print_verdict(verdict: Verdict) -> None:

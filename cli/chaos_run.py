@@ -114,7 +114,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="kvorum-chaos-") as scratch:
         base = out or Path(scratch)
         for name, each in chosen:
-            watch = Watch() if quiet else Watch(told=told)
+            watch = Watch() if quiet else Watch(on_line=on_line)
             folder = base / each.name.replace("/", "-")
             job = Run(each, folder, seed, duration=duration, elsewhere=elsewhere, watch=watch, keep_data=keep_data)
             job.command = typed(name, each, seed, given)
@@ -191,7 +191,7 @@ def typed(name: str, scenario: "Scenario", seed: int, given: Mapping[str, object
     return shlex.join(words)
 
 
-def told(text: str) -> None:
+def on_line(text: str) -> None:
     """Print a line of the run, above the live line where there is one."""
     if sys.stdout.isatty():
         click.echo("\r\x1b[K", nl=False)

@@ -123,7 +123,7 @@ def created(
     from kvorum.chaos.faults.shape import LabShape
     from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
     from kvorum.chaos.inside import inside_configs
-    from kvorum.chaos.serve import fault_told
+    from kvorum.chaos.serve import fault_reporter
     from kvorum.chaos.served import Served
     from kvorum.cluster.local import ClusterError
     from kvorum.runtime.config import ConfigError
@@ -145,7 +145,7 @@ def created(
             str(folder / "cluster"),
             shape,
             network=network,  # type: ignore[arg-type]
-            on_fault=fault_told(events),
+            on_fault=fault_reporter(events),
             small_disks=small_disks,
         )
     except (NoToxiproxy, NotPermitted, LabError, NotStarted, ConfigError, ClusterError, ValueError, OSError) as error:
@@ -156,13 +156,13 @@ def created(
 def attached(folder: Path, events: "Events") -> "Served":
     """Open the cluster in a folder, whichever process runs it."""
     from kvorum.chaos.inside import InsideError
-    from kvorum.chaos.serve import fault_told
+    from kvorum.chaos.serve import fault_reporter
     from kvorum.chaos.served import Served
     from kvorum.cluster.local import ClusterError
 
     began = time.monotonic()
     try:
-        return Served.attached(str(folder), fault_told(events), lambda: time.monotonic() - began)
+        return Served.attached(str(folder), fault_reporter(events), lambda: time.monotonic() - began)
     except (ClusterError, InsideError) as error:
         fail(f"{error}; create one with --create", Exit.NOT_FOUND)
 

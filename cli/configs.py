@@ -1,10 +1,11 @@
-"""`kvorum configs`: what Kafka's kafka-configs.sh does."""
+"""`kvorum configs`: the functions of Kafka's kafka-configs.sh, and the validation of files."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.config_validation import validate
 from kvorum.cli.output import output_option, pairs, show, tell
 
 if TYPE_CHECKING:
@@ -20,13 +21,19 @@ DEFAULT_NAME = "<default>"
 
 @click.group()
 def configs() -> None:
-    """Describe and alter the configs of topics, brokers, groups and more, and the quotas of clients.
+    """Describe and alter the configs of topics, brokers, groups and more, and the quotas of clients; validate files.
+
+    `kvorum config` is an alias.
 
     \b
     kvorum configs describe topics orders
     kvorum configs alter brokers --default --set log.retention.ms=3600000
     kvorum configs alter users alice --client app --set producer_byte_rate=1048576
+    kvorum configs validate cluster.yaml
     """
+
+
+configs.add_command(validate)
 
 
 def entity_options(command: Any) -> Any:

@@ -146,8 +146,8 @@ class Loop:
 
         times: dict[Partition, int] = {}
         if bound.kind is Kind.TIME:
-            asked = [TopicPartition(*each, bound.number) for each in partitions]
-            for row in self._consumer.offsets_for_times(asked, timeout=OFFSETS_SECONDS):
+            requested = [TopicPartition(*each, bound.number) for each in partitions]
+            for row in self._consumer.offsets_for_times(requested, timeout=OFFSETS_SECONDS):
                 if row.error is not None:
                     raise KafkaException(row.error)
                 times[row.topic, row.partition] = row.offset

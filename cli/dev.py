@@ -60,7 +60,7 @@ def dev(
     import tempfile
 
     from kvorum.cli.folders import made_cluster
-    from kvorum.cluster.foreground import run_until_told
+    from kvorum.cluster.foreground import run_until_signal
     from kvorum.runtime.cluster_file import dev_cluster
 
     pairs(settings, "--set")
@@ -81,11 +81,11 @@ def dev(
         made_cluster(folder or temporary, read, rebuild=rebuild, port_advice=advise) as cluster,
     ):
 
-        def report(outcome: dict[str, str], told: object) -> None:
+        def report(outcome: dict[str, str], signals: object) -> None:
             """Print how to reach the cluster, or what failed."""
             report_start(cluster, outcome, is_temporary=folder is None)
 
-        code = run_until_told(cluster, report)
+        code = run_until_signal(cluster, report)
         report_stop(cluster, code, is_temporary=folder is None)
         raise SystemExit(code)
 

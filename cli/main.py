@@ -25,7 +25,7 @@ COMMANDS = {
     "consume": ("cli.consume:consume", "Print the records of a topic."),
     "brokers": ("cli.brokers:brokers", "List brokers; put brokers in maintenance; decommission them."),
     "groups": ("cli.groups:groups", "List, describe and delete groups; reset their offsets."),
-    "configs": ("cli.configs:configs", "Describe and alter configs and quotas of topics, brokers, groups, users."),
+    "configs": ("cli.configs:configs", "Describe and alter configs of topics, brokers, ...; validate config files."),
     "quotas": ("cli.quotas:quotas", "Manage client quotas by user, client id or IP address."),
     "offsets": ("cli.offsets:offsets", "Show earliest, latest and other offsets of partitions."),
     "delete-records": ("cli.delete_records:delete_records", "Delete the records of partitions up to an offset."),
@@ -54,7 +54,6 @@ COMMANDS = {
     "kafka": ("cli.kafka.scripts:kafka", "Run Apache Kafka's scripts, with their own options."),
     "sim": ("cli.sim:sim", "Simulate whole clusters with faults drawn from seeds."),
     "bench": ("cli.bench:bench", "Measure throughput and latency of a cluster in less than a minute."),
-    "config": ("cli.config:config", "Check a configuration file."),
     "protocol": ("cli.protocol:protocol", "Print the Kafka APIs and versions that Kvorum serves."),
     "pipelines": ("cli.pipelines:pipelines", "Run data pipelines on Spark: sources, transforms, sinks."),
     "chaos": ("cli.chaos:chaos", "Inject faults into a cluster and check its guarantees."),
@@ -63,8 +62,9 @@ COMMANDS = {
         "Start a three-broker cluster with sample traffic, as `make run` does.",
     ),
 }
+ALIASES = {"config": "configs"}
 SECTIONS = {
-    "Run a cluster": ("dev", "up", "init", "down", "status", "nodes", "node", "format", "config", "quickstart"),
+    "Run a cluster": ("dev", "up", "init", "down", "status", "nodes", "node", "format", "quickstart"),
     "Work with records": ("topics", "produce", "consume", "groups", "offsets", "delete-records", "transactions"),
     "Administer": (
         *("brokers", "configs", "quotas", "log-dirs", "leader-election", "reassign", "features", "quorum", "metadata"),
@@ -77,11 +77,12 @@ SECTIONS = {
 
 
 class Main(LazyGroup):
-    """All commands, and Kafka's scripts by their own names, which are not in the list: `kvorum kafka` has them."""
+    """All commands, their aliases, and Kafka's scripts under their own names, which `kvorum kafka` lists."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command, or the script."""
         script = script_name(cmd_name)
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         return super().get_command(ctx, cmd_name) if script is None else kafka.get_command(ctx, script)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -99,7 +100,7 @@ class Main(LazyGroup):
         """Find the command or the script, or say which one may have been meant."""
         script = script_name(args[0]) if args else None
         if script is None:
-            return super().resolve_command(ctx, args)
+            return super().resolve_command(ctx, [ALIASES.get(each, each) for each in args[:1]] + args[1:])
         command = kafka.get_command(ctx, script)
         return script, command, spelt_out(script, command, args[1:])
 

@@ -71,7 +71,7 @@ def pause(name: str, state_dir: str | None) -> None:
     \b
     kvorum pipelines pause orders
     """
-    told(name, state_dir, "pause")
+    send_command(name, state_dir, "pause")
 
 
 @click.command()
@@ -83,10 +83,10 @@ def resume(name: str, state_dir: str | None) -> None:
     \b
     kvorum pipelines resume orders
     """
-    told(name, state_dir, "resume")
+    send_command(name, state_dir, "resume")
 
 
-def told(name: str, state_dir: str | None, command: str) -> None:
+def send_command(name: str, state_dir: str | None, command: str) -> None:
     """Give a pipeline a command and say what came of it."""
     folder = known(state_dir, name)
     from kvorum.pipelines.run.control import ask

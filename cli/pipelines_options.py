@@ -17,14 +17,16 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def state_option(command: F) -> F:
-    """Add --dir: where pipelines keep their state."""
+    """Add --state: the folder of the pipelines' states."""
     return click.option(
         "-d",
+        "--state",
         "--dir",
         "state_dir",
         default=None,
         show_default="$KVORUM_PIPELINES_DIR, else ./kvorum-pipelines",
-        help="The folder of the pipelines' states.",
+        metavar="DIR",
+        help="Folder of the states (offsets, checkpoints, logs) of all pipelines.",
     )(command)
 
 

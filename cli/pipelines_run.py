@@ -87,6 +87,7 @@ def run(
             folder.make()
         except OSError as error:
             end_command(error, str(folder.path))
+        click.echo(f"pipeline {pipeline.name}: state and Spark's log are in {folder.path}", err=True)
         if not detach:
             raise SystemExit(run_here(folder, pipeline, wanted, verbose))
         started = process.start(pipeline, folder.root, wanted)
@@ -104,7 +105,7 @@ def run_here(folder: "Folder", pipeline: "Pipeline", wanted: "Launch", verbose: 
     if verbose:
         logging.basicConfig(level=logging.INFO, format=WHOLE, stream=sys.stderr)
         return worker.run(folder, pipeline, wanted)
-    click.echo(f"pipeline {pipeline.name}: state and Spark's log are in {folder.path}; press Ctrl-C to stop", err=True)
+    click.echo("press Ctrl-C to stop", err=True)
     with beside_the_log(folder):
         code = worker.run(folder, pipeline, wanted)
     if code:

@@ -89,7 +89,7 @@ def produce(
     known = reached(client, watch).topics
     reached(client, watch, topic)
     signals = StopSignals()
-    sending = Sending(client, topic, told_as(output or ("text" if verbose else "none")), signals)
+    sending = Sending(client, topic, delivery_printer(output or ("text" if verbose else "none")), signals)
     stopped: str | None = None
     with signals.noted():
         try:
@@ -158,7 +158,7 @@ def records(stream: Readable, shape: Shape, delimiter: bytes, is_json: bool, tee
         yield made
 
 
-def told_as(output: str) -> Any:
+def delivery_printer(output: str) -> Any:
     """Return the printer of record positions, None if it is not requested."""
 
     def text(error: "KafkaError | None", message: "Message | None") -> None:

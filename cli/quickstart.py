@@ -49,7 +49,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     from kvorum.cli.dev import REBALANCE_AT_ONCE, report_stop
     from kvorum.cli.folders import made_cluster
     from kvorum.cli.up import reader_of
-    from kvorum.cluster.foreground import run_until_told
+    from kvorum.cluster.foreground import run_until_signal
 
     stopping = threading.Event()
     streams: list[Stream] = []
@@ -72,7 +72,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
         ) as cluster,
     ):
 
-        def started(outcome: dict[str, str], told: Sequence[int]) -> None:
+        def started(outcome: dict[str, str], signals: Sequence[int]) -> None:
             """Create the topic, start the stream, and read its first records back."""
             from confluent_kafka import Producer
 
@@ -87,11 +87,11 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
             stream = Stream(cluster.plan.bootstrap, topic, records, Producer)
             stream.start()
             streams.append(stream)
-            read_back(cluster.plan.bootstrap, topic, stream, told)
-            if not told:
+            read_back(cluster.plan.bootstrap, topic, stream, signals)
+            if not signals:
                 what_next(cluster, topic)
 
-        code = run_until_told(cluster, started, before_stop=end_stream)
+        code = run_until_signal(cluster, started, before_stop=end_stream)
         report_stop(cluster, code, is_temporary=folder is None)
         raise SystemExit(code)
 
@@ -156,7 +156,7 @@ def machine_metrics() -> dict[str, float]:
     return found
 
 
-def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -> None:
+def read_back(bootstrap: str, topic: str, stream: Stream, signals: Sequence[int]) -> None:
     """Read the first records with an unmodified client and show them: fewer, if the stream, or all, ends before."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -166,7 +166,7 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         deadline = time.monotonic() + DEADLINE_SECONDS
         shown = 0
-        while shown < READ_BACK and not told and time.monotonic() < deadline:
+        while shown < READ_BACK and not signals and time.monotonic() < deadline:
             if not stream.is_alive() and shown >= stream.acknowledged:
                 break
             message = consumer.poll(POLL_SECONDS)
@@ -179,7 +179,7 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
             shown += 1
     finally:
         consumer.close()
-    if told:
+    if signals:
         return
     if not stream.is_alive() and not stream.acknowledged:
         click.echo("kvorum: no record was sent: the file has no lines, or none could be delivered", err=True)

@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
     directory_id: "Uuid"
     endpoints: list[EndpointText]
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return it in the words of Kafka's script."""
         places = ", ".join(
             f"{name}://{f'[{host}]' if ':' in host else host}:{port}" for name, host, port in self.endpoints
@@ -101,7 +101,7 @@ def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_r
         with_cluster(bootstrap, work)
     places = [{"name": name, "host": host, "port": port} for name, host, port in found.endpoints]
     row = {"node": found.node_id, "directory_id": str(found.directory_id), "endpoints": places, "added": not dry_run}
-    tell(row, output, f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
+    tell(row, output, f"{'DRY RUN of adding' if dry_run else 'Added'} {found.description()}")
 
 
 @click.command("remove-controller")

@@ -50,7 +50,7 @@ def entity_of(options: dict[str, Any]) -> dict[str, str]:
     return entity
 
 
-def told(entity: dict[str, str]) -> str:
+def format_entity(entity: dict[str, str]) -> str:
     """Return whose quotas in a line."""
     return ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity.items())
 
@@ -130,4 +130,4 @@ def change(
     except EntityError as error:
         raise click.UsageError(str(error)) from None
     found = {"entity": entity, "set": values, "deleted": list(deleted), "changed": not dry_run}
-    tell(found, output, f"{told(entity)}: {'would be changed' if dry_run else 'changed'}")
+    tell(found, output, f"{format_entity(entity)}: {'would be changed' if dry_run else 'changed'}")

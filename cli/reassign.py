@@ -14,12 +14,12 @@ from kvorum.cli.reassign_parts import (
     assignment_in,
     fail_if_refused,
     file_option,
+    joined,
     moves_in,
     plural,
     preserve_option,
     say_unthrottled,
     timeout_option,
-    told,
     with_reassignments,
 )
 from kvorum.cli.reassign_verify import verify
@@ -170,7 +170,7 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
 
     now, refused = with_reassignments(bootstrap, work)
     fail_if_refused(refused, "Error reassigning partition(s)")
-    say(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+    say(f"Successfully started partition reassignment{plural(wanted)} for {joined(wanted)}")
     begun = begin_moves(moves, timeout_ms, bootstrap, say) if moves else []
     if output != "table":
         show({"before": now, "started": list(map(str, sorted(wanted))), "log_dir_moves": begun}, output)
@@ -202,7 +202,7 @@ def begin_moves(
         say(f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}")
     fail_if_refused(refused, "Failed to alter dir")
     if absent:
-        fail(f"Timed out before log directory move{plural(absent)} could be started for: {told(absent)}")
+        fail(f"Timed out before log directory move{plural(absent)} could be started for: {joined(absent)}")
     return [{**each._asdict(), "log_dir": moves[each]} for each in begun]
 
 
@@ -235,9 +235,9 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     fail_if_refused(refused, "Error cancelling partition reassignment(s)")
     lines = ["None of the specified partition reassignments are active."]
     if active:
-        lines = [f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}"]
+        lines = [f"Successfully cancelled partition reassignment{plural(active)} for: {joined(active)}"]
     if stopped.begun:
-        lines.append(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {told(stopped.begun)}")
+        lines.append(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {joined(stopped.begun)}")
     elif moves:
         lines.append("None of the specified partition moves are active.")
     gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}

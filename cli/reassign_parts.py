@@ -88,6 +88,6 @@ def plural(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
     return "" if len(places) == 1 else "s"
 
 
-def told(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
+def joined(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
     """Return the partitions, or replicas, in a line."""
     return ",".join(str(place) for place in sorted(places))

@@ -83,7 +83,7 @@ class Sending:
     """Sends records and counts what was acknowledged: one that cannot be sent stops no other."""
 
     def __init__(
-        self, client: Any, topic: str, told: DeliveryCallback | None = None, signals: StopSignals | None = None
+        self, client: Any, topic: str, on_delivery: DeliveryCallback | None = None, signals: StopSignals | None = None
     ) -> None:
         """Send to this topic; `told` is called for each record, with its error if it was not acknowledged."""
         self._signals = StopSignals() if signals is None else signals
@@ -94,7 +94,7 @@ class Sending:
         """Why the first one was not."""
         self._client = client
         self._topic = topic
-        self._told = told
+        self._on_delivery = on_delivery
 
     def send(self, record: Outgoing) -> None:
         """Hand one record to the client, waiting for room."""
@@ -142,5 +142,5 @@ class Sending:
         else:
             self.failed += 1
             self.reason = self.reason or f"{error.str()} ({error.name()})"
-        if self._told is not None:
-            self._told(error, message)
+        if self._on_delivery is not None:
+            self._on_delivery(error, message)

@@ -73,7 +73,11 @@ def sim(
     first, last = seeds_of(seeds) if seeds is not None else (1, None)
     numbers = itertools.count(first) if last is None else iter(range(first, last + 1))
     end = time.monotonic() + time_s if time_s is not None else float("inf")
-    tally, told_at, total = campaign.Tally(), [time.monotonic()], 0 if last is None else (last - first + 1) * len(kinds)
+    tally, reported_at, total = (
+        campaign.Tally(),
+        [time.monotonic()],
+        0 if last is None else (last - first + 1) * len(kinds),
+    )
 
     def on_result(result: "Result") -> bool:
         """Take a seed's result; return whether to go on."""
@@ -82,8 +86,8 @@ def sim(
         if result.failure is not None:
             keep(result, save)
             tell(result)
-        if time.monotonic() - told_at[0] >= PROGRESS_S:
-            told_at[0] = time.monotonic()
+        if time.monotonic() - reported_at[0] >= PROGRESS_S:
+            reported_at[0] = time.monotonic()
             click.echo(tally.line())
         return (result.failure is None or keep_going) and time.monotonic() < end
 

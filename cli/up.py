@@ -43,7 +43,7 @@ def up(
     """
     from kvorum.cli.dev import report_start, report_stop
     from kvorum.cli.folders import made_cluster
-    from kvorum.cluster.foreground import RUNNING, RunsAlready, exit_code_of, run_until_told
+    from kvorum.cluster.foreground import RUNNING, RunsAlready, exit_code_of, run_until_signal
     from kvorum.cluster.paths import ClusterPaths
 
     is_new = not os.path.exists(ClusterPaths(folder).cluster)
@@ -54,7 +54,7 @@ def up(
             click.echo(f"formatted cluster {cluster.plan.cluster_id} in {folder}", err=True)
         cluster.start_seconds, cluster.stop_seconds = start_seconds, stop_seconds
         if not detach:
-            code = run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome))
+            code = run_until_signal(cluster, lambda outcome, signals: report_start(cluster, outcome))
             report_stop(cluster, code)
             raise SystemExit(code)
         names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]

@@ -11,17 +11,17 @@ FILLED_IN = ("kvorum.controller.metrics.listener", "kvorum.controller.chaos.list
 """When the cluster is made: they differ only where something else does."""
 
 
-def differences(made: ClusterPlan, asked: ClusterSpec) -> list[str]:
+def differences(made: ClusterPlan, requested: ClusterSpec) -> list[str]:
     """Return the differences to the cluster, one line each: nodes, then configs with both values."""
     found = []
-    if asked.cluster_id not in (None, made.cluster_id):
-        found.append(f"cluster.id {asked.cluster_id} is ignored; the cluster's id is {made.cluster_id}")
+    if requested.cluster_id not in (None, made.cluster_id):
+        found.append(f"cluster.id {requested.cluster_id} is ignored; the cluster's id is {made.cluster_id}")
     there = {node.name: node.properties for node in made.nodes}
-    names = [node.name for node in asked.nodes]
+    names = [node.name for node in requested.nodes]
     if names != list(there):
         found.append(f"the cluster keeps its nodes {', '.join(there)}; requested: {', '.join(names)}")
     changes: dict[str, list[str]] = {}
-    for node in asked.nodes:
+    for node in requested.nodes:
         if node.name in there:
             entries = node.settings.explicit()
             derived = {key for key, entry in entries.items() if entry.source.where == DERIVED_WHERE}

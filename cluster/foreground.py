@@ -69,7 +69,7 @@ def check_down(cluster: LocalCluster) -> None:
         raise RunsAlready(f"{', '.join(running)} of {folder} {RUNNING.format(folder=folder)}")
 
 
-def run_until_told(
+def run_until_signal(
     cluster: LocalCluster,
     on_ready: Callable[[dict[str, str], Sequence[int]], None],
     before_stop: Callable[[], object] = lambda: None,
@@ -81,14 +81,14 @@ def run_until_told(
     starting it again would not help. Raises RunsAlready when one of the nodes runs.
     """
     check_down(cluster)
-    with _signals() as (wakeup, told), _control_socket(cluster.paths) as server:
+    with _signals() as (wakeup, signals), _control_socket(cluster.paths) as server:
         try:
             outcome = _start(cluster, [node.name for node in cluster.plan.nodes], wakeup)
-            if told:
-                return SIGNALLED + told[0]
-            on_ready(outcome, told)
+            if signals:
+                return SIGNALLED + signals[0]
+            on_ready(outcome, signals)
             if all(each == "ready" for each in outcome.values()):
-                _serve(cluster, server, wakeup, told)
+                _serve(cluster, server, wakeup, signals)
                 return 0
             return exit_code_of(cluster, outcome)
         finally:
@@ -109,15 +109,15 @@ def _signals() -> Iterator[tuple[int, list[int]]]:
     """Note SIGINT and SIGTERM: (a pipe that can be read once one came, those that came)."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    told: list[int] = []
+    received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        told.append(number)
+        received.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        yield reading, told
+        yield reading, received
     finally:
         signal.set_wakeup_fd(-1)
         for number, handler in before.items():
@@ -156,12 +156,12 @@ def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, st
     return cluster.wait(cluster.start_without_waiting(*names), cluster.start_seconds, wakeup)
 
 
-def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:
+def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, signals: list[int]) -> None:
     """Execute commands until the stop command."""
     with selectors.DefaultSelector() as selector:
         selector.register(server, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
-        while not told:
+        while not signals:
             ready = [key.fileobj for key, _ in selector.select()]
             if wakeup in ready:
                 continue

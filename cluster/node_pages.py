@@ -23,7 +23,7 @@ from kvorum.admin.access import Refused, refuse_conditions
 from kvorum.admin.roles import Role
 from kvorum.cluster.http_pages import GOT, Answer, Request, allow, as_json
 from kvorum.cluster.tokens import Entrance
-from kvorum.network.connection_list import ConnectionTold, newest_first, told
+from kvorum.network.connection_list import ConnectionInfo, describe, newest_first
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotTaken
 from kvorum.runtime import blocking
@@ -41,7 +41,7 @@ CONNECTIONS_MAX: Final = 1_000
 LINES_DEFAULT: Final = 200
 PARAMETERS_MAX: Final = 10
 NUMBER_DIGITS_MAX: Final = 10
-TOLD: Final = tuple(field.name for field in fields(ConnectionTold))
+COLUMNS: Final = tuple(field.name for field in fields(ConnectionInfo))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class NodePages:
         loop, listeners = asyncio.get_running_loop(), tuple(self._own.listeners())
         now_s, now_ms = loop.time(), self._own.clock.wall_ms()
         newest = newest_first((listener.connections() for listener in listeners), limit)
-        found = [told(connection, now_s=now_s, now_ms=now_ms) for connection in newest]
+        found = [describe(connection, now_s=now_s, now_ms=now_ms) for connection in newest]
         total = sum(listener.connection_count for listener in listeners)
         return await blocking.run(loop, connections_page, total, found)
 
@@ -185,9 +185,9 @@ class NodePages:
         return as_json(200, {**body, "written": taken.written})
 
 
-def connections_page(total: int, found: list[ConnectionTold]) -> Answer:
+def connections_page(total: int, found: list[ConnectionInfo]) -> Answer:
     """Write down connections. From any thread."""
-    rows = [{name: getattr(each, name) for name in TOLD} for each in found]
+    rows = [{name: getattr(each, name) for name in COLUMNS} for each in found]
     return as_json(200, {"total": total, "connections": rows})
 
 

@@ -30,7 +30,7 @@ class FoundNode:
     broken: list[str] = field(default_factory=list)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The node for a message."""
         ids = ", ".join(sorted(set(self.formatted.values())))
         return f"{self.name} (of cluster {ids})" if ids else f"{self.name} ({'; '.join(self.broken)})"
@@ -83,9 +83,10 @@ def refuse_remains(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None 
         there = {each.name for each in found}
         missing = ["cluster.json", *(name for name in names_of(planned) if name not in there)]
         raise BrokenPlan(
-            f"{paths.folder} has data, but no cluster.json: found {', '.join(each.told for each in found)}, missing "
-            f"{', '.join(missing)}; check that all disks are mounted and restore what is missing, or start the cluster "
-            f"with {FLAG}, which writes cluster.json from the nodes' node.properties and leaves the data as they are"
+            f"{paths.folder} has data, but no cluster.json: found {', '.join(each.description for each in found)}, "
+            f"missing {', '.join(missing)}; check that all disks are mounted and restore what is missing, or start the "
+            f"cluster with {FLAG}, which writes cluster.json from the nodes' node.properties and leaves the data as "
+            f"they are"
         )
 
 

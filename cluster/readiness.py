@@ -88,13 +88,13 @@ def wait_all(
     No longer, either, than until `interrupt` can be read (which is left to the caller). `on_waiting` is called with a
     name and why it is not ready yet, `on_refused` with a name and why it does not start.
     """
-    told: dict[str, str] = {}
+    outcome: dict[str, str] = {}
     deadline = time.monotonic() + timeout_seconds
     with selectors.DefaultSelector() as selector:
         for name, fd in pipes:
             selector.register(fd, selectors.EVENT_READ, name)
-            told[name] = "late"
-        waiting = len(told)
+            outcome[name] = "late"
+        waiting = len(outcome)
         if interrupt is not None:
             selector.register(interrupt, selectors.EVENT_READ)
         while waiting:
@@ -112,10 +112,10 @@ def wait_all(
                 if reports.ready is None:
                     continue
                 waiting -= 1
-                told[key.data] = "ready" if reports.ready else "died"
+                outcome[key.data] = "ready" if reports.ready else "died"
                 selector.unregister(key.fd)
                 os.close(key.fd)
         for key in list(selector.get_map().values()):
             if key.fd != interrupt:
                 os.close(key.fd)
-    return told
+    return outcome

@@ -58,7 +58,7 @@ class Child:
     full_note: FullNote = field(default_factory=FullNote)
     waits_for_room: bool = False
     """Whether it ended for a full disk: it is started again once there is room."""
-    asked_to_stop: bool = False
+    stop_requested: bool = False
     parent_pid: int = field(default_factory=os.getpid)
 
     def start(self) -> None:
@@ -225,8 +225,8 @@ class Supervisor:
         for child in reversed(self._children):
             child.restart_at = None
             if child.process is not None:
-                if not child.asked_to_stop:
-                    child.asked_to_stop = True
+                if not child.stop_requested:
+                    child.stop_requested = True
                     child.signal(signal.SIGTERM)
                 return
         self._exit = self._refusal

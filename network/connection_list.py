@@ -32,7 +32,7 @@ class Listed(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionTold:
+class ConnectionInfo:
     """One open connection."""
 
     id: str
@@ -57,10 +57,10 @@ def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[
     return islice(heapq.merge(*listeners, key=lambda each: -each.active_at), limit)
 
 
-def told(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionTold:
+def describe(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionInfo:
     """Return the information about a connection; both arguments are the same moment on two clocks."""
     peer = connection.peer
-    return ConnectionTold(
+    return ConnectionInfo(
         id=peer.connection_id,
         listener=peer.listener,
         address=connection.address,

@@ -31,7 +31,7 @@ MULTIPLIER, INCREMENT, MODULUS = 1_103_515_245, 12_345, 1 << 31
 
 FETCH, FETCH_CONSUMER, FETCH_FOLLOWER = "Fetch", "FetchConsumer", "FetchFollower"
 VERIFICATION: Final = "AddPartitionsToTxnVerification"
-TOLD_APART: Final = frozenset({int(ApiKey.FETCH), int(ApiKey.ADD_PARTITIONS_TO_TXN)})
+SPLIT_APIS: Final = frozenset({int(ApiKey.FETCH), int(ApiKey.ADD_PARTITIONS_TO_TXN)})
 """APIs whose requests have different names; see `told_as`."""
 
 STAGES: Final = (
@@ -46,7 +46,7 @@ STAGES: Final = (
 )
 
 
-def told_as(api: str, request: Message | None) -> str:
+def metric_name(api: str, request: Message | None) -> str:
     """Return the name under which Kafka exposes requests of an API in TOLD_APART."""
     if isinstance(request, FetchRequest):
         replica_id = max(request.replica_id, request.replica_state.replica_id)

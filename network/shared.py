@@ -15,7 +15,7 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import RequestQueue
-from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, told_as
+from kvorum.network.request_times import SPLIT_APIS, RequestTimes, Sample, metric_name
 from kvorum.network.router import Call, Router
 from kvorum.network.tracing import Tracing
 from kvorum.protocol.errors import ProtocolError
@@ -152,7 +152,9 @@ class Shared:
         if self.metrics is not None:
             ctx = call.ctx
             now_ms = self.loop.time() * 1000
-            name = call.route.name if call.route.api_key not in TOLD_APART else told_as(call.route.name, call.request)
+            name = (
+                call.route.name if call.route.api_key not in SPLIT_APIS else metric_name(call.route.name, call.request)
+            )
             error_code = getattr(response, "error_code", 0)
             times = self.metrics.handled(name, ctx.api_version, error_code, now_ms - ctx.received_ms)
             if times is not None:

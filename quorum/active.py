@@ -152,13 +152,13 @@ class ActiveController:
             KafkaError: NOT_CONTROLLER: ask again, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
         """
         now_s = asyncio.get_running_loop().time
-        asked_s = now_s()
+        requested_s = now_s()
         while self.is_making:
             await self._open.wait()
         self.require_active()
         begun_s = now_s()
         made = await self._in_turns(self._decided(name, decide))
-        self.times.decided(asked_s, begun_s, now_s())
+        self.times.decided(requested_s, begun_s, now_s())
         if made.batches:
             waiter = self._append(name, made)
             if len(made.batches) > 1:

@@ -90,9 +90,9 @@ class DecisionTimes:
         self.queue_ms = Quantiles()
         self.processing_ms = Quantiles()
 
-    def decided(self, asked_s: float, begun_s: float, done_s: float) -> None:
+    def decided(self, requested_s: float, begun_s: float, done_s: float) -> None:
         """Take one in, by the loop's time."""
-        self.queue_ms.add((begun_s - asked_s) * 1000, done_s * 1000)
+        self.queue_ms.add((begun_s - requested_s) * 1000, done_s * 1000)
         self.processing_ms.add((done_s - begun_s) * 1000, done_s * 1000)
 
 

@@ -83,10 +83,10 @@ def _row(answer: FetchSnapshotResponse, snapshot_id: SnapshotId, position: int) 
     row = answer.topics[0].partitions[0]
     if row.error_code != ErrorCode.NONE:
         raise KafkaError(ErrorCode(row.error_code), "the snapshot fetch was rejected")
-    asked = (snapshot_id.end_offset, snapshot_id.epoch, position)
+    requested = (snapshot_id.end_offset, snapshot_id.epoch, position)
     got = (row.snapshot_id.end_offset, row.snapshot_id.epoch, row.position)
-    if got != asked or not 0 < row.size <= SNAPSHOT_BYTES_MAX:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"asked for {asked}, got {got} of {row.size} bytes")
+    if got != requested or not 0 < row.size <= SNAPSHOT_BYTES_MAX:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"asked for {requested}, got {got} of {row.size} bytes")
     return row
 
 

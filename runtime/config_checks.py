@@ -151,8 +151,8 @@ def check_broker_listeners(settings: Settings) -> None:
     if not own:
         raise refuse(settings, "listeners", "a broker needs a listener that is not in controller.listener.names")
     known = {*own, *controller_listener_names(settings)}
-    told = [text.partition("://")[0].strip().upper() for text in settings.list("advertised.listeners")]
-    unknown = [name for name in told if name not in known]
+    advertised_names = [text.partition("://")[0].strip().upper() for text in settings.list("advertised.listeners")]
+    unknown = [name for name in advertised_names if name not in known]
     if unknown:
         raise refuse(
             settings,
@@ -163,7 +163,7 @@ def check_broker_listeners(settings: Settings) -> None:
     if any(endpoint.host in ANY_ADDRESS for endpoint in advertised):
         raise refuse(
             settings,
-            "advertised.listeners" if told else "listeners",
+            "advertised.listeners" if advertised_names else "listeners",
             "0.0.0.0 is not an address that clients can connect to: set advertised.listeners",
         )
     name = inter_broker_listener_name(settings)

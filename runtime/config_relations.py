@@ -1,6 +1,6 @@
 """Rules that several keys of one node's configuration have to satisfy together (Kafka's KafkaConfig.validateValues).
 
-Sans-IO. `RELATIONS` holds for static files and for dynamic configs laid over them: a node's start, `kvorum config
+Sans-IO. `RELATIONS` holds for static files and for dynamic configs laid over them: a node's start, `kvorum configs
 validate`, IncrementalAlterConfigs and the applier of dynamic configs use the same table. Rules for a change of a
 running broker are in config_changes.
 """

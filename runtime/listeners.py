@@ -253,9 +253,9 @@ def peer_addresses(settings: Settings, own_role: str = "", peer_role: str = "") 
 
 
 def _advertised(settings: Settings, own: list[Endpoint], default_host: str) -> list[Endpoint]:
-    told = {endpoint.listener_name: endpoint for endpoint in _endpoints(settings, "advertised.listeners")}
+    advertised = {endpoint.listener_name: endpoint for endpoint in _endpoints(settings, "advertised.listeners")}
     names = {endpoint.listener_name for endpoint in own}
-    chosen = [endpoint for name, endpoint in told.items() if name in names] or own
+    chosen = [endpoint for name, endpoint in advertised.items() if name in names] or own
     return [replace(endpoint, host=endpoint.host or default_host) for endpoint in chosen]
 
 

@@ -18,7 +18,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -30,6 +30,7 @@ FORMAT_VARIABLE = "KVORUM_LOG_FORMAT"
 UNEXPECTED = "unexpected exception"
 """The message of Logger.unexpected. Tests of running clusters search the nodes' logs for it."""
 STACK_FRAMES_MAX = 12
+FIRST_NAMES_MAX = 3
 VALUE_CHARS_MAX = 1_000  # a fact is a name or a number; what a peer sent may be anything
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@,+%*<>()[]")
 
@@ -168,6 +169,11 @@ class Logger:
         self._output.event(level, self.room, message, facts)
 
 
+def first_names(names: Sequence[object]) -> str:
+    """Return the first names of a batch, for a line that has their number too. The others are at DEBUG."""
+    return ",".join(map(str, names[:FIRST_NAMES_MAX]))
+
+
 def stack_of(error: BaseException) -> str:
     """Return the stack of an exception on one line, the innermost frame first."""
     frames = traceback.extract_tb(error.__traceback__)[-STACK_FRAMES_MAX:]
@@ -183,9 +189,9 @@ def stamp_of(seconds: float) -> str:
 
 def json_line_of(seconds: float, level: str, room: str, message: str, facts: dict[str, object]) -> str:
     """Write an event as a JSON object on a line. Numbers, true, false and null are themselves, all else is text."""
-    told = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
-    assert not told.keys() & facts.keys(), "a fact has a name of its own"
-    return json.dumps(told | plain(facts), separators=(",", ":")) + "\n"
+    head = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
+    assert not head.keys() & facts.keys(), "a fact has a name of its own"
+    return json.dumps(head | plain(facts), separators=(",", ":")) + "\n"
 
 
 def plain(facts: dict[str, object]) -> dict[str, object]:

@@ -185,9 +185,9 @@ class Summary:
 
     def follow(self, quantiles: Quantiles, now_ms: Callable[[], float], *values: object) -> None:
         """Tell these, under these label values; `now_ms` is the clock by which they were added."""
-        self.sample(lambda: [(values, quantiles.count, quantiles.told(now_ms()))])
+        self.sample(lambda: [(values, quantiles.count, quantiles.collect(now_ms()))])
 
-    def told(self) -> "SummaryMetricFamily":
+    def collect(self) -> "SummaryMetricFamily":
         """Return it as it is now."""
         from prometheus_client.core import SummaryMetricFamily
 
@@ -323,7 +323,7 @@ class Metrics:
                 observed.add_metric(values, histogram.buckets(), histogram.sum)
             yield observed
         for summary in tuple(self._summaries.values()):
-            yield summary.told()
+            yield summary.collect()
         help_text = DEFINITIONS[metric_names.METRICS_OVERFLOWED].help
         yield GaugeMetricFamily(metric_names.METRICS_OVERFLOWED, help_text, value=dropped)
 

@@ -55,7 +55,7 @@ class Quantiles:
         bucket = bucket_of(value)
         buckets[bucket] = buckets.get(bucket, 0) + weight
 
-    def told(self, now_ms: float) -> dict[str, float]:
+    def collect(self, now_ms: float) -> dict[str, float]:
         """Return {quantile: value} of the last minutes, empty if nothing came."""
         return Quantiles.merged([self], now_ms)
 

@@ -239,7 +239,7 @@ class FutureLogs:
             self._removal.rename_folder(source, current)
             failpoints.hit("log.promote.after")
             await self._checkpoints.forget_deleted()
-            log.info("replica moved", partition=partition, source=source.path, target=target.path)
+            log.debug("replica moved", partition=partition, source=source.path, target=target.path)
             return True
 
 

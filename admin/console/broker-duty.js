@@ -1,13 +1,13 @@
-// A broker's maintenance and decommission, on its page: what is asked of it, how far that is, and the buttons for it.
+// A broker's maintenance and decommission, on its page: the requested state, the progress, and the buttons.
 
 import { get, put, remove, url } from "./api.js";
 import { ask, badge, button, card, field, h, note } from "./dom.js";
 import { count } from "./format.js";
 
 const KINDS = { active: "good", draining: "warn", maintenance: "warn", returning: "warn", moving: "warn", decommissioned: "bad" };
-const most = new Map(); // broker and what was asked -> the most that was left: what the bar is held against
+const most = new Map(); // broker and requested state -> the largest number left: the length of the bar
 
-/** What is asked of a broker, or why that is not known. */
+/** The admin state of a broker, or the error. */
 export async function duty(id, signal) {
   try {
     return await get(url(["v1", "brokers", id, "maintenance"]), { signal });
@@ -17,27 +17,27 @@ export async function duty(id, signal) {
   }
 }
 
-export function dutyCard(id, asked, view) {
+export function dutyCard(id, brokerState, view) {
   return card("Maintenance and decommission", h("div", { "data-duty": "" },
-    asked instanceof Error ? h("p", { class: "wrong" }, asked.message) : drawn(id, asked, view)));
+    brokerState instanceof Error ? h("p", { class: "wrong" }, brokerState.message) : drawn(id, brokerState, view)));
 }
 
-function drawn(id, asked, view) {
-  const key = `${id} ${asked.asked}`;
-  if (asked.done) most.delete(key);
-  else most.set(key, Math.max(most.get(key) ?? 0, asked.left, asked.replicas * (asked.asked === "decommissioned")));
+function drawn(id, brokerState, view) {
+  const key = `${id} ${brokerState.requested}`;
+  if (brokerState.done) most.delete(key);
+  else most.set(key, Math.max(most.get(key) ?? 0, brokerState.left, brokerState.replicas * (brokerState.requested === "decommissioned")));
   const all = most.get(key);
   return [
-    h("p", {}, badge(asked.state, KINDS[asked.state]), " ", asked.message),
+    h("p", {}, badge(brokerState.state, KINDS[brokerState.state]), " ", brokerState.message),
     all > 0 && h("p", {},
-      h("progress", { max: all, value: all - asked.left, "aria-label": `Progress, ${all} in total` }),
-      ` ${count(all - asked.left)} of ${count(all)}`, asked.throttle_bytes_per_second && `, limited to ${count(asked.throttle_bytes_per_second)} bytes/s per broker`),
-    asked.kept.length > 0 && h("p", { class: "quiet" }, `Still the leader, because no other replica is in sync: ${asked.kept.join(", ")}`),
-    h("div", { class: "actions" }, buttons(id, asked, view)),
+      h("progress", { max: all, value: all - brokerState.left, "aria-label": `Progress, ${all} in total` }),
+      ` ${count(all - brokerState.left)} of ${count(all)}`, brokerState.throttle_bytes_per_second && `, limited to ${count(brokerState.throttle_bytes_per_second)} bytes/s per broker`),
+    brokerState.kept.length > 0 && h("p", { class: "quiet" }, `Still the leader, because no other replica is in sync: ${brokerState.kept.join(", ")}`),
+    h("div", { class: "actions" }, buttons(id, brokerState, view)),
   ];
 }
 
-function buttons(id, asked, view) {
+function buttons(id, brokerState, view) {
   const maintenance = url(["v1", "brokers", id, "maintenance"]);
   const decommission = url(["v1", "brokers", id, "decommission"]);
   const question = (text, kind, needs, { title, told, action, work, danger = false }) => button(text, () => ask({
@@ -68,7 +68,7 @@ function buttons(id, asked, view) {
       await remove(url(["v1", "brokers", id]));
       location.hash = "#/brokers";
     } });
-  if (asked.asked === "maintenance") return [end];
-  if (asked.asked === "decommissioned") return asked.state === "decommissioned" ? [stay, forget] : [stay];
+  if (brokerState.requested === "maintenance") return [end];
+  if (brokerState.requested === "decommissioned") return brokerState.state === "decommissioned" ? [stay, forget] : [stay];
   return [begin, leave];
 }

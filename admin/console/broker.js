@@ -44,11 +44,11 @@ export function open({ broker: id, tab = "configs" }, query) {
         if (error.name === "AbortError" || !broker.fenced) throw error;
         return error;
       };
-      const [found, asked] = await Promise.all([shown.load(path, query, signal).catch(silent), shown === TABS.configs ? duty(id, signal) : null]);
+      const [found, brokerState] = await Promise.all([shown.load(path, query, signal).catch(silent), shown === TABS.configs ? duty(id, signal) : null]);
       tag = found.tag ?? null;
-      return { broker, found, asked };
+      return { broker, found, brokerState };
     },
-    draw: ({ broker, found, asked }) => [
+    draw: ({ broker, found, brokerState }) => [
       figures(
         figure("State", broker.fenced ? "fenced" : broker.in_controlled_shutdown ? "shutting down" : "alive", broker.fenced ? "bad" : ""),
         figure("Leaders", count(broker.leaders)), figure("Replicas", count(broker.replicas)),
@@ -56,7 +56,7 @@ export function open({ broker: id, tab = "configs" }, query) {
       found instanceof Error && !shown.read
         ? card(shown.title, nothing(`The broker is fenced and does not respond: ${found.message}`))
         : shown.draw(found, { path, query, view, page }),
-      asked && dutyCard(id, asked, view),
+      brokerState && dutyCard(id, brokerState, view),
       shown === TABS.configs && registrationCard(broker),
     ],
     cares: (event) => (shown.read ? event.kind === "reconnected" : touches(event) || event.kind === "config_changed" || (shown === TABS.features && event.kind === "feature_changed")),

@@ -65,8 +65,12 @@ async def list_kafka_all_broker_configs(call: Call[NoBody]) -> BrokerConfigDataL
     found = await cluster_of(call)
     links = Links(call.base_url, found.cluster_id)
     brokers = sorted(broker.broker_id for broker in found.brokers)
-    told = await asyncio.gather(*(call.cluster.describe_configs(ResourceType.BROKER, str(each)) for each in brokers))
-    rows = [row for broker, configs in zip(brokers, told, strict=True) for row in broker_rows(links, broker, configs)]
+    described = await asyncio.gather(
+        *(call.cluster.describe_configs(ResourceType.BROKER, str(each)) for each in brokers)
+    )
+    rows = [
+        row for broker, configs in zip(brokers, described, strict=True) for row in broker_rows(links, broker, configs)
+    ]
     return BrokerConfigDataList(metadata=links.collection("brokers", "-", "configs"), data=rows)
 
 

@@ -92,9 +92,9 @@ class Writer:
         try:
             request = ProduceRequest.model_validate_json(text)
         except ValidationError as error:
-            told = Pending(ProduceRequest())
-            told.refuse(400, f"Bad Request: Error processing JSON: {first_of(error)}")
-            self.pending.append(told)
+            failed = Pending(ProduceRequest())
+            failed.refuse(400, f"Bad Request: Error processing JSON: {first_of(error)}")
+            self.pending.append(failed)
         else:
             self.add_request(request)
 
@@ -139,9 +139,9 @@ class Writer:
 
     async def _write(self, topic: MetadataResponseTopic, placed: Sequence[tuple[int, Pending]]) -> None:
         """Write records; those that were too much together once more, each by itself. Raises Unreachable."""
-        told = await produce(self.cluster, topic, [(partition, needed(row)) for partition, row in placed])
+        results = await produce(self.cluster, topic, [(partition, needed(row)) for partition, row in placed])
         alone = len({partition for partition, _ in placed}) == len(placed)
-        for (partition, row), written in zip(placed, told, strict=True):
+        for (partition, row), written in zip(placed, results, strict=True):
             if written.error == ErrorCode.MESSAGE_TOO_LARGE.name and not alone:
                 (written,) = await produce(self.cluster, topic, [(partition, needed(row))])
             row.answer = self._answer(row, written)
@@ -289,10 +289,10 @@ async def answers(writer: Writer, body: AsyncIterator[bytes]) -> AsyncIterator[b
                 yield b"".join(map(line, await writer.flush()))
         splitter.finish()
     except (Broken, Unwritable) as error:
-        told = await writer.flush()
+        responses = await writer.flush()
         broken = f"Bad Request: Error processing message: {error}"
         code, why = (error.error_code, error.message) if isinstance(error, Unwritable) else (400, broken)
-        yield b"".join(map(line, [*told, ProduceResponse(error_code=code, message=why)]))
+        yield b"".join(map(line, [*responses, ProduceResponse(error_code=code, message=why)]))
 
 
 async def whole(data: bytes) -> AsyncIterator[bytes]:
@@ -330,9 +330,9 @@ async def produce_batch(call: Call[ProduceBatchRequest]) -> Reply:
     for entry in entries:
         writer.add_request(entry)
     body = ProduceBatchResponse(successes=[], failures=[])
-    for entry, told in zip(entries, await writer.flush(), strict=True):
-        fields = {"id": entry.id, **told.model_dump()}
-        if told.error_code == 200:
+    for entry, response in zip(entries, await writer.flush(), strict=True):
+        fields = {"id": entry.id, **response.model_dump()}
+        if response.error_code == 200:
             body.successes.append(ProduceBatchResponseSuccessEntry.model_validate(fields))
         else:
             body.failures.append(ProduceBatchResponseFailureEntry.model_validate(fields))

@@ -1,10 +1,9 @@
 """AddPartitionsToTxn (24): v0-v5.
 
 v2: PRODUCER_FENCED. v3: flexible. v4: batches, from brokers only: partitions are verified, or added for producers of
-transaction version 2 (KIP-890). v5: TRANSACTION_ABORTABLE.
-One partition that is refused keeps all of its transaction out: the others are OPERATION_NOT_ATTEMPTED.
-Order: authorise (brokers: the cluster; clients: the id, then each topic), check that the partitions are there, ask the
-coordinator.
+transaction version 2 (KIP-890). v5: TRANSACTION_ABORTABLE. A rejected partition keeps all partitions of its transaction
+out: the others are OPERATION_NOT_ATTEMPTED. Order: authorise (brokers: the cluster; clients: the id, then each topic),
+check that the partitions exist, send to the coordinator.
 """
 
 import asyncio
@@ -51,7 +50,7 @@ async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest, broker
 
 
 async def of_client(ctx: RequestContext, request: AddPartitionsToTxnRequest, broker: Broker) -> Codes:
-    """Return what came of each partition of a request up to v3."""
+    """Return the error code of each partition of a request up to v3."""
     sent = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -94,7 +93,7 @@ async def decide(
             codes[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if codes:
         return {key: codes.get(key, ErrorCode.OPERATION_NOT_ATTEMPTED) for key in keys}
-    asked = AddPartitions(
+    addition = AddPartitions(
         transactional_id=sent.transactional_id,
         producer=Producer(sent.producer_id, sent.producer_epoch),
         partitions=frozenset(keys),
@@ -102,8 +101,8 @@ async def decide(
     )
     try:
         if sent.verify_only:
-            return await broker.transactions.verify_partitions(asked)
-        return dict.fromkeys(keys, await broker.transactions.add_partitions(asked))
+            return await broker.transactions.verify_partitions(addition)
+        return dict.fromkeys(keys, await broker.transactions.add_partitions(addition))
     except KafkaError as error:
         return dict.fromkeys(keys, error.code)
 

@@ -1,8 +1,7 @@
-"""AlterReplicaLogDirs (34): v1-v2: replicas of this broker are to lie in other log directories of it (KIP-113).
+"""AlterReplicaLogDirs (34): v1-v2: moves replicas of this broker to other log directories of it (KIP-113).
 
-v2: flexible. Answered when the copy has been made, empty; the move goes on by itself (broker/replica/log_dir_moves),
-and DescribeLogDirs tells how far it is.
-Order: authorise, then each partition by itself.
+v2: flexible. Answered when the empty copy has been created; the move continues in the background
+(broker/replica/log_dir_moves), and DescribeLogDirs shows its progress. Order: authorise, then each partition by itself.
 """
 
 from kvorum.broker.services import Broker, BrokerApi
@@ -16,13 +15,16 @@ from kvorum.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
+
+log = get_logger("broker")
 
 
 async def handle(
     ctx: RequestContext, request: AlterReplicaLogDirsRequest, broker: Broker
 ) -> AlterReplicaLogDirsResponse:
-    """Begin to move, cancel, or remember where what is not here yet is to lie."""
+    """Start or cancel moves, or store the directory for a replica that does not exist here yet."""
     wanted = {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs
@@ -32,17 +34,22 @@ async def handle(
     may_alter = broker.authorizer.authorize(ctx, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     response = AlterReplicaLogDirsResponse()
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    altered: list[TopicPartition] = []
     for key, path in wanted.items():
         code = await alter(broker, key, path) if may_alter else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if code is ErrorCode.NONE:
+            altered.append(key)
         topic = topics.setdefault(key.topic, AlterReplicaLogDirTopicResult(topic_name=key.topic))
         topic.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=key.partition, error_code=code))
+    if altered:
+        log.info("log directories of replicas altered", replicas=len(altered), first=first_names(altered))
     response.results = list(topics.values())
     response.throttle_time = broker.throttle(ctx)
     return response
 
 
 async def alter(broker: Broker, key: TopicPartition, path: str) -> ErrorCode:
-    """Have one replica lie in a directory; return the error code."""
+    """Move one replica to a directory; return the error code."""
     try:
         await broker.replica_manager.moves.alter(key, path)
     except KafkaError as error:

@@ -26,8 +26,8 @@ def check_type(resource_type: int) -> None:
 def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -> None:
     """Check changes of this broker's configs, or of all brokers' (empty name); None deletes.
 
-    Keys nobody knows are taken, as in Kafka: a plugin may have them. What the metadata alone know (maintenance,
-    decommission) is taken for another broker, too, which may be down.
+    Unknown keys are accepted, as in Kafka: a plugin may use them. Keys that exist only in the metadata (maintenance,
+    decommission) are accepted for other brokers too, which may be down.
 
     Raises:
         KafkaError: INVALID_REQUEST; INVALID_CONFIG for a value of a secret.

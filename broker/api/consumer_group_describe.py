@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe (69): v0-v1: consumer groups with their members, what these have and are to have (KIP-848).
+"""ConsumerGroupDescribe (69): v0-v1: consumer groups with their members, current and target assignments (KIP-848).
 
-v1: which protocol each member speaks (KIP-1099).
-Order: is the protocol there (group.version), authorise each group, ask the coordinator, authorise the topics told of.
+v1: the protocol of each member (KIP-1099). Order: check group.version, authorise each group, send to the coordinator,
+authorise the topics in the response.
 """
 
 from kvorum.broker.api.consumer_group_heartbeat import has_consumer_groups
@@ -18,7 +18,7 @@ from kvorum.protocol.messages.consumer_group_describe import (
 
 
 def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest, broker: Broker) -> ConsumerGroupDescribeResponse:
-    """Tell of groups: those that may not be described first, as Kafka does."""
+    """Describe groups. Groups without authorisation come first, as in Kafka."""
     throttle_time = broker.throttle(ctx)
     if not has_consumer_groups(broker):
         unsupported = [refused(each, ErrorCode.UNSUPPORTED_VERSION) for each in request.group_ids]

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat (68): v0-v1: members of consumer groups join, go on and leave (KIP-848).
+"""ConsumerGroupHeartbeat (68): v0-v1: members of consumer groups join, send heartbeats and leave (KIP-848).
 
-v1: subscriptions by pattern, member ids made by clients (KIP-1082).
-Order: is the protocol there (group.version), authorise the group and each topic subscribed to, ask the coordinator.
+v1: subscriptions by pattern, member ids made by clients (KIP-1082). Order: check group.version, authorise the group and
+each topic subscribed to, send to the coordinator.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ def has_consumer_groups(broker: Broker) -> bool:
 def handle(
     ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, broker: Broker
 ) -> "ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]":
-    """Have a member go on."""
+    """Process the heartbeat of a member."""
     authorizer = broker.authorizer
 
     def finish(response: ConsumerGroupHeartbeatResponse) -> None:

@@ -51,7 +51,7 @@ def handle(ctx: RequestContext, request: DeleteRecordsRequest, broker: Broker) -
 
 
 def problem(ctx: RequestContext, broker: Broker, key: TopicPartition) -> ErrorCode:
-    """Return why nothing may be deleted there, NONE if it may."""
+    """Return the error that forbids the deletion, NONE if it is permitted."""
     if not broker.authorizer.authorize(ctx, Operation.DELETE, ResourceType.TOPIC, key.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if broker.metadata.partition(key.topic, key.partition) is None:

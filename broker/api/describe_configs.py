@@ -1,11 +1,9 @@
 """DescribeConfigs (32): v1-v4. The answer: quorum/configs/describe.
 
-v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
-Topics, brokers (any broker answers the cluster-wide dynamic configs under the empty name, only the broker itself
-its own, but for kvorum.broker.state alone, which may be asked of a broker that is down), groups (those of consumer
-groups, whether there is such a group or not), this process's loggers (KIP-412), subscriptions to clients' metrics
-(KIP-714).
-Order: authorise each resource, then answer it.
+v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569). Topics; brokers (any broker answers the
+cluster-wide dynamic configs under the empty name, and kvorum.broker.state of a broker that may be down; only the broker
+itself answers its other configs); groups (consumer groups, existing or not); this process's loggers (KIP-412);
+subscriptions to client metrics (KIP-714). Order: authorise each resource, then answer it.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -16,7 +16,7 @@ OPERATIONS_FROM = 3
 
 
 def handle(ctx: RequestContext, request: DescribeGroupsRequest, broker: Broker) -> DescribeGroupsResponse:
-    """Tell of groups: those that may not be described first, as Kafka does."""
+    """Describe groups. Groups without authorisation come first, as in Kafka."""
     allowed, refused = [], []
     for group_id in request.groups:
         if broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.GROUP, group_id):

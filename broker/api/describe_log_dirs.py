@@ -36,17 +36,17 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker)
         if ctx.api_version >= 3:
             response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return response
-    asked = None
+    requested = None
     if request.topics is not None:
-        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        requested = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     for directory in broker.log_manager.dirs:
-        result = describe(broker, directory, asked)
+        result = describe(broker, directory, requested)
         result.is_cordoned = broker.log_manager.is_cordoned(directory)
         response.results.append(result)
     return response
 
 
-def describe(broker: Broker, directory: LogDir, asked: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def describe(broker: Broker, directory: LogDir, requested: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
     """Describe one directory; of an offline one only that it is."""
     result = DescribeLogDirsResult(log_dir=directory.path, total_bytes=UNKNOWN_BYTES, usable_bytes=UNKNOWN_BYTES)
     if not directory.is_online:
@@ -59,7 +59,7 @@ def describe(broker: Broker, directory: LogDir, asked: set[tuple[str, int]] | No
         return result
     result.usable_bytes, result.total_bytes = usable, total
     logs = broker.log_manager.logs_in(directory)
-    result.topics = by_topic(broker, (each for each in logs if asked is None or tuple(each.partition) in asked))
+    result.topics = by_topic(broker, (each for each in logs if requested is None or tuple(each.partition) in requested))
     return result
 
 

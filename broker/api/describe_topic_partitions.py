@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (75): v0.
 
-Topics in the order of their names, as many partitions as fit one answer, and a cursor to go on from (KIP-966).
+Topics in the order of their names, as many partitions as fit one answer, and a cursor for the next page (KIP-966).
 
 Order: check the cursor, authorise each topic, answer up to the limit (max.request.partition.size.limit at most).
 """
@@ -80,13 +80,13 @@ def answer(
 def names_from_cursor(request: DescribeTopicPartitionsRequest, broker: Broker) -> Iterator[str]:
     """Return the names to describe, sorted, from the cursor on. Raises KafkaError INVALID_REQUEST."""
     first = request.cursor.topic_name if request.cursor is not None else ""
-    asked = [topic.name for topic in request.topics]
-    if request.cursor is not None and asked and first not in asked:
+    requested = [topic.name for topic in request.topics]
+    if request.cursor is not None and requested and first not in requested:
         problem = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {first}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     if request.cursor is not None and request.cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "DescribeTopicPartitionsRequest cursor partition must be valid")
-    names = sorted(set(asked)) if asked else broker.metadata.topic_names()
+    names = sorted(set(requested)) if requested else broker.metadata.topic_names()
     return (name for name in names if name >= first)
 
 
@@ -125,7 +125,7 @@ def operations(ctx: RequestContext, broker: Broker, name: str) -> int:
 
 
 def failed(code: ErrorCode, name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Return the answer for a topic of which nothing can be said but this code."""
+    """Return the error response for a topic."""
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 

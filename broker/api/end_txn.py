@@ -17,7 +17,7 @@ from kvorum.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 async def handle(ctx: RequestContext, request: EndTxnRequest, broker: Broker) -> EndTxnResponse:
     """Have a transaction ended."""
-    asked = EndTransaction(
+    ending = EndTransaction(
         transactional_id=request.transactional_id,
         producer=Producer(request.producer_id, request.producer_epoch),
         is_commit=request.committed,
@@ -28,7 +28,7 @@ async def handle(ctx: RequestContext, request: EndTxnRequest, broker: Broker) ->
             ctx, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
         ):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        answer = await broker.transactions.end_transaction(asked)
+        answer = await broker.transactions.end_transaction(ending)
     except KafkaError as error:
         answer = Answer(error.code)
     return EndTxnResponse(

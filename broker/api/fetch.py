@@ -44,7 +44,7 @@ HINTS_VERSION_MIN: Final = 16
 
 
 def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result:
-    """Read what is there; answer now, or when there is enough, or when the client's patience is over."""
+    """Read the available records; answer at once, with enough data, or when the client's wait time is over."""
     if request.isolation_level not in (0, 1):
         return failed(ctx, request, broker, ErrorCode.UNKNOWN_SERVER_ERROR)
     params = params_of(ctx, request, broker)
@@ -68,7 +68,7 @@ def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result
         refused, targets = sort_out(ctx, params, broker, context.targets)
         return from_metadata_log(ctx, params, broker, context, refused, targets)
     if refused:
-        # An error is told at once, with whatever else there is.
+        # An error is returned at once, with all available rows.
         params = replace(params, max_wait_ms=0)
     answer = PendingAnswer(ctx, broker, context, refused, params)
     parked = broker.replica_manager.fetch_records(params, targets, answer.complete, context.has_resting)
@@ -121,7 +121,7 @@ def cancel_parked(parked: ParkedFetch, future: "asyncio.Future[FetchResponse]") 
 
 
 def params_of(ctx: RequestContext, request: FetchRequest, broker: Broker) -> FetchParams:
-    """Return what the fetch asks as a whole, within this broker's limits."""
+    """Return the parameters of the whole fetch, within this broker's limits."""
     if ctx.api_version >= REPLICA_STATE_VERSION_MIN:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     else:
@@ -161,7 +161,7 @@ def asker_of(ctx: RequestContext, params: FetchParams, broker: Broker) -> Hashab
 
 
 def sort_out(
-    ctx: RequestContext, params: FetchParams, broker: Broker, asked: Sequence[CachedPartition]
+    ctx: RequestContext, params: FetchParams, broker: Broker, requested: Sequence[CachedPartition]
 ) -> tuple[FetchRows, list[CachedPartition]]:
     """Return rows for what is refused, and the targets that may be read."""
     refused: FetchRows = []
@@ -170,7 +170,7 @@ def sort_out(
     allowed: dict[str, bool] = {}
     if as_broker:
         may = broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-    for target in asked:
+    for target in requested:
         topic = target.topic
         if not topic and ctx.api_version >= TOPIC_ID_VERSION_MIN:
             refused.append((target, refusal(target.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
@@ -200,7 +200,7 @@ def failed(ctx: RequestContext, request: FetchRequest, broker: Broker, code: Err
     response = FetchResponse(throttle_time=broker.throttle(ctx), error_code=code, session_id=request.session_id)
     if ctx.api_version < TOPIC_ID_VERSION_MIN:
         for topic in request.topics:
-            rows = [refusal(asked.partition, code) for asked in topic.partitions]
+            rows = [refusal(each.partition, code) for each in topic.partitions]
             response.responses.append(FetchableTopicResponse(topic=topic.topic, partitions=rows))
     return response
 
@@ -221,9 +221,9 @@ def respond(
     *,
     may_rest: bool = True,
 ) -> FetchResponse:
-    """Turn the rows into the session's answer; none of them are sent to a consumer that has to wait for its quota.
+    """Turn the rows into the session's answer; a consumer over its quota gets none of them.
 
-    `may_rest`: what has been told all about need not be looked at again until it changes.
+    `may_rest`: a partition whose state was returned completely is skipped until it changes.
     """
     if broker.quotas.enabled and not params.is_from_follower:
         ctx.throttle_ms = broker.quotas.fetch_throttle_ms(ctx, size_of(rows))

@@ -1,7 +1,7 @@
 """The part of Fetch (1) that reads `__cluster_metadata`: from this broker's own copy, alone or with other topics.
 
-It waits as any fetch does: until min bytes are there, something must be told, or the client's patience is over. What
-moves the metadata log wakes it; other topics in the same fetch are parked beside it.
+It waits as any fetch does: until min bytes are available, an error occurs, or the client's wait time is over. An
+advance of the metadata log wakes it; other topics in the same fetch are parked with it.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ async def fetch(params: FetchParams, broker: Broker, targets: Sequence[FetchTarg
     while True:
         moved = broker.metadata_log.moved()
         try:
-            rows, size, told = read(params, broker, own)
+            rows, size, has_error = read(params, broker, own)
             left = deadline - loop.time()
-            at_once = urgent or told or size >= params.min_bytes or left <= 0
+            at_once = urgent or has_error or size >= params.min_bytes or left <= 0
             if not others:
                 if at_once:
                     return rows
@@ -45,7 +45,7 @@ def read(params: FetchParams, broker: Broker, targets: Sequence[FetchTarget]) ->
     """Return rows, their bytes, and whether one is an error."""
     rows: FetchRows = []
     size = 0
-    told = False
+    has_error = False
     for target in targets:
         bytes_max = min(target.partition_max_bytes, params.max_bytes)
         try:
@@ -56,8 +56,8 @@ def read(params: FetchParams, broker: Broker, targets: Sequence[FetchTarget]) ->
             size += found.size
         except KafkaError as error:
             rows.append((target, error_row(target.partition, error.code)))
-            told = True
-    return rows, size, told
+            has_error = True
+    return rows, size, has_error
 
 
 async def fetch_others(

@@ -1,10 +1,9 @@
 """FindCoordinator (10): v0-v6.
 
-v1: transactional ids as keys. v4: several keys at once (KIP-699). v6: share groups (KIP-932).
-The first that asks for a group or a transactional id has the internal topic made, and waits for it, where Kafka answers
-COORDINATOR_NOT_AVAILABLE at once: the client would only come again.
-Not here: share coordinators; a key of theirs returns COORDINATOR_NOT_AVAILABLE.
-Order: check the type, authorise each key, have the topic made, answer the leader of the key's partition.
+v1: transactional ids as keys. v4: several keys at once (KIP-699). v6: share groups (KIP-932). The first request for a
+group or a transactional id creates the internal topic and waits for it. Kafka answers COORDINATOR_NOT_AVAILABLE at
+once, so the client has to retry. Not here: share coordinators; a key of theirs returns COORDINATOR_NOT_AVAILABLE.
+Order: check the type, authorise each key, create the topic, answer the leader of the key's partition.
 """
 
 import asyncio

@@ -14,9 +14,9 @@ M = TypeVar("M", bound=Message)
 
 
 def finished(answer: "M | asyncio.Future[M]", finish: Callable[[M], None]) -> "M | asyncio.Future[M]":
-    """Return the finished answer if it is there, else its future; either fails as `answer` does.
+    """Return the finished answer if it is available, else its future; either fails as `answer` does.
 
-    `finish` changes the answer in its place: it is the first to be called back, whoever sends the answer comes later.
+    `finish` changes the answer in place: it is the first callback, before the one that sends the answer.
     """
     if not isinstance(answer, asyncio.Future):
         finish(answer)

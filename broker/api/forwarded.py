@@ -1,9 +1,9 @@
 """Common parts of handlers whose requests are forwarded to the controller, and of their errors.
 
-A request of the controller's goes to the active one in an Envelope, with the client's principal and address, and its
-answer comes back as it is, once this broker has published the change (quorum/forwarder); the controller authorises it.
-What cannot be taken there in time answers with the code of the failure for everything the request named, as Kafka does.
-The longer one of the controller's throttle time and this broker's own counts. Source: Kafka's ForwardingManager.
+A request for the controller is sent to the active one in an Envelope, with the client's principal and address. Its
+answer is returned unchanged, once this broker has published the change (quorum/forwarder); the controller authorises
+it. If the request cannot be forwarded in time, everything named in it gets the code of the failure, as in Kafka. The
+longer of the controller's throttle time and this broker's own is used. Source: Kafka's ForwardingManager.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ async def forward(
     response_class: type[Response],
     failed: Callable[[Request, KafkaError], Response],
 ) -> Response:
-    """Return the controller's answer, or what `failed` makes of the reason there is none."""
+    """Return the controller's answer, or the result of `failed` for the failure."""
     try:
         answer = await broker.controller.forward(ctx, request)
     except KafkaError as error:

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions (71): v0 (KIP-714).
 
-Served where `kvorum.client.metrics.enable` says so; in Kafka, where a plug-in receives clients' metrics.
-Never authorised, as in Kafka. Order: the client's id (a new one if it has none), its subscriptions, too early or not.
+Served if `kvorum.client.metrics.enable` is true; in Kafka, if a plug-in receives client metrics. Never authorised, as
+in Kafka. Order: the client's id (a new one if it has none), its subscriptions, the push interval.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -5,5 +5,5 @@ from kvorum.network.context import RequestContext
 
 
 def client_of(ctx: RequestContext) -> Client:
-    """Return who asks; the address as Java prints one without a host name."""
+    """Return the client of a request; the address as Java prints one without a host name."""
     return Client(ctx.client_id or "", f"/{ctx.client_address}", ctx.api_version)

@@ -18,7 +18,7 @@ from kvorum.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 def handle(
     ctx: RequestContext, request: HeartbeatRequest, broker: Broker
 ) -> "HeartbeatResponse | asyncio.Future[HeartbeatResponse]":
-    """Hear of a member."""
+    """Process the heartbeat of a member."""
 
     def finish(response: HeartbeatResponse) -> None:
         response.throttle_time = broker.throttle(ctx)

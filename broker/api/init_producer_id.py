@@ -1,9 +1,9 @@
 """InitProducerId (22): v0-v5.
 
-v3: a producer that knows its id and epoch asks to go on (KIP-360). v4: PRODUCER_FENCED. v5: transactions of version 2
-(KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not offered. An idempotent producer always gets
-a new id with epoch 0, whatever it knew: so it is in Kafka.
-Order: authorise, check the request, take an id; with a transactional id ask its coordinator, which ends what is open.
+v3: a producer that knows its id and epoch continues with them (KIP-360). v4: PRODUCER_FENCED. v5: transactions of
+version 2 (KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not offered. An idempotent producer
+always gets a new id with epoch 0, whatever it sent, as in Kafka. Order: authorise, check the request, take an id; with
+a transactional id the coordinator decides, which ends an open transaction.
 """
 
 from kvorum.broker.coordinator.runtime.words import Producer
@@ -53,7 +53,7 @@ def check(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -
 
 
 async def identity(request: InitProducerIdRequest, broker: Broker) -> Answer:
-    """Return the id and epoch to be used from now on, or why there are none. Raises KafkaError."""
+    """Return the new id and epoch, or the error. Raises KafkaError."""
     if request.transactional_id is None:
         return Answer(ErrorCode.NONE, await broker.producer_ids.next_producer_id(), 0)
     expected = None

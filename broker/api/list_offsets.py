@@ -2,9 +2,9 @@
 
 v2: isolation level. v4: current leader epoch (KIP-320). v5: OFFSET_NOT_AVAILABLE (before: LEADER_NOT_AVAILABLE). v6:
 flexible. v7: the greatest timestamp (KIP-734). v8: earliest local, which is earliest (KIP-405). v9: latest tiered. v10:
-timeout for tiered storage. v11: earliest pending upload. Without tiered storage the last two are never there: -1.
-`__cluster_metadata` is answered from this broker's own copy.
-Order: authorise each topic, refuse what is asked twice, check the timestamp's version, look up.
+timeout for tiered storage. v11: earliest pending upload. Without tiered storage the last two do not exist: -1.
+`__cluster_metadata` is answered from this broker's own copy. Order: authorise each topic, reject duplicate partitions,
+check the timestamp's version, look up.
 """
 
 from collections import Counter
@@ -57,26 +57,28 @@ TIMESTAMP_VERSIONS: Final[Mapping[int, int]] = MappingProxyType(
 def handle(ctx: RequestContext, request: ListOffsetsRequest, broker: Broker) -> ListOffsetsResponse:
     """Answer each partition on its own."""
     response = ListOffsetsResponse(throttle_time=broker.throttle(ctx))
-    times = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    times = Counter(
+        (topic.name, requested.partition_index) for topic in request.topics for requested in topic.partitions
+    )
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(name=topic.name)
         allowed = may_describe(ctx, broker, topic.name)
-        for asked in {each.partition_index: each for each in topic.partitions}.values():
+        for requested in {each.partition_index: each for each in topic.partitions}.values():
             try:
                 if not allowed:
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if times[topic.name, asked.partition_index] > 1:
+                if times[topic.name, requested.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate partition")
-                found = look_up(ctx, request, broker, topic.name, asked)
+                found = look_up(ctx, request, broker, topic.name, requested)
                 row = ListOffsetsPartitionResponse(
-                    partition_index=asked.partition_index,
+                    partition_index=requested.partition_index,
                     timestamp=found.timestamp,
                     offset=found.offset,
                     leader_epoch=found.leader_epoch,
                 )
             except KafkaError as error:
                 row = ListOffsetsPartitionResponse(
-                    partition_index=asked.partition_index,
+                    partition_index=requested.partition_index,
                     error_code=code_of(error, ctx.api_version),
                     timestamp=UNKNOWN,
                     offset=UNKNOWN,
@@ -88,33 +90,33 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest, broker: Broker) -> 
 
 
 def look_up(
-    ctx: RequestContext, request: ListOffsetsRequest, broker: Broker, topic: str, asked: ListOffsetsPartition
+    ctx: RequestContext, request: ListOffsetsRequest, broker: Broker, topic: str, requested: ListOffsetsPartition
 ) -> TimestampOffset:
     """Return the requested offset. Raises KafkaError."""
-    timestamp = asked.timestamp
+    timestamp = requested.timestamp
     if timestamp < 0 and ctx.api_version < TIMESTAMP_VERSIONS.get(timestamp, ctx.api_version + 1):
         problem = f"timestamp {timestamp} is not known in ListOffsets v{ctx.api_version}"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, problem)
     if topic == METADATA_TOPIC:
-        return in_metadata_log(broker, asked)
+        return in_metadata_log(broker, requested)
     if request.replica_id == CONSUMER_REPLICA_ID and request.isolation_level not in (0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {request.isolation_level} is not known")
     return broker.replica_manager.offsets.fetch_offset_for_timestamp(
-        TopicPartition(topic, asked.partition_index),
+        TopicPartition(topic, requested.partition_index),
         timestamp,
         isolation_level=IsolationLevel(request.isolation_level & 1),
-        current_leader_epoch=asked.current_leader_epoch,
+        current_leader_epoch=requested.current_leader_epoch,
         replica_id=request.replica_id,
     )
 
 
-def in_metadata_log(broker: Broker, asked: ListOffsetsPartition) -> TimestampOffset:
+def in_metadata_log(broker: Broker, requested: ListOffsetsPartition) -> TimestampOffset:
     """Return the requested offset of this broker's copy of the metadata log. Raises KafkaError."""
-    if asked.partition_index != PARTITION:
+    if requested.partition_index != PARTITION:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    copy = broker.metadata_log.log(asked.current_leader_epoch)
+    copy = broker.metadata_log.log(requested.current_leader_epoch)
     not_found = TimestampOffset(UNKNOWN, UNKNOWN, UNKNOWN)
-    match asked.timestamp:
+    match requested.timestamp:
         case timestamp if timestamp == LATEST_TIMESTAMP:
             return TimestampOffset(UNKNOWN, broker.metadata_log.end(copy), broker.metadata_log.leader_epoch)
         case timestamp if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):

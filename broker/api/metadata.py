@@ -1,11 +1,11 @@
 """Metadata (3): v0-v13.
 
 v0: replicas that are not live are an error and are left out. v1: null is all topics, an empty list none. v4: may create
-topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; asked for by id from v12).
+topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; requests by id from v12).
 v13: rebootstrap (KIP-1102; never answered by a broker). Endpoints are those of the listener the request came in on.
-`__cluster_metadata` is answered only when asked for by name, with this broker for its leader: each has its own copy.
-An answer that names a leader which has just died waits a moment for the next one (PeerWatch).
-Order: look up ids, authorise describe, authorise create, answer, ask for missing topics.
+`__cluster_metadata` is returned only if the request names it, with this broker as its leader: each broker has its own
+copy. An answer that names a leader which has just died waits a moment for the next one (PeerWatch). Order: look up ids,
+authorise describe, authorise create, answer, create missing topics.
 """
 
 from collections.abc import Awaitable
@@ -46,7 +46,7 @@ def answer(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> Met
     """Answer as the image is now."""
     cache = broker.metadata
     try:
-        topics = all_topics(ctx, broker) if asks_for_all(ctx, request) else asked_topics(ctx, request, broker)
+        topics = all_topics(ctx, broker) if asks_for_all(ctx, request) else requested_topics(ctx, request, broker)
     except KafkaError as error:
         return refused(ctx, request, broker, error.code)
     if ctx.api_version >= 8 and request.include_topic_authorized_operations:
@@ -70,8 +70,8 @@ def answer(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> Met
 def refused(ctx: RequestContext, request: MetadataRequest, broker: Broker, code: ErrorCode) -> MetadataResponse:
     """Answer the same error for every topic, and nothing else."""
     topics = [
-        MetadataResponseTopic(error_code=code, name=asked.name or "", topic_id=asked.topic_id)
-        for asked in request.topics or ()
+        MetadataResponseTopic(error_code=code, name=requested.name or "", topic_id=requested.topic_id)
+        for requested in request.topics or ()
     ]
     return MetadataResponse(throttle_time=broker.throttle(ctx), topics=topics, error_code=code)
 
@@ -90,23 +90,23 @@ def all_topics(ctx: RequestContext, broker: Broker) -> list[MetadataResponseTopi
     ]
 
 
-def asked_topics(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> list[MetadataResponseTopic]:
+def requested_topics(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> list[MetadataResponseTopic]:
     """Return the requested topics without duplicates, by name or (v12+) by id.
 
     Raises KafkaError INVALID_REQUEST for a null name or an id below v12; UNKNOWN_SERVER_ERROR, as Kafka, for neither.
     """
     assert request.topics is not None
-    for asked in request.topics:
-        if ctx.api_version < 12 and asked.name is None:
+    for requested in request.topics:
+        if ctx.api_version < 12 and requested.name is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {ctx.api_version}")
-        if ctx.api_version < 12 and asked.topic_id != ZERO_UUID:
+        if ctx.api_version < 12 and requested.topic_id != ZERO_UUID:
             problem = f"Topic IDs are not supported in requests for version {ctx.api_version}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
-    ids = list(dict.fromkeys(asked.topic_id for asked in request.topics if asked.topic_id != ZERO_UUID))
+    ids = list(dict.fromkeys(requested.topic_id for requested in request.topics if requested.topic_id != ZERO_UUID))
     if ids:
         return [by_id(ctx, broker, topic_id) for topic_id in ids]
-    names = list(dict.fromkeys(asked.name for asked in request.topics if asked.name is not None))
-    if any(asked.name is None for asked in request.topics):
+    names = list(dict.fromkeys(requested.name for requested in request.topics if requested.name is not None))
+    if any(requested.name is None for requested in request.topics):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic must have a name or an id")
     answers: dict[str, MetadataResponseTopic] = {}
     missing: list[str] = []
@@ -127,7 +127,7 @@ def asked_topics(ctx: RequestContext, request: MetadataRequest, broker: Broker) 
 def missing_topics(
     ctx: RequestContext, request: MetadataRequest, broker: Broker, names: list[str]
 ) -> dict[str, MetadataResponseTopic]:
-    """Answer for topics that are not there, and ask for them to be made where client, node and authorizer allow."""
+    """Answer for missing topics, and request their creation where client, node and authorizer permit it."""
     if not names:
         return {}
     creates = request.allow_auto_topic_creation or ctx.api_version < 4
@@ -160,14 +160,14 @@ def by_id(ctx: RequestContext, broker: Broker, topic_id: Uuid) -> MetadataRespon
 
 
 def may_describe(ctx: RequestContext, broker: Broker, name: str) -> bool:
-    """Ask the authorizer; the metadata log is the cluster's, whatever is allowed on topics."""
+    """Call the authorizer; for the metadata log the operation on the cluster counts, not that on topics."""
     if name == METADATA_TOPIC:
         return broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     return broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def failed(code: ErrorCode, name: str) -> MetadataResponseTopic:
-    """Return the answer for a topic of which nothing can be said but this code."""
+    """Return the error response for a topic."""
     return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 

@@ -45,7 +45,7 @@ def handle(
         response = refusals.commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         response.throttle_time = broker.throttle(ctx)
         return response
-    wanted = [topic for asked in request.topics if (topic := checked(ctx, asked, broker, refused)) is not None]
+    wanted = [topic for requested in request.topics if (topic := checked(ctx, requested, broker, refused)) is not None]
     if not wanted:
         return finished(OffsetCommitResponse(), finish)
     request.topics = wanted
@@ -55,7 +55,7 @@ def handle(
 def checked(
     ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitRequestTopic | None:
-    """Return the topic with those of its partitions that there are, None if there are none; note what is refused."""
+    """Return the topic with its existing partitions, None without any; note the rejected ones."""
     found = resolve(ctx, topic, broker)
     if isinstance(found, ErrorCode):
         refuse(topic, topic.partitions, found, refused)

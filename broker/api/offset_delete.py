@@ -24,7 +24,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest, broker: Brok
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return OffsetDeleteResponse(error_code=code, throttle_time=broker.throttle(ctx))
     refused: list[OffsetDeleteResponseTopic] = []
-    wanted = [topic for asked in request.topics if (topic := checked(ctx, asked, broker, refused)) is not None]
+    wanted = [topic for requested in request.topics if (topic := checked(ctx, requested, broker, refused)) is not None]
     response = await broker.groups.delete_offsets(OffsetDeleteRequest(group_id=request.group_id, topics=wanted))
     if response.error_code == ErrorCode.NONE:
         response.topics = merged(refused, response.topics)
@@ -35,7 +35,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest, broker: Brok
 def checked(
     ctx: RequestContext, topic: OffsetDeleteRequestTopic, broker: Broker, refused: list[OffsetDeleteResponseTopic]
 ) -> OffsetDeleteRequestTopic | None:
-    """Return the topic with those of its partitions that there are, None if there are none; note what is refused."""
+    """Return the topic with its existing partitions, None without any; note the rejected ones."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     there, missing = [], list(topic.partitions)
     if not broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic.name):

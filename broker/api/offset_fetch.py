@@ -52,7 +52,7 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest, broker: Broke
 async def fetched(
     ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool, broker: Broker
 ) -> OffsetFetchResponseGroup:
-    """Return the offsets of one group that the client may see, or why there are none."""
+    """Return the offsets of one group that the client may see, or the error."""
     if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return failed(ctx, group, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if group.topics is None:
@@ -67,10 +67,10 @@ async def fetched(
             allowed.append(topic)
         else:
             refused.append(without_offsets(topic, code))
-    asked = OffsetFetchRequestGroup(
+    requested = OffsetFetchRequestGroup(
         group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=allowed
     )
-    row = await broker.groups.fetch(asked, require_stable=require_stable)
+    row = await broker.groups.fetch(requested, require_stable=require_stable)
     if row.error_code != ErrorCode.NONE:
         return failed(ctx, group, ErrorCode(row.error_code))
     row.topics += refused
@@ -78,7 +78,7 @@ async def fetched(
 
 
 def resolve(ctx: RequestContext, topic: OffsetFetchRequestTopics, broker: Broker) -> ErrorCode:
-    """Give the topic its name and return why its offsets are not shown, NONE if they are."""
+    """Set the topic's name; return the error that hides its offsets, NONE if they are shown."""
     if ctx.api_version >= TOPIC_IDS_FROM:
         name = broker.metadata.topic_name(topic.topic_id)
         if name is None:
@@ -102,9 +102,9 @@ def may_see(ctx: RequestContext, topic: OffsetFetchResponseTopics, broker: Broke
 def failed(ctx: RequestContext, group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
     """Return a group's error response; before v2 the error is in each partition (OffsetFetchResponse.groupError).
 
-    Up to v7 each partition says it, too, where the coordinator is about to be somewhere else or not loaded: aiokafka
-    (0.14) asks with v3 and reads the partitions alone. It takes Kafka's answer, which has none then, for a group that
-    never committed, and begins at the start, or at the end. Clients that read the error first see no difference.
+    Up to v7 each partition has the error too if the coordinator moves or is loading: aiokafka (0.14) uses v3 and reads
+    only the partitions. It takes Kafka's answer, which has no partitions in this case, for a group without commits, and
+    starts at the start or the end. Clients that read the error first see no difference.
     """
     top = code if ctx.api_version >= TOP_ERROR_FROM else ErrorCode.NONE
     is_in_rows = ctx.api_version < TOP_ERROR_FROM or (ctx.api_version < GROUPS_FROM and code in PASSING)

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): v2-v4.
 
-v3: replica id (KIP-392). v4: flexible. Where a leader epoch ends, for whoever wants to know where its log diverges.
-Order: authorise (a replica as a broker, a client on each topic), look up, answer.
+v3: replica id (KIP-392). v4: flexible. Returns the end offset of a leader epoch, from which a client or replica finds
+where its log diverges. Order: authorise (a replica as a broker, a client on each topic), look up, answer.
 """
 
 from typing import Final
@@ -34,29 +34,29 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest, broker: Br
     for topic in request.topics:
         allowed = as_broker or may_describe(ctx, broker, topic.topic)
         answered = OffsetForLeaderTopicResult(topic=topic.topic)
-        for asked in topic.partitions:
+        for requested in topic.partitions:
             try:
                 if not allowed:
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                end = look_up(broker, topic.topic, asked)
-                row = EpochEndOffset(partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
+                end = look_up(broker, topic.topic, requested)
+                row = EpochEndOffset(partition=requested.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
             except KafkaError as error:
                 row = EpochEndOffset(
-                    error_code=error.code, partition=asked.partition, leader_epoch=UNDEFINED, end_offset=UNDEFINED
+                    error_code=error.code, partition=requested.partition, leader_epoch=UNDEFINED, end_offset=UNDEFINED
                 )
             answered.partitions.append(row)
         response.topics.append(answered)
     return response
 
 
-def look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_cache.EpochEndOffset:
+def look_up(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> epoch_cache.EpochEndOffset:
     """Return the largest epoch not above the requested one, with its end offset. Raises KafkaError."""
     if topic == METADATA_TOPIC:
-        if asked.partition != PARTITION:
+        if requested.partition != PARTITION:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return broker.metadata_log.log(asked.current_leader_epoch).end_offset_for_epoch(asked.leader_epoch)
+        return broker.metadata_log.log(requested.current_leader_epoch).end_offset_for_epoch(requested.leader_epoch)
     return broker.replica_manager.offsets.last_offset_for_leader_epoch(
-        TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
+        TopicPartition(topic, requested.partition), requested.current_leader_epoch, requested.leader_epoch
     )
 
 

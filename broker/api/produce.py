@@ -129,7 +129,7 @@ class PendingAnswer:
         """Take the rows of the append."""
         future = self.future
         if future is None:
-            self.rows = rows  # `handle` answers: nobody has been woken by the append yet
+            self.rows = rows  # `handle` sends the response: the append has not woken any fetch yet
         elif not future.done():
             try:
                 future.set_result(self.response(rows))
@@ -190,14 +190,14 @@ def refuse_all(ctx: RequestContext, request: ProduceRequest, broker: Broker, cod
 
 
 def has_transactional_batch(records: object) -> bool:
-    """Tell whether what a refused partition sent says that it belongs to a transaction."""
+    """Tell whether a rejected partition has batches of a transaction."""
     if not isinstance(records, memoryview) or len(records) <= TRANSACTIONAL_BYTE:
         return False
     try:
         is_batch = next_batch_size(records, 0) > 0
     except KafkaError:
         return False  # its bits say nothing
-    # In messages older than batches other things lie there: a part of the timestamp, in those of magic 1.
+    # In older message formats these bytes have another meaning: in magic 1 a part of the timestamp.
     return is_batch and records[MAGIC_POSITION] == MAGIC and records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
 
 

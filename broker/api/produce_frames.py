@@ -22,14 +22,14 @@ Parts = list[tuple[int, memoryview]]
 
 
 def parts_behind(frame: memoryview, position: int, is_flexible: bool) -> Parts | None:
-    """Return the partitions whose count stands here, if nothing else follows.
+    """Return the partitions whose count is at this position, if nothing else follows them.
 
-    None where something does (tagged fields, another topic), where it does not add up, and where records are too short
-    for a batch.
+    None if something follows (tagged fields, another topic), if the lengths are inconsistent, or if records are too
+    short for a batch.
     """
     try:
         return _flexible(frame, position) if is_flexible else _plain(frame, position)
-    except (IndexError, ProtocolError):  # the ordinary way says what is wrong
+    except (IndexError, ProtocolError):  # the general path reports the error
         return None
 
 

@@ -28,7 +28,7 @@ class Head:
     __slots__ = ("acks", "ctx", "image", "keys", "name", "template", "timeout_ms", "topic", "version")
 
     def __init__(self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, name: str) -> None:
-        """Stand for a request that was handled. `topic` is as it was named, without its partitions."""
+        """Stand for a request that was handled. `topic` is the topic of the request, without its partitions."""
         self.ctx = replace(ctx, spent_ms=0.0)  # many requests' own: what one of them takes is not known
         self.version = ctx.api_version
         self.topic = topic
@@ -39,7 +39,7 @@ class Head:
         self.image: MetadataImage | None = None
         """The metadata in which it was looked up last."""
         self.keys: dict[int, TopicPartition] | None = None
-        """The partitions seen there; None: it does not name this topic any more."""
+        """Partitions of this topic in requests so far; None: the head no longer names this topic."""
 
 
 def remember(caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: ProduceRequest, name: str) -> None:

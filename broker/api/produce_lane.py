@@ -1,16 +1,17 @@
-"""Produce's short way (network.lane): for partitions of one topic, behind a head that the connection sent before.
+"""Fast path of Produce (network.lane): for partitions of one topic, with a head that the connection sent before.
 
-What a producer sends for a topic differs in correlation id, partitions and records only. What the rest says (topic,
-acks, whose it is, whether it may) is worked out by the ordinary handler once; afterwards it is compared, not decoded.
+What a producer sends for a topic differs in correlation id, partitions and records only. All else (topic, acks,
+transactional id, authorisation) is evaluated by the general handler once, and compared afterwards instead of decoded.
 All that a turn of the event loop brings for a partition is appended with one write, moves the high watermark once and
-wakes once. The answer's layout is known, too. Of a turn that brings much what is small goes first, then who was woken
-by it, then the rest in slices, each in a turn of its own: one record need not wait for megabytes of others.
+wakes once. The layout of the response is known, too. In a loop iteration with much data, small requests come first,
+then the tasks they woke, then the rest in slices, each in its own iteration: one record does not wait for megabytes of
+others.
 
-Left to the ordinary handler: batches of transactions, several topics, internal ones, partitions that are unknown. Left
-to the ordinary append, one by one and in their place: what the log does not simply append (errors, duplicates),
-partitions not led here, topics that want each append synced (flush.messages). Nothing is decided here: known heads
-(produce_heads) are looked up again in other metadata, the authorizer and the quotas are asked for each request. While
-the time of the loop is a quota (request_percentage), nothing goes this way.
+Left to the general handler: batches of transactions, several topics, internal topics, unknown partitions. Left to the
+general append, one by one and in order: batches that need more than an append (errors, duplicates), partitions not led
+here, topics with a sync per append (flush.messages). No decision is cached: known heads (produce_heads) are looked up
+again after a metadata change, and the authorizer and the quotas are called for each request. With a quota on loop time
+(request_percentage) the fast path is not used.
 """
 
 import asyncio
@@ -126,7 +127,7 @@ class Replicas(Protocol):
 
 
 class ProduceLane:
-    """One a broker. Made on its event loop."""
+    """One per broker. Created on its event loop."""
 
     api_key = int(ApiKey.PRODUCE)
     name = "Produce"
@@ -233,7 +234,7 @@ class ProduceLane:
             caller.go_on()
         self._is_due = bool(self._rest or self._turn)
         if self._has_waited:
-            self._loop.call_soon(self._loop.call_soon, self._end_turn)  # who was woken comes before
+            self._loop.call_soon(self._loop.call_soon, self._end_turn)  # the tasks that were woken come first
         elif self._is_due:
             self._loop.call_soon(self._end_turn)
 
@@ -269,7 +270,7 @@ class ProduceLane:
         for key, group in groups.items():
             try:
                 self._append(key, group)
-            except Exception as error:  # our fault, and nobody knows what was appended: the clients have to ask again
+            except Exception as error:  # a bug, and the appended records are unknown: the clients have to retry
                 log.unexpected("produce", error, partition=key)
                 for piece in group:
                     piece.taken.caller.close()
@@ -303,7 +304,7 @@ class ProduceLane:
                 self._done(taken, place, refused_row(key, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)))
 
     def _append_alone(self, key: TopicPartition, piece: Piece) -> None:
-        """Append one partition's records the ordinary way, which says what is wrong with them."""
+        """Append one partition's records on the general path, which reports their errors."""
         taken, place, records = piece
         head = taken.head
         try:

@@ -64,7 +64,7 @@ class Template:
         return bytes(found)
 
     def frame(self, correlation_id: bytes, response: ProduceResponse) -> bytes:
-        """Return the frame of an answer that says something else."""
+        """Return the frame of a response with other values."""
         number = int.from_bytes(correlation_id, "big", signed=True)
         header = encode_response_header(number, 1 if self._is_flexible else 0)
         body = header + b"".join(cast(list[bytes], encode(response, self._version)))

@@ -1,4 +1,7 @@
-"""All requests a broker serves. An API that is not here is not advertised, and asking for it closes the connection."""
+"""All requests that a broker serves.
+
+An API that is not listed is not advertised, and a request for it closes the connection.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,10 +1,9 @@
 """TxnOffsetCommit (28): v0-v5: a consumer group's offsets, committed with a producer's transaction.
 
-v1: older clients are not told of a coordinator that is loading (KAFKA-7296): up to v1 it is not available. v2: leader
-epochs. v3: flexible, group metadata (KIP-447). v4: TRANSACTION_ABORTABLE. v5: transaction version 2 (KIP-890): the
-offsets' partition is added to the transaction by this request.
-Order: authorise the transactional id, the group, each topic; leave out what is not there; ask the group coordinator,
-which has the transaction verified.
+v1: older clients do not know COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296): up to v1 they get COORDINATOR_NOT_AVAILABLE.
+v2: leader epochs. v3: flexible, group metadata (KIP-447). v4: TRANSACTION_ABORTABLE. v5: transaction version 2
+(KIP-890): the offsets' partition is added to the transaction by this request. Order: authorise the transactional id,
+the group, each topic; leave out what does not exist; send to the group coordinator, which has the transaction verified.
 """
 
 import asyncio
@@ -101,8 +100,8 @@ async def commit(ctx: RequestContext, request: TxnOffsetCommitRequest, broker: B
 async def verified(request: TxnOffsetCommitRequest, broker: Broker, api_version: int) -> VerificationGuard | None:
     """Return the guard that the append has to come with, None if it needs none.
 
-    Raises KafkaError as the client is to be told: NETWORK_EXCEPTION, which older producers give up on, becomes
-    COORDINATOR_LOAD_IN_PROGRESS, upon which all try again. Source: CoordinatorOperationExceptionHelper.
+    Raises KafkaError for the client: NETWORK_EXCEPTION, which older producers do not retry, becomes
+    COORDINATOR_LOAD_IN_PROGRESS, which all retry. Source: CoordinatorOperationExceptionHelper.
     """
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id must not be empty")

@@ -1,9 +1,9 @@
 """WriteTxnMarkers (27): v1-v2: a transaction coordinator ends transactions on the partitions led here.
 
-v2: the transaction version, by which a marker that came late is told from one in time (KIP-1228).
-Markers for the offsets topic go to the group coordinator, which has to learn of them in the order of its log; its own
-troubles are answered as NOT_LEADER_OR_FOLLOWER, upon which the transaction coordinator tries again.
-Order: authorise, append every marker, wait until all are replicated, answer each producer's partitions.
+v2: the transaction version, which distinguishes a late marker from one in time (KIP-1228). Markers for the offsets
+topic are sent to the group coordinator, which processes them in the order of its log; its own errors become
+NOT_LEADER_OR_FOLLOWER, which the transaction coordinator retries. Order: authorise, append every marker, wait until all
+are replicated, answer each producer's partitions.
 """
 
 import asyncio

@@ -1,16 +1,15 @@
-"""The topics that coordinators live on: created on first use, and checked for configs that lose data.
+"""The topics of coordinators: created on first use, and checked for configs that lose data.
 
     create --missing--> too few brokers for the replication factor?  wait until none has come for SETTLED_MS
                         --> CreateTopics to the active controller --> wait until this broker's metadata has the topic
 
 FindCoordinator and Metadata create them here, and share one attempt. `ensure` waits for it, at most WAIT_MS: the client
 gets COORDINATOR_NOT_AVAILABLE, retries, and finds the topic. With fewer registered brokers than the replication factor,
-Kafka refuses until there are enough; here the factor is lowered to their number, with a warning: a cluster of one is a
-cluster. But not while brokers still come, since the factor stays as it is: nodes that start together are all registered
-before the first group is.
-A client may create such a topic by CreateTopics or alter it, as in Kafka, with whatever configs it wants. Each broker
-logs a warning with the command that repairs it (internal_topic_check).
-Source: Kafka's DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
+Kafka rejects until there are enough; here the factor is lowered to their number, with a warning, so that a single
+broker works. This waits while brokers still register, because the factor is not raised later: nodes that start together
+are all registered before the first group exists. A client may create such a topic with CreateTopics or alter it, as in
+Kafka, with any configs. Each broker logs a warning with the command that repairs it (internal_topic_check). Source:
+Kafka's DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
 TransactionStateManager.transactionTopicConfigs, ShareCoordinatorService.shareGroupStateTopicConfigs.
 """
 
@@ -41,7 +40,7 @@ M = TypeVar("M", bound=Message)
 WAIT_MS: Final = 1_000
 """How long a caller waits: a topic takes some 50 ms on an idle cluster, and a client's answer queue waits behind it."""
 SETTLED_MS: Final = 2_000
-"""With fewer brokers than the replication factor asks for, so long after the last one came."""
+"""With fewer brokers than the replication factor: the wait after the last registration."""
 
 
 class Controller(Protocol):
@@ -70,7 +69,7 @@ class InternalTopics:
     async def ensure(self, name: str) -> None:
         """Return once this broker's metadata has the topic.
 
-        Raises KafkaError COORDINATOR_NOT_AVAILABLE: not yet, or the controller refused it; whoever asks comes again.
+        Raises KafkaError COORDINATOR_NOT_AVAILABLE: not yet, or the controller rejected it; the client retries.
         """
         attempt = self.create(name)
         if attempt is None:

@@ -1,10 +1,10 @@
-"""The coordinators of one broker, put together: their partitions, their doors, the topics they live on.
+"""The coordinators of one broker: their partitions, entry points and internal topics.
 
-    metadata -> internal topics (who waits for one) -> runtimes (load what is led here, let go of the rest)
+    metadata -> internal topics (requests wait for one) -> runtimes (load partitions led here, unload others)
     handlers -> doors -> runtimes -> partitions -> replica manager
 
-`broker.parts` makes them, with all other parts; `broker.server` closes them, before the listeners: whoever waits for a
-rebalance is told NOT_COORDINATOR, and is with the next coordinator at once.
+`broker.parts` creates them with all other parts; `broker.server` closes them before the listeners: requests that wait
+for a rebalance get NOT_COORDINATOR, so their clients find the next coordinator at once.
 """
 
 from collections.abc import Callable
@@ -127,7 +127,7 @@ class TransactionParts:
     runtime: TransactionRuntime
     coordinator: TransactionCoordinator
     verifier: PartitionVerifier
-    """Asks the coordinators, wherever they are, for the partitions led here."""
+    """Sends verifications of partitions led here to the coordinators."""
     peers: Peers
     sender: MarkerSender
 
@@ -218,7 +218,7 @@ def make_coordinators(
 
 
 def high_watermark(ground: Ground, key: TopicPartition) -> int | None:
-    """Return the high watermark of a replica here that is in sync; None without one: others have it stand still."""
+    """Return the high watermark of a replica here that is in sync; None without one: others have an old value."""
     topic = ground.image().topics.topic(key.topic)
     partition = None if topic is None else topic.partitions.get(key.partition)
     if partition is None or ground.broker_id not in partition.isr:

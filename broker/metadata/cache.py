@@ -54,7 +54,7 @@ class MetadataCache:
     __slots__ = ("_active_controller", "_broker_id", "_rng", "image", "lingering")
 
     def __init__(self, broker_id: int, active_controller: Callable[[], int | None], rng: Random) -> None:
-        """Start empty. `active_controller` answers the node id of the active controller, as far as it is known."""
+        """Start empty. `active_controller` returns the node id of the active controller, None if unknown."""
         self._broker_id = broker_id
         self._active_controller = active_controller
         self._rng = rng
@@ -75,14 +75,14 @@ class MetadataCache:
         return sorted(self.image.topics.by_name)
 
     def topic_id(self, name: str) -> Uuid:
-        """Return a topic's id, ZERO_UUID for one that is not there."""
+        """Return a topic's id, ZERO_UUID if it does not exist."""
         topic = self.image.topics.by_name.get(name)
         if topic is not None:
             return topic.topic_id
         return METADATA_TOPIC_ID if name == METADATA_TOPIC else ZERO_UUID
 
     def topic_name(self, topic_id: Uuid) -> str | None:
-        """Return the name of a topic id, None for one that is not there."""
+        """Return the name of a topic id, None if it does not exist."""
         topic = self.image.topics.by_id.get(topic_id)
         if topic is not None:
             return topic.name
@@ -117,12 +117,12 @@ class MetadataCache:
         return any(not broker.fenced for broker in self.image.cluster.brokers.values())
 
     def node(self, broker_id: int, listener: str) -> Node | None:
-        """Return where a registered broker listens for clients of this listener; None if it does not."""
+        """Return the address of a registered broker for this listener; None without one."""
         broker = self.image.cluster.brokers.get(broker_id)
         return None if broker is None else node_of(broker, listener)
 
     def live_rack(self, broker_id: int, listener: str) -> str | None:
-        """Return the rack of a broker that lives and has this listener; None if it does not, or stands in none."""
+        """Return the rack of a live broker with this listener; None without such a broker or rack."""
         node = None if self.is_fenced(broker_id) else self.node(broker_id, listener)
         return None if node is None else node.rack
 
@@ -136,10 +136,10 @@ class MetadataCache:
         return [node for broker in named if (node := node_of(broker, listener)) is not None]
 
     def controller_id(self) -> int:
-        """Return the broker that clients should take for the controller, -1 if there is none.
+        """Return the broker that clients use as the controller, -1 if there is none.
 
-        The active controller's own broker where that node is both, else any live one: every broker forwards (Kafka
-        always answers any live one, which tools then show as the controller).
+        The active controller's own broker if that node is both, else any live one: every broker forwards (Kafka always
+        answers any live one, which tools then show as the controller).
         """
         active = self._active_controller()
         if active is not None and self.has_live_broker(active):
@@ -148,7 +148,7 @@ class MetadataCache:
         return self._rng.choice(sorted(live)) if live else NO_LEADER
 
     def leader_and_epoch(self, topic: str, index: int) -> tuple[int, int]:
-        """Return (leader id, leader epoch) of a partition, (-1, -1) if it is not there: the hint of KIP-951."""
+        """Return (leader id, leader epoch) of a partition, (-1, -1) if it does not exist: the hint of KIP-951."""
         partition = self.partition(topic, index)
         return (NO_LEADER, -1) if partition is None else (partition.leader, partition.leader_epoch)
 
@@ -158,7 +158,7 @@ class MetadataCache:
         """Return all partitions of a topic in order.
 
         `unavailable_endpoints` (Metadata v0) turns replicas that are not live into an error and leaves them out;
-        `unavailable_listeners` (v6+) tells a leader without this listener apart from one that is gone.
+        `unavailable_listeners` (v6+) distinguishes a leader without this listener from a dead one.
         """
         return [
             self.partition_view(index, partition, listener, unavailable_endpoints, unavailable_listeners)
@@ -212,6 +212,6 @@ class MetadataCache:
 
 
 def node_of(broker: BrokerRegistration, listener: str) -> Node | None:
-    """Return where a broker listens under this listener's name, None if it does not."""
+    """Return a broker's address for this listener name, None without one."""
     endpoint = broker.endpoint(listener)
     return None if endpoint is None else Node(broker.broker_id, endpoint.host, endpoint.port, broker.rack)

@@ -1,4 +1,4 @@
-"""A broker's life in the cluster: registered, caught up, unfenced, and gone in an orderly way.
+"""Life cycle of a broker in the cluster: registered, caught up, unfenced, shut down.
 
     STARTING --registered and caught up--> RECOVERY --unfenced--> RUNNING --> PENDING_CONTROLLED_SHUTDOWN -->
     SHUTTING_DOWN
@@ -10,9 +10,9 @@ RUNNING     unfenced: clients see it. It may be fenced and unfenced again by mis
 PENDING_CONTROLLED_SHUTDOWN   heartbeats ask to go; the controller moves leaderships away and then says so.
 SHUTTING_DOWN                 nothing is sent any more.
 
-Invariants: a heartbeat carries the epoch of the last registration; the incarnation id never changes in a process's
-life; the state only moves forward. Source: KIP-631, Kafka's BrokerLifecycleManager. Different: a broker whose epoch
-the controller no longer knows registers again (Kafka waits for a restart), and a controlled shutdown ends when no
+Invariants: a heartbeat carries the epoch of the last registration; the incarnation id never changes in a process; the
+state only moves forward. Source: KIP-631, Kafka's BrokerLifecycleManager. Different: a broker whose epoch the
+controller no longer knows registers again (Kafka waits for a restart), and a controlled shutdown ends when no
 controller was reached for a whole session timeout, since the broker is fenced by then (Kafka waits five minutes).
 """
 
@@ -46,14 +46,14 @@ SHUTDOWN_BEAT_MS_MAX: Final = 200
 NO_BROKER_EPOCH: Final = -1
 
 REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
-"""Answers to a heartbeat that no repetition mends: the controller has no registration of this epoch."""
+"""Heartbeat errors that need a new registration: the controller has no registration of this epoch."""
 FATAL: Final = (
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.INVALID_REGISTRATION,
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.INVALID_REQUEST,
 )
-"""Answers to a registration that no repetition mends."""
+"""Registration errors that a retry cannot resolve."""
 
 
 class BrokerState(Enum):
@@ -143,11 +143,11 @@ class BrokerLifecycleManager:
         registration_timeout_ms: int,
         on_fault: Callable[[BaseException], None],
     ) -> None:
-        """`metadata_offset` answers the last metadata offset this broker has applied.
+        """`metadata_offset` returns the last metadata offset that this broker has applied.
 
-        `cordoned_log_dirs` answers which of those that are online are to get no new replicas (KIP-1066).
-        `on_fault` is called when a registered broker cannot go on: RegistrationRefused, or a fault of ours. Before the
-        first registration `wait_registered` raises it.
+        `cordoned_log_dirs` returns the online directories that get no new replicas (KIP-1066). `on_fault` is called
+        when a registered broker cannot continue: RegistrationRefused, or a bug. Before the first registration
+        `wait_registered` raises it.
         """
         loop = asyncio.get_running_loop()
         self._identity = identity
@@ -241,8 +241,8 @@ class BrokerLifecycleManager:
         waiting = [each for each in (self._registered, self._caught_up, self._unfenced) if not each.done()]
         for future in waiting:
             future.set_exception(error)
-            future.exception()  # marked as seen: not every one of them has somebody waiting
-        if self._registered not in waiting:  # whoever starts the broker waits for it, and reports the error
+            future.exception()  # retrieved: not every future has a waiter
+        if self._registered not in waiting:  # the start of the broker waits for it and reports the error
             self._on_fault(error)
 
     async def _run(self) -> None:
@@ -269,7 +269,7 @@ class BrokerLifecycleManager:
             await self._pause(delay_ms / 1000)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for the next beat, or until something has to be said."""
+        """Wait for the next heartbeat, or until one is due earlier."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()

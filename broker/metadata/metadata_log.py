@@ -1,8 +1,8 @@
 """`__cluster_metadata` as clients read it: this broker's own copy of the metadata log, one partition, led by itself.
 
-The loader follows the log from the active controller and keeps the copy; whatever has reached the newest published
-image can be read here. Nothing is ever appended through it, so `high watermark` and `log end` are one. While the
-loader takes a part of it away in a thread, for some milliseconds after a snapshot, all are asked to come again.
+The loader follows the log from the active controller and keeps the copy; records up to the newest published image are
+readable here. Clients cannot append to it, so `high watermark` and `log end` are equal. While the loader removes its
+beginning in a thread, for some milliseconds after a snapshot, readers have to retry.
 """
 
 import asyncio
@@ -74,9 +74,9 @@ class MetadataLogReader:
     __slots__ = ("_copy", "_leader_epoch", "_published", "_waiting")
 
     def __init__(self, copy: Callable[[], MetadataLogCopy | None], published: Callable[[], int] | None = None) -> None:
-        """`copy` answers the copy, None while it is not open or must not be read.
+        """`copy` returns the copy, None while it is not open or must not be read.
 
-        `published` answers the offset behind the image that this broker answers by; None: all of the copy is.
+        `published` returns the offset after the image in use by this broker; None: the whole copy is published.
         """
         self._copy = copy
         self._published = published

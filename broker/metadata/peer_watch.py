@@ -1,19 +1,19 @@
-"""Answers that would name a broker which has just died wait, for a moment, until the metadata names another leader.
+"""Delays answers that would name a broker which has just died, until the metadata names another leader.
 
-A client whose connection breaks asks for metadata at once, and what it learns it keeps: librdkafka for a second. The
-broker it asks sees the same death at the same moment (its own fetches come from there), and knows that an election is
-under way. So it answers a little later, and rightly:
+A client whose connection breaks requests metadata at once and keeps the answer: librdkafka for a second. The queried
+broker notices the same death at the same time (its own fetches come from there), and an election is in progress. So it
+answers a little later, with the new leader:
 
     fetch channel closed --> suspected --> Metadata that names it as a leader waits --> fenced in the metadata: answered
-                                 |--its own address is asked, again and again--> it answers: named as it is
+                                 |--requests to its own address--> it answers: named unchanged
                                  |--kvorum.metadata.hold.ms--> named as it is, and nothing waits for it any more
 
-A sign of life is an answer to ApiVersions at the broker's own address, never one that a test put in its place. An open
-door is none: a process that is being ended closes its connections one by one, and its listener not first.
+Proof of life is a response to ApiVersions from the broker's own address, never from one that a test put in its place. A
+successful connect proves nothing: a dying process closes its connections one by one, and its listener not first.
 
-Nor does it help a client to hear of no broker at all, which a broker that starts would say until it is unfenced:
-librdkafka's admin client, told so once, does not ask again before its own request has timed out. Such an answer waits
-for a live broker as long.
+An empty broker list does not help a client either, which a starting broker would return until it is unfenced:
+librdkafka's admin client does not retry after it before its own request has timed out. Such an answer waits for a live
+broker for the same time.
 
 A broker that was fenced stays in Metadata's list of brokers for kvorum.metadata.fenced.linger.ms: librdkafka loses a
 second if a partition's old leader vanishes in the very answer that names the new one. docs/decisions/0011.
@@ -69,7 +69,7 @@ class PeerWatch:
     ) -> None:
         """`hold_ms` 0: brokers are never suspected. `address_of` returns a broker's direct address, None if unknown.
 
-        `answers` asks once, within a limit, and tells whether a broker answered.
+        `answers` sends one request, with a time limit, and returns whether the broker answered.
         """
         self._cache = cache
         self._hold_ms = hold_ms
@@ -102,7 +102,7 @@ class PeerWatch:
                 asyncio.get_running_loop().call_later(self._linger_ms / 1000, lingering.discard, broker_id)
 
     def metadata_moved(self) -> None:
-        """Let go who waits for brokers that are fenced by now, or for one that is not."""
+        """Release requests that wait for brokers that are fenced now, or for a broker that is not."""
         if self._waiting_for_anybody and self._cache.has_live_brokers():
             self._let_all_go()
         if self._suspicions.suspected:
@@ -112,13 +112,13 @@ class PeerWatch:
     def settle(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M | Awaitable[M]:
         """Return the result of `answer` once a broker is alive and no leader in it is suspected.
 
-        Each wait ends within the hold time, and WAITING_MAX answers wait at most; one more is given as it is.
+        Each wait ends within the hold time, and at most WAITING_MAX answers wait; further ones are sent unchanged.
         """
         return self._settled(answer, leaders) if self._hold_ms else answer()
 
     async def _settled(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M:
-        # A peer's end that came together with the request is to be seen first. This task runs in the loop's next round;
-        # that a connection was lost is told in the round after it was read.
+        # A peer's disconnect that arrived with the request must be processed first. This task runs in the loop's next
+        # iteration; a lost connection is reported in the iteration after it was read.
         await asyncio.sleep(0)
         if not self._cache.has_live_brokers() and len(self._waiting_for_anybody) < WAITING_MAX:
             await self._anybody()
@@ -196,6 +196,6 @@ class PeerWatch:
 
 
 def release(future: asyncio.Future[None]) -> None:
-    """Let go who waits, if it still does."""
+    """Release the request, if it still waits."""
     if not future.done():
         future.set_result(None)

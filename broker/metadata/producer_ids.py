@@ -1,7 +1,7 @@
 """Producer ids for idempotent producers: taken from blocks that the controller hands out, the next block fetched ahead.
 
-A block is asked for with AllocateProducerIds; ids of a block that are not used when the broker stops are lost, which
-is what the 63 bits are for. Source: Kafka's RPCProducerIdManager.
+Blocks come from AllocateProducerIds; unused ids of a block are lost when the broker stops, which 63 bits can afford.
+Source: Kafka's RPCProducerIdManager.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class ProducerIdManager:
         return producer_id
 
     def _fetch_block(self) -> "asyncio.Task[None]":
-        """Return the one request under way, starting it if there is none."""
+        """Return the request in progress, after starting it if necessary."""
         if self._request is None or self._request.done():
             self._request = asyncio.get_running_loop().create_task(self._allocate())
         return self._request

@@ -1,16 +1,16 @@
-"""A broker's order of taking over new metadata: each step may rely on those before it.
+"""The order in which a broker applies new metadata: each step may rely on the earlier ones.
 
     logs of new replicas -> metadata cache -> replicas -> coordinators -> configs -> quotas, SCRAM, ACLs
     -> who waits for the metadata to move
 
-The cache comes before the replicas, so that what is led from now on is also what clients are told; but what takes long,
-new logs and the sync of their topic ids, is done by then, and a client that is told comes to a leader. Replicas come
-before coordinators, which live on them. But a greater min.insync.replicas counts before the replicas change: with the
-ISR of the same update and the old minimum a leader could commit what an eligible replica lacks (KIP-966); a smaller one
-after them, since until then this broker may take itself for a leader that it is no more. The rooms of coordinators
-(`followers`), of quotas, throttles and client metrics (`behind_configs`) are called in order. A failure of what comes
-behind the configs is logged and counted, and the broker goes on; any other failure ends it.
-Source: Kafka's BrokerMetadataPublisher.
+The cache comes before the replicas, so that clients are sent to leaders that lead; new logs and the sync of their topic
+ids, which take long, come first, so that a client finds a leader. Replicas come before coordinators, which need them.
+But a larger min.insync.replicas is applied before the replicas change: with the ISR of the same update and the old
+minimum a leader could commit records that an eligible replica lacks (KIP-966); a smaller one after them, since until
+then this broker may consider itself a leader that has been replaced. The subscribers for coordinators (`followers`),
+and for quotas, throttles and client metrics (`behind_configs`) are called in order. A failure of a subscriber after the
+configs is logged and counted, and the broker continues; any other failure ends it. Source: Kafka's
+BrokerMetadataPublisher.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -38,15 +38,15 @@ class Replicas(Protocol):
         ...
 
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> Awaitable[None] | None:
-        """Create, lead, follow and delete replicas as the delta says."""
+        """Create, lead, follow and delete replicas according to the delta."""
         ...
 
     def raise_min_isr(self, topics: Iterable[str] | None = None) -> None:
-        """Heed a greater min.insync.replicas of these topics (None: of all) before anything else is taken over."""
+        """Apply a larger min.insync.replicas of these topics (None: of all) before anything else."""
         ...
 
     def configs_changed(self, topics: Iterable[str] | None = None) -> None:
-        """Give the logs of these topics (None: of all) their configuration as it is now."""
+        """Apply the present configuration to the logs of these topics (None: of all)."""
         ...
 
 
@@ -106,7 +106,7 @@ class BrokerMetadataPublisher:
             self._configs.failed(part, error)
 
     def _reached(self, delta: ConfigsDelta) -> frozenset[str] | None:
-        """Put the broker's own configs into force; return the topics whose logs have others now, None for all."""
+        """Apply the broker's own configs; return the topics whose logs have changed configs, None for all."""
         if self._configs.apply():
             return None
         topics = {resource.name for resource in delta.changes if resource.resource_type == ResourceType.TOPIC}

@@ -1,7 +1,7 @@
-"""Puts client quotas into force as soon as the metadata have them (Kafka's ClientQuotaMetadataManager).
+"""Applies client quotas of the metadata at once (Kafka's ClientQuotaMetadataManager).
 
-Quotas of users and client ids count from the update on. An ip entity that is a host, not an address, is resolved off
-the loop, with nobody waiting; it counts for all its addresses once they are known, and for none if there are none.
+Quotas of users and client ids apply from the update on. An ip entity that is a host name is resolved off the loop,
+without waiting; it applies to all its addresses once they are known, and to none without addresses.
 """
 
 import asyncio

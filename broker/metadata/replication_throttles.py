@@ -4,8 +4,8 @@
                                    replica.alter.log.dirs.io.max.bytes.per.second
     topic                          leader.replication.throttled.replicas, follower.replication.throttled.replicas
 
-As in Kafka the rates count as dynamic configs only, and what a node's own file says of them does not.
-Source: Kafka's BrokerConfigHandler, TopicConfigHandler.
+As in Kafka the rates apply as dynamic configs only; values in the node's own file are ignored. Source: Kafka's
+BrokerConfigHandler, TopicConfigHandler.
 """
 
 from typing import Final

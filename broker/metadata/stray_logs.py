@@ -1,8 +1,8 @@
-"""Logs on this broker's disks that the metadata no longer gives it: set aside once, with the first image.
+"""Logs on this broker's disks that are not in its metadata: renamed once, with the first image.
 
-A topic that was deleted (or made anew) while the broker was down comes in no delta. Its folder is renamed `-stray` and
-kept: the metadata may be what is wrong. Runs before the replicas take the image over, so that a new topic of the same
-name finds its place free. Source: Kafka's LogManager.isStrayReplica.
+A topic that was deleted or recreated while the broker was down is in no delta. Its folder is renamed `-stray` and kept,
+because the metadata may be wrong. Runs before the replicas apply the image, so that a new topic of the same name finds
+its folder name free. Source: Kafka's LogManager.isStrayReplica.
 """
 
 from kvorum.protocol.uuids import ZERO_UUID

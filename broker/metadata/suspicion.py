@@ -1,12 +1,14 @@
-"""Which brokers may have died just now: their door has closed here, and the metadata still calls them alive. Sans-IO.
+"""Brokers that may have died: a connection to them closed, and the metadata still has them alive.
+
+Sans-IO.
 
     trusted --a connection to it closed, or was refused--> suspected
     suspected --it answers; the metadata fences, replaces or removes it--> trusted
-    suspected --so long without either that nobody waits any more--> given up
+    suspected --neither within the hold time--> given up
     given up --it answers; the metadata fences, replaces or removes it--> trusted
 
-Invariants: one incarnation is suspected at most once until it has answered, so whoever waits does so for a bounded
-time, however often its door is found closed; suspected are unfenced brokers only, at most SUSPECTED_MAX.
+Invariants: one incarnation is suspected at most once until it has answered, so that waits are bounded however often a
+connection fails; suspected are unfenced brokers only, at most SUSPECTED_MAX.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +30,7 @@ class Suspicions:
         self._given_up: dict[int, int] = {}
 
     def closed(self, broker_id: int, broker_epoch: int | None) -> bool:
-        """Take note that its door is closed; `broker_epoch` is the metadata's, None where it is fenced or not there.
+        """Note a closed or refused connection; `broker_epoch` is the metadata's, None if fenced or missing.
 
         True if it is suspected from now on.
         """

@@ -52,7 +52,7 @@ WITHOUT_LOG_START = frozenset(
 
 @dataclass(slots=True)
 class _Appended:
-    """One Produce, and what has become of it so far."""
+    """One Produce request and its results so far."""
 
     timeout_ms: int
     required_acks: int
@@ -92,9 +92,9 @@ class Appends:
     ) -> None:
         """Append to each partition and call `on_done` with a row for each: now, or when acks=all is fulfilled.
 
-        With acks 0 or 1, or when all failed, `on_done` is called before this returns, and before anybody is woken. But
-        where flush.messages wants a sync, which takes place off the loop, what follows the append waits for it, as in
-        Kafka: the high watermark, the answer of acks 1, the time of acks all. Nobody waits for acks 0.
+        With acks 0 or 1, or when all failed, `on_done` is called before this returns, and before any waiter is woken.
+        With flush.messages the sync takes place off the loop, and everything after the append waits for it, as in
+        Kafka: the high watermark, the response of acks 1, the time of acks all. acks 0 has no response.
         """
         if required_acks not in VALID_ACKS:
             on_done({key: refusal(key, ErrorCode.INVALID_REQUIRED_ACKS) for key in entries})
@@ -120,7 +120,7 @@ class Appends:
         batches: Sequence[memoryview],
         on_done: RunDone,
     ) -> int:
-        """Append clients' batches, none of a transaction, up to the first that is out of the ordinary; return how many.
+        """Append client batches without transactions up to the first that needs the general path; return how many.
 
         Calls `on_done`, if any was appended, as append_records does: with what was, and the row of the last. Appends
         nothing where flush.messages is set, or nothing may be appended: that goes the ordinary way.
@@ -155,9 +155,9 @@ class Appends:
         """Append one batch of a coordinator that lives on this partition, in its epoch; return the first offset.
 
         A transactional batch needs the guard of a verification (Verifications.verify) unless its transaction is open
-        here already; a marker its transaction version.
-        It asks for as many in-sync replicas as acks=all, and learns from the high watermark when it is committed.
-        Raises KafkaError as append_records_to_leader, and NOT_LEADER_OR_FOLLOWER in any other epoch.
+        here already; a marker its transaction version. It requires as many in-sync replicas as acks=all, and is
+        committed when the high watermark passes it. Raises KafkaError as append_records_to_leader, and
+        NOT_LEADER_OR_FOLLOWER in any other epoch.
         """
         partition = self._hosted.current_or_raise(key)
         if partition.leader_epoch != leader_epoch:
@@ -259,7 +259,7 @@ class Appends:
     def delete_records(
         self, timeout_ms: int, offsets: Mapping[TopicPartition, int], on_done: DeleteRecordsDone
     ) -> Parked | None:
-        """Move log starts up and call `on_done` with a row a partition once every live replica has followed."""
+        """Increase log starts and call `on_done` with one row per partition once every live replica has followed."""
         results: DeleteRecordsResults = {}
         requested: dict[TopicPartition, int] = {}
         for key, offset in offsets.items():

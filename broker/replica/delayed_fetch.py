@@ -1,7 +1,7 @@
 """A fetch that waits for its min bytes. Sans-IO.
 
 An append wakes followers, a moved high watermark wakes consumers, a change of leadership wakes both. It completes early
-for anything that must be told at once: an error, an offset out of range, a diverging epoch. Source: Kafka's
+for anything that must be returned at once: an error, an offset out of range, a diverging epoch. Source: Kafka's
 DelayedFetch; unlike there, an offset between a lagging high watermark and the log end waits instead of being answered
 with nothing.
 """
@@ -29,7 +29,7 @@ class DelayedFetch:
         on_ready: Callable[[], None],
         held_back: Callable[[Partition, int], bool] | None = None,
     ) -> None:
-        """Call `on_ready`, which reads and answers, once `params.min_bytes` are there over all targets.
+        """Call `on_ready`, which reads and answers, once all targets together have `params.min_bytes`.
 
         `held_back` tells whether a quota holds a partition's records back from a follower: then they do not count.
         """
@@ -61,7 +61,7 @@ class DelayedFetch:
         return self._total >= self._params.min_bytes
 
     def _readable(self, topic_partition: TopicPartition, target: FetchTarget) -> int | None:
-        """Return how many bytes there are to read (with min bytes 1 only whether any), None to answer at once."""
+        """Return the number of readable bytes (with min bytes 1 only whether any exist), None to answer at once."""
         params = self._params
         try:
             partition = self._hosted.partition_or_raise(topic_partition)
@@ -80,7 +80,7 @@ class DelayedFetch:
             return None
 
     def on_expire(self) -> None:
-        """See DelayedOperation. Whatever is there is the answer."""
+        """See DelayedOperation. The available records are the answer."""
 
     def on_complete(self) -> None:
         """See DelayedOperation."""

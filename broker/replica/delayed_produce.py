@@ -1,8 +1,8 @@
 """A produce of acks=all that waits until its records are committed on every partition. Sans-IO.
 
-Done when the high watermark has passed the last record of each partition, or the partition has another fate: it is no
-longer led here (its outcome is unknown: the client finds out), or the ISR has shrunk below the minimum meanwhile
-(NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are there, and may stay). Source: Kafka's DelayedProduce.
+Done when the high watermark has passed the last record of each partition, or when the partition fails: it is not led
+here any longer (the outcome is unknown, and the client retries), or the ISR has shrunk below the minimum
+(NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records exist, and may stay). Source: Kafka's DelayedProduce.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,9 @@
 """Applies a metadata change to this broker's replicas: deletes, then leaders, then followers.
 
-The logs of new replicas are made before: their topic ids are synced, which takes time, and clients that hear of a
-leader find it leading. A large delta is applied in slices: between two partitions the event loop gets its turn when 10
-ms are over. Each partition changes in one step, and a request that comes in between finds each either before or after
-it.
-Source: ReplicaManager.applyDelta, handleLogDirFailure.
+The logs of new replicas are created before: the sync of their topic ids takes time, and a leader must serve as soon as
+clients know it. A large delta is applied in slices: between two partitions the event loop runs other work once 10 ms
+are over. Each partition changes in one step, so a request finds each either before or after it. Source:
+ReplicaManager.applyDelta, handleLogDirFailure.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from kvorum.quorum.image.topics_delta import LocalReplicaChanges, PartitionInfo
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import is_process_error
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
@@ -39,18 +38,18 @@ log = get_logger("broker")
 SLICE_MS = 10
 """A busy broker's other requests wait no longer for a delta."""
 CREATIONS_AT_ONCE = 16
-"""New logs that are created and synced together: the file system's journal writes them in one go."""
+"""New logs that are created and synced together: the file system's journal writes them in one commit."""
 
 
 def log_new_roles(led: Sequence[TopicPartition], followed: Iterable[Partition]) -> None:
     """Log the new roles of this broker's replicas: one line for all it leads, and one for each other leader."""
     if led:
-        log.info("became leader", partitions=len(led), first=led[0])
+        log.info("became leader", partitions=len(led), first=first_names(led))
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition in followed:
         by_leader[partition.leader_id].append(partition.topic_partition)
     for leader_id, partitions in by_leader.items():
-        log.info("became follower", leader=leader_id, partitions=len(partitions), first=partitions[0])
+        log.info("became follower", leader=leader_id, partitions=len(partitions), first=first_names(partitions))
 
 
 class DeltaApplier:
@@ -101,9 +100,9 @@ class DeltaApplier:
         self.on_reopened: Callable[[TopicPartition, PartitionRegistration], None] = lambda key, registration: None
         """Called with a replica that came online without a change of the metadata."""
         self._lost: dict[TopicPartition, Uuid] = {}
-        """Replicas that others count on and whose logs are gone {partition: topic id}, until the metadata say so."""
-        self._lost_told = asyncio.Event()
-        self._lost_told.set()
+        """Lost logs of replicas that others depend on {partition: topic id}, until the metadata contain the loss."""
+        self._lost_reported = asyncio.Event()
+        self._lost_reported.set()
 
     async def prepare(self, delta: MetadataDelta) -> None:
         """Make the logs of replicas that are new here. One that cannot be made yet or at all is left to `apply`."""
@@ -126,7 +125,7 @@ class DeltaApplier:
             piece = new[start : start + CREATIONS_AT_ONCE]
             work = [self._create_log(key, info) for key, info in piece]
             for (key, _), failed in zip(piece, await asyncio.gather(*work, return_exceptions=True), strict=True):
-                # A disk that fails has taken its directory offline, and `apply` says so of the replica.
+                # A disk that fails has taken its directory offline, and `apply` marks the replica.
                 if isinstance(failed, KafkaError):
                     log.warning("log of a new replica not created, retried", partition=key, error=failed)
                 elif failed is not None:
@@ -176,21 +175,30 @@ class DeltaApplier:
         # A slice may have let a disk fail meanwhile.
         self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
         log_new_roles(led, followed)
-        self._look_whether_told(image)
+        self._check_lost_reported(image)
 
     async def reopen(self) -> None:
-        """Open the logs that could not be opened for want of descriptors or memory, up to the first that cannot yet."""
+        """Open the logs that failed because of missing descriptors or memory, up to the first that fails again."""
         if not self._unopened:
             return
         async with self._one_at_a_time:
             self._slice_began_ms = self._clock.monotonic_ms()
-            for key in tuple(self._unopened):
-                if not await self._reopen(key):
-                    break
-                await self._pause()
+            opened: list[TopicPartition] = []
+            try:
+                for key in tuple(self._unopened):
+                    if not await self._reopen(key, opened):
+                        break
+                    await self._pause()
+            finally:
+                if opened:
+                    first = first_names(opened)
+                    log.info("replicas online, their logs were opened", partitions=len(opened), first=first)
 
-    async def _reopen(self, key: TopicPartition) -> bool:
-        """Open one log, and lead or follow as the metadata say now; False if it cannot be opened yet."""
+    async def _reopen(self, key: TopicPartition, opened: list[TopicPartition]) -> bool:
+        """Open one log, and lead or follow as the metadata require; False if it cannot be opened yet.
+
+        A replica that is online again is added to `opened`.
+        """
         registration, partition = self._cluster.partition(key.topic, key.partition), self._hosted.by_name.get(key)
         is_mine = registration is not None and self._broker_id in registration.replicas
         if registration is None or not is_mine or partition is None or partition.role is not Role.OFFLINE:
@@ -206,7 +214,8 @@ class DeltaApplier:
             return False
         if self._hosted.by_name[key].role is Role.OFFLINE:
             return True
-        log.info("replica online, its log was opened", partition=key)
+        opened.append(key)
+        log.debug("replica online, its log was opened", partition=key)
         self.on_reopened(key, registration)
         return True
 
@@ -270,7 +279,7 @@ class DeltaApplier:
         self._hosted.assignment_taken(partition)
         if not is_new_epoch:
             return None
-        # Whatever waits for records or acks here waits in vain, and must not go by what the new leader commits.
+        # Requests that wait for records or acks here must fail: the new leader's commits do not apply to them.
         self._fetchers.stop([key])
         self._outbox.leadership_changed(partition)
         log.debug(
@@ -288,7 +297,7 @@ class DeltaApplier:
         was_unopened = key in self._unopened
         is_offline = partition is not None and partition.role is Role.OFFLINE
         if is_offline and (was_unopened or self._missing_log_action(key, info) is MissingLogAction.CREATE):
-            partition = None  # begins anew
+            partition = None  # restarts
         if partition is not None and partition.topic_id != info.topic_id:
             # Its delete came in no delta of ours: the name belongs to another topic now.
             self._let_go(key, partition.topic_id)
@@ -334,22 +343,22 @@ class DeltaApplier:
         if self._missing_log_action(key, info) is MissingLogAction.LOST:
             self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
             self._lost[key] = info.topic_id
-            self._lost_told.clear()
+            self._lost_reported.clear()
         elif directory is not None and directory.directory_id not in (ZERO_UUID, named):
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
-    async def wait_lost_told(self) -> None:
+    async def wait_lost_reported(self) -> None:
         """Wait until the metadata say of every replica whose log is gone that it is lost."""
-        await self._lost_told.wait()
+        await self._lost_reported.wait()
 
-    def _look_whether_told(self, image: MetadataImage) -> None:
+    def _check_lost_reported(self, image: MetadataImage) -> None:
         for key, topic_id in tuple(self._lost.items()):
             known = image.topics.partition(topic_id, key.partition)
             is_mine = known is not None and self._broker_id in known.replicas
             if known is None or not is_mine or known.directory(self._broker_id) == LOST_DIRECTORY:
                 del self._lost[key]
         if not self._lost:
-            self._lost_told.set()
+            self._lost_reported.set()
 
     def log_dir_failed(self, directory: str) -> None:
         """Take the replicas in a log directory offline."""
@@ -408,7 +417,7 @@ class DeltaApplier:
                 )
 
     def _missing_log_action(self, key: TopicPartition, info: PartitionInfo) -> MissingLogAction | None:
-        """Decide on a replica without a whole log; None: it has one, though perhaps where it cannot be reached."""
+        """Decide on a replica without a complete log; None: it has one, perhaps in an unreadable place."""
         found, lack = self._log_manager.get_log(key), self._log_manager.lack_of(key)
         if found is not None and lack is Lack.NOTHING:
             return None

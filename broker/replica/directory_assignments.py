@@ -1,8 +1,8 @@
 """Reports the log directory of replicas to the controller where the metadata differ (KIP-858).
 
-Many in one request, one request in flight, again until it is answered. What is outdated before it is sent (the replica
-is gone, the metadata know) is dropped. One in a directory that has failed meanwhile is told all the same: the
-controller learns by it which replicas went with the directory.
+Many in one request, one request in flight, repeated until answered. An assignment that is outdated before it is sent
+(the replica is gone, the metadata contain it) is dropped. One in a directory that has failed in between is sent
+nevertheless: the controller needs it to know which replicas failed with the directory.
 
 Source: Kafka's AssignmentsManager.
 """
@@ -50,7 +50,7 @@ class Assignment(NamedTuple):
 
 
 class DirectoryAssignments:
-    """One a broker. At most one assignment waits for each of its replicas."""
+    """One per broker. At most one assignment waits for each of its replicas."""
 
     def __init__(
         self,

@@ -3,8 +3,8 @@
     NONE --full request--> OPEN (if the answer names a session) --incremental requests--> OPEN
     OPEN --session error, lost connection--> NONE (the next request is full, and closes the old session)
 
-The leader remembers each partition as it was last asked; a request says only what changed. `asked` is the same memory
-on this side: an answer's row is about the offset in it. Sans-IO. Source: Kafka's FetchSessionHandler.
+The leader stores each partition's last request; a request contains only changes. `requested` is the same state on this
+side: a row of the answer refers to the offset in it. Sans-IO. Source: Kafka's FetchSessionHandler.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class SessionLimits(NamedTuple):
 class FetchSessionClient:
     """The session with one leader. One request at a time."""
 
-    __slots__ = ("_changed", "_epoch", "_forgotten", "_limits", "_names", "_session_id", "_topics", "asked")
+    __slots__ = ("_changed", "_epoch", "_forgotten", "_limits", "_names", "_session_id", "_topics", "requested")
 
     def __init__(self, limits: SessionLimits) -> None:
         """Start without a session."""
@@ -63,7 +63,7 @@ class FetchSessionClient:
         """Number of requested partitions per topic."""
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[tuple[TopicPartition, Uuid], None] = {}
-        self.asked: dict[TopicPartition, FollowerFetch] = {}
+        self.requested: dict[TopicPartition, FollowerFetch] = {}
         """Partitions of the last request, explicit or in the session; and those of the next one."""
 
     @property
@@ -75,26 +75,28 @@ class FetchSessionClient:
         """Let the next request list all partitions, with the old session id for the leader to close."""
         self._epoch = INITIAL_EPOCH
 
-    def ask(self, key: TopicPartition, asked: FollowerFetch | None) -> None:
-        """Ask for a partition so from the next request on (None: no more). Not while a request is under way.
+    def ask(self, key: TopicPartition, requested: FollowerFetch | None) -> None:
+        """Request a partition like this from the next request on (None: not at all).
 
-        What is asked anew goes to the end: in a full request, whose answer is bounded, the others come first.
+        Not while a request is in flight.
+
+        A new partition goes to the end: in a full request, whose answer is bounded, the others come first.
         """
-        before = self.asked.get(key)
-        if before == asked:
+        before = self.requested.get(key)
+        if before == requested:
             return
         if before is not None:
-            del self.asked[key]
-            if asked is None or asked.topic_id != before.topic_id:
+            del self.requested[key]
+            if requested is None or requested.topic_id != before.topic_id:
                 self._changed.pop(key, None)
                 self._forgotten[(key, before.topic_id)] = None
                 self._count(key, before.topic_id, -1)
-        if asked is not None:
-            if before is None or asked.topic_id != before.topic_id:
-                self._count(key, asked.topic_id, 1)
-            self.asked[key] = asked
+        if requested is not None:
+            if before is None or requested.topic_id != before.topic_id:
+                self._count(key, requested.topic_id, 1)
+            self.requested[key] = requested
             self._changed[key] = None
-            self._forgotten.pop((key, asked.topic_id), None)
+            self._forgotten.pop((key, requested.topic_id), None)
 
     def _count(self, key: TopicPartition, topic_id: Uuid, more: int) -> None:
         count = self._topics.get(topic_id, 0) + more
@@ -104,12 +106,12 @@ class FetchSessionClient:
             del self._topics[topic_id], self._names[topic_id]
 
     def request(self, replica_epoch: int) -> FetchRequest:
-        """Return the next request, for exactly the partitions in `asked`."""
+        """Return the next request, for exactly the partitions in `requested`."""
         topics: dict[tuple[str, Uuid], FetchTopic] = {}
         forgotten: dict[tuple[str, Uuid], ForgottenTopic] = {}
-        for key in self._changed if self.is_open else self.asked:
-            asked = self.asked[key]
-            _topic(topics, key.topic, asked.topic_id).partitions.append(_partition(key.partition, asked))
+        for key in self._changed if self.is_open else self.requested:
+            requested = self.requested[key]
+            _topic(topics, key.topic, requested.topic_id).partitions.append(_partition(key.partition, requested))
         if self.is_open:
             for key, topic_id in self._forgotten:
                 slot = forgotten.setdefault((key.topic, topic_id), ForgottenTopic(topic=key.topic, topic_id=topic_id))
@@ -138,10 +140,11 @@ class FetchSessionClient:
             (key, row)
             for topic in response.responses
             for row in topic.partitions
-            if (key := TopicPartition(self._names.get(topic.topic_id, topic.topic), row.partition_index)) in self.asked
+            if (key := TopicPartition(self._names.get(topic.topic_id, topic.topic), row.partition_index))
+            in self.requested
         ]
         if response.session_id == NO_SESSION:
-            # The leader's cache is full: every request is a full one, what was asked still explains these rows.
+            # The leader's cache is full: every request is a full one, and `requested` still explains these rows.
             self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         else:
             self._session_id = response.session_id
@@ -157,12 +160,12 @@ def _topic(topics: dict[tuple[str, Uuid], FetchTopic], name: str, topic_id: Uuid
     return topic
 
 
-def _partition(index: int, asked: FollowerFetch) -> FetchPartition:
+def _partition(index: int, requested: FollowerFetch) -> FetchPartition:
     return FetchPartition(
         partition=index,
-        current_leader_epoch=asked.current_leader_epoch,
-        fetch_offset=asked.fetch_offset,
-        last_fetched_epoch=asked.last_fetched_epoch,
-        log_start_offset=asked.log_start_offset,
-        partition_max_bytes=asked.partition_max_bytes,
+        current_leader_epoch=requested.current_leader_epoch,
+        fetch_offset=requested.fetch_offset,
+        last_fetched_epoch=requested.last_fetched_epoch,
+        log_start_offset=requested.log_start_offset,
+        partition_max_bytes=requested.partition_max_bytes,
     )

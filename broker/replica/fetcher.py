@@ -1,15 +1,16 @@
 """One connection to one leader: fetches for all partitions that follow it, one request at a time, by long poll.
 
-Each round: partitions whose position is out of range ask the leader for its range (ListOffsets); the others go into one
-fetch of the incremental session; rows are handled in order. What is ready goes by turns, and the leader moves who got
-records to the end of its order, so no partition starves another. A round looks only at what may ask for something else
-than before (`_unsettled`): what was added or answered, waits for a back-off, or has changed of itself.
+Each round: partitions whose position is out of range request the leader's range (ListOffsets); the others go into one
+fetch of the incremental session; rows are handled in order. Partitions take turns: the leader moves those with records
+to the end of its order, so no partition starves another. A round looks only at partitions whose request may change
+(`_unsettled`): new or answered ones, those in a back-off, and those that changed by themselves.
 
-A poll that waits does not know of partitions added meanwhile; it is given up with its connection, and a new one asks
-for all: a new leader's followers are there within milliseconds instead of replica.fetch.wait.max.ms later.
+A waiting poll does not contain partitions added in between. It is cancelled with its connection, and a new one contains
+all: a new leader has its followers within milliseconds instead of replica.fetch.wait.max.ms.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -32,7 +33,7 @@ from kvorum.protocol.messages.list_offsets import (
 )
 from kvorum.protocol.schema import Message
 from kvorum.runtime.config import Settings
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
@@ -50,7 +51,7 @@ class LeaderChannel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close; who waits gets ConnectionLost."""
+        """Close; waiting requests get ConnectionLost."""
         ...
 
 
@@ -102,7 +103,7 @@ class ReplicaFetcher:
         self._holds_back = False
         """Whether partitions were left out of the last round because of the quota."""
         self._unsynced: dict[TopicPartition, None] = {}
-        """Appended to, and flush.messages wants a sync before the leader hears of it."""
+        """Appended with flush.messages set: they need a sync before the next fetch reports them to the leader."""
         self._fetch_bytes_max = settings.int("replica.fetch.max.bytes")
         self._backoff_ms = settings.int("replica.fetch.backoff.ms")
         wait_ms = settings.int("replica.fetch.wait.max.ms")
@@ -117,7 +118,7 @@ class ReplicaFetcher:
         )
         self.followers: dict[TopicPartition, Follower] = {}
         self._unsettled: dict[TopicPartition, None] = {}
-        """Partitions that may have to ask for something else than the session's last request did, or nothing."""
+        """Partitions whose entry in the session's last request may have to change."""
         self._watches: dict[TopicPartition, Unsettles] = {}
         self._channel: LeaderChannel | None = None
         self._is_failing = False
@@ -169,13 +170,13 @@ class ReplicaFetcher:
         while True:
             self._wake.clear()
             while self._unsynced:
-                # The next fetch tells the leader that the records are here. A disk that fails takes its replicas along.
+                # The next fetch confirms the records to the leader. A failed disk removes its replicas.
                 unsynced, self._unsynced = self._unsynced, {}
                 await self._sync(unsynced)
             now_ms = self._now_ms()
             if resetting := self._settle(now_ms):
                 await self._reset(resetting)
-            elif self._session.asked:
+            elif self._session.requested:
                 await self._fetch()
             else:
                 await self._wait(now_ms)
@@ -253,7 +254,7 @@ class ReplicaFetcher:
                 self._session.reset()
                 return
             if not self._is_failing:
-                # Not once an attempt: a dead leader is asked again and again until metadata names another.
+                # Not once per attempt: a dead leader is retried until the metadata name another.
                 log.info("fetch from leader failed", leader=self.leader_id, error=error)
             self._is_failing = True
             self._session.reset()
@@ -270,14 +271,19 @@ class ReplicaFetcher:
             if rows not in SESSION_ERRORS:
                 self._delay_all(rows)
             return
+        notable: dict[str, list[TopicPartition]] = defaultdict(list)
         for key, row in rows:
             self._unsettled[key] = None
-            self._handle(key, self._session.asked[key], row)
+            outcome = self._handle(key, self._session.requested[key], row)
+            if outcome in NOTABLE:
+                notable[NOTABLE[outcome]].append(key)
+        for message, keys in notable.items():
+            log.info(message, leader=self.leader_id, partitions=len(keys), first=first_names(keys))
 
     def _delay_all(self, error: ErrorCode) -> None:
         """Delay all requested partitions by their back-off."""
         now_ms = self._now_ms()
-        for key in self._session.asked:
+        for key in self._session.requested:
             follower = self.followers.get(key)
             if follower is not None:
                 follower.delay(error, now_ms)
@@ -288,19 +294,19 @@ class ReplicaFetcher:
         topic_id = follower.partition.topic_id
         return FollowerFetch(topic_id, offset, follower.leader_epoch, epoch, start, self._fetch_bytes_max)
 
-    def _handle(self, key: TopicPartition, asked: FollowerFetch, row: PartitionData) -> None:
+    def _handle(self, key: TopicPartition, requested: FollowerFetch, row: PartitionData) -> Outcome:
         follower = self.followers.get(key)
-        if follower is None or follower.leader_epoch != asked.current_leader_epoch:
-            return
-        if follower.partition.topic_id != asked.topic_id:
-            # Made anew meanwhile: name, leader, epoch and offset may all be those of the old topic.
-            return
+        if follower is None or follower.leader_epoch != requested.current_leader_epoch:
+            return Outcome.IGNORED
+        if follower.partition.topic_id != requested.topic_id:
+            # The topic was recreated: name, leader, epoch and offset may all equal those of the old topic.
+            return Outcome.IGNORED
         try:
-            outcome = follower.on_fetched(asked.fetch_offset, row, self._now_ms())
+            outcome = follower.on_fetched(requested.fetch_offset, row, self._now_ms())
         except KafkaError as error:
             log.error("fetched records not appended", partition=key, leader=self.leader_id, error=error)
             follower.delay(error.code, self._now_ms())
-            return
+            return Outcome.DELAYED
         match outcome:
             case Outcome.APPENDED:
                 self._note_unsynced(key, follower)
@@ -318,14 +324,15 @@ class ReplicaFetcher:
                 self._on_advanced(follower)
             case Outcome.TRUNCATED:
                 end_offset = follower.fetch_position()[0]
-                log.info("truncated to the leader's log", partition=key, leader=self.leader_id, end_offset=end_offset)
+                log.debug("log truncated", partition=key, leader=self.leader_id, end_offset=end_offset)
             case Outcome.OUT_OF_RANGE | Outcome.FENCED:
-                log.info("fetch offset rejected by leader", partition=key, leader=self.leader_id, outcome=outcome.value)
+                log.debug("fetch rejected", partition=key, leader=self.leader_id, outcome=outcome.value)
             case Outcome.DELAYED:
                 error_name = follower.last_error.name if follower.last_error is not None else ""
                 log.debug("fetch retried", partition=key, leader=self.leader_id, error=error_name)
             case Outcome.IGNORED:
-                return
+                pass
+        return outcome
 
     def _note_unsynced(self, key: TopicPartition, follower: Follower) -> None:
         if follower.log is not None and follower.log.is_sync_due:
@@ -382,6 +389,12 @@ class ReplicaFetcher:
         }
 
 
+NOTABLE = {
+    Outcome.TRUNCATED: "logs truncated to the leader's logs",
+    Outcome.OUT_OF_RANGE: "fetch offsets out of the leader's range",
+    Outcome.FENCED: "fetches rejected, leader epoch is stale",
+}
+"""Outcomes with a log line at INFO: one per response, for all its partitions."""
 SESSION_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -389,4 +402,4 @@ SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""A full request mends these at once."""
+"""The next full request creates a new session, so no back-off is needed."""

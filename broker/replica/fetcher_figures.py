@@ -1,8 +1,8 @@
 """Metrics of followers (Kafka's ReplicaFetcherManager and FetcherLagMetrics), read at each scrape.
 
-A lag is what the leader's last answer said to be committed, less the log's end here: it costs the fetches nothing, and
-stays what it was while a partition rests in its fetch session or its leader is not reached. MinFetchRate is not told:
-it would be counted at each fetch, and by long poll it is lowest where there is nothing to fetch.
+A lag is the high watermark in the leader's last answer minus the local log end: it costs the fetches nothing, and keeps
+its value while a partition rests in its fetch session or its leader is unreachable. MinFetchRate is not exposed: it
+would need a count per fetch, and with long polls it is lowest where there is nothing to fetch.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from kvorum.runtime.metrics import Metrics
 CLIENT_ID: Final = "Replica"
 """As Kafka calls the manager."""
 FETCHER_ID: Final = "ReplicaFetcherThread-0-"
-"""And its first thread for a leader, whose id follows."""
+"""Followed by the leader's id; Kafka's name of the first thread for a leader."""
 
 Row = tuple[tuple[object, ...], float]
 

@@ -1,8 +1,9 @@
-"""Fetch on the replicas here: read what is there, answer at once or park. The broker's hottest read path.
+"""Fetch on the replicas here: read the available records, answer at once or park.
 
-Each target gets its row of the wire's answer directly (PartitionData), its records as parts that still lie in the log.
-A row's struct fields that say nothing are shared and never written to. Source: ReplicaManager.fetchMessages,
-readFromLog.
+The broker's hottest read path.
+
+Each target gets its row of the wire response directly (PartitionData), its records as parts of the log's files. Struct
+fields without content are shared between rows and never written to. Source: ReplicaManager.fetchMessages, readFromLog.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,11 +50,11 @@ class Fetches:
     def fetch_records(
         self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone, has_resting: bool = False
     ) -> "ParkedFetch | None":
-        """Read each target and call `on_done` with a row for each, in their order: now, or when enough is there.
+        """Read each target and call `on_done` with a row for each, in order: now, or with enough data.
 
-        At once if it wants no wait, min bytes are there, any row is an error, a diverging epoch or names another
-        replica to read from, or nothing is fetched at all: neither `targets` nor some that rest (`has_resting`). Else
-        the answer is parked (cancel it when the connection closes) and read anew when it is due.
+        At once if max wait is 0, min bytes are available, any row is an error, a diverging epoch or names another
+        replica, or nothing is fetched: neither `targets` nor resting ones (`has_resting`). Else the answer is parked
+        (cancel it when the connection closes) and read again when it is due.
         """
         now_ms = self._now_ms()
         wanted = list(targets)
@@ -77,7 +78,8 @@ class Fetches:
     def rest(self, params: FetchParams, target: RestingTarget) -> Rest | None:
         """Return the rest of an answered session target; None if it must be read next time.
 
-        Who may be sent to another replica does not rest: that another one is in sync now wakes nobody.
+        A consumer that may be redirected to another replica does not rest: no event reports that the other one is in
+        sync now.
         """
         if self._select is not None and params.rack_id:
             return None
@@ -109,7 +111,7 @@ class Fetches:
                 if elsewhere != NO_PREFERENCE:
                     read = send_elsewhere(partition, target, elsewhere)
                 elif throttling and self._is_throttled(partition, params.replica_id):
-                    # All but the records: the fetch itself counts, and tells how far the follower is.
+                    # All but the records: the fetch itself counts, and reports the follower's position.
                     read = fetch_records(partition, target, params, 0, False, now_ms, first_time)
                 else:
                     read = fetch_records(partition, target, params, left, total == 0, now_ms, first_time)

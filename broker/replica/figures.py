@@ -131,7 +131,7 @@ class Figures:
         return found
 
     def forget(self, topic: str) -> None:
-        """Tell of a topic no longer: it is gone (BrokerTopicStats.removeMetrics)."""
+        """Expose a topic no longer: it was deleted (BrokerTopicStats.removeMetrics)."""
         if self._topics.pop(topic, None) is not None:
             for name in BY_TOPIC:
                 self._metrics.counter(name).remove(topic)

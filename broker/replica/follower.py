@@ -1,4 +1,6 @@
-"""How a follower catches up with its leader: one state machine a partition. Sans-IO, but for its log.
+"""A follower catches up with its leader: one state machine per partition.
+
+Sans-IO, but for its log.
 
     FETCHING --records--------------> FETCHING (appended; the watermarks are the leader's)
     FETCHING --diverging epoch------> FETCHING (truncated, again until the logs agree: KIP-279, KIP-595)
@@ -7,17 +9,17 @@
     FETCHING --FENCED_LEADER_EPOCH--> AWAITING_METADATA (there is a newer leader; a newer epoch makes a new machine)
     FETCHING, RESETTING --any other error--> the same, after a delay
 
-The delay doubles from FIRST_BACKOFF_MS to replica.fetch.backoff.ms: most errors are of a leader that has not yet heard
-of its leadership, and over within milliseconds (Kafka waits the full back-off at once).
+The delay doubles from FIRST_BACKOFF_MS to replica.fetch.backoff.ms: most errors come from a leader that has not applied
+its leadership yet, and are over within milliseconds (Kafka waits the full back-off at once).
 
-An empty log that starts above 0 and knows no leader epoch cannot show that the leader has the same records before that
+An empty log that starts above 0 and has no leader epoch cannot prove that the leader has the same records before that
 start: after an unclean election it may be another history, and the replica would join the ISR without its records. Such
-a log begins in RESETTING and copies the leader's from its start, unless the metadata say that it has all that is
-committed (ISR, ELR). Retention and DeleteRecords keep the last epoch of a log that they empty, so this is rare.
+a log starts in RESETTING and copies the leader's from its start, unless the metadata say that it has all committed
+records (ISR, ELR). Retention and DeleteRecords keep the last epoch of a log that they empty, so this is rare.
 
-Invariants: what is asked for next is always the log end, with the epoch of the record before it; an answer to anything
-else is ignored; the log is cut where it leaves the leader's, never at a high watermark.
-Source: AbstractFetcherThread, ReplicaFetcherThread.
+Invariants: the next request is always for the log end, with the epoch of the record before it; an answer to anything
+else is ignored; the log is truncated where it diverges from the leader's, never at a high watermark. Source:
+AbstractFetcherThread, ReplicaFetcherThread.
 """
 
 from enum import Enum
@@ -90,7 +92,7 @@ class Follower:
 
     @property
     def log(self) -> ReplicaLog | None:
-        """The log, None once this broker does not follow in this epoch any more."""
+        """The log, None once this broker has stopped following in this epoch."""
         partition = self.partition
         if partition.role is not Role.FOLLOWING or partition.leader_epoch != self.leader_epoch:
             return None
@@ -106,10 +108,10 @@ class Follower:
 
     @property
     def is_in_sync(self) -> bool:
-        """Tell whether all that the leader last said to be committed is here.
+        """Tell whether all records below the leader's last high watermark are here.
 
         Before its first answer in this epoch: whether the metadata have this replica in the ISR. Kafka's
-        PartitionFetchState says no until then, and a throttle may put who was in sync out of the ISR by an election.
+        PartitionFetchState says no until then, and a throttle may remove a replica from the ISR at an election.
         """
         mark, log = self.leader_high_watermark, self.log
         if log is None:
@@ -118,14 +120,14 @@ class Follower:
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether it asks no more in this leader epoch (Kafka's FailedPartitions)."""
+        """Tell whether it has stopped in this leader epoch (Kafka's FailedPartitions)."""
         return self.phase is FollowerPhase.AWAITING_METADATA and self.log is not None
 
     @property
     def lag(self) -> int | None:
-        """How many records that the leader last said to be committed are not here (Kafka's FetcherLagMetrics).
+        """Number of records below the leader's last high watermark that are missing here (Kafka's FetcherLagMetrics).
 
-        None before the first answer, and of a follower that has failed or is one no more.
+        None before the first answer, after a failure, and for a follower that has stopped.
         """
         mark, log = self.leader_high_watermark, self.log
         if mark is None or log is None or self.phase is FollowerPhase.AWAITING_METADATA:
@@ -133,7 +135,7 @@ class Follower:
         return max(0, mark - log.log_end_offset)
 
     def fetch_position(self) -> tuple[int, int, int]:
-        """Return (fetch offset, last fetched epoch, log start offset) to ask with."""
+        """Return (fetch offset, last fetched epoch, log start offset) for the request."""
         log = self.log
         assert log is not None
         epoch = log.latest_epoch
@@ -180,11 +182,13 @@ class Follower:
         return Outcome.APPENDED if records else Outcome.NOTHING_NEW
 
     def on_leader_range(self, leader_start_offset: int, leader_start_epoch: int, leader_end_offset: int) -> None:
-        """Leave RESETTING by what the leader has. `leader_start_epoch` is the epoch at its start, NO_EPOCH if unknown.
+        """Leave RESETTING, depending on the leader's range.
 
-        A leader whose log ends before ours was elected uncleanly: cut there, or begin again at its start where nothing
-        is left in common. One whose log starts behind our end has deleted what we miss: begin again at its start. Else
-        it has caught up with us meanwhile: go on. Raises KafkaError.
+        `leader_start_epoch` is the epoch at its start, NO_EPOCH if unknown.
+
+        A leader whose log ends before ours was elected uncleanly: truncate there, or restart at its start if nothing is
+        in common. If its log starts after our end, it has deleted the records that we miss: restart at its start.
+        Otherwise it has caught up with us in between: continue. Raises KafkaError.
         """
         log = self.log
         if log is None or self.phase is not FollowerPhase.RESETTING:
@@ -223,8 +227,8 @@ def is_unproven(log: ReplicaLog) -> bool:
 def truncation_offset(log: ReplicaLog, diverging: EpochEndOffset) -> int:
     """Return where to cut, given the leader's largest epoch not above our last one, and its end there.
 
-    If we do not have that epoch, our log leaves the leader's no later than where our largest epoch below it ends; the
-    next fetch tells more. Never above our end.
+    If we do not have that epoch, our log diverges from the leader's no later than the end of our largest epoch below
+    it; the next fetch finds the exact place. Never above our end.
     """
     own = log.end_offset_for_epoch(diverging.epoch)
     if own.epoch == UNDEFINED_EPOCH:

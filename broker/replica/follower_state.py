@@ -1,10 +1,10 @@
 """A leader's state of one follower: its fetch position, and when it was last caught up. Sans-IO.
 
-A follower's fetch offset is its log end offset. It counts as caught up at the time of a fetch that asks for the
-leader's log end; or, where records arrive faster than it can ask, at the time of its *previous* fetch if it now asks
-for what was the log end then. All it holds was told in the present leader epoch.
+A follower's fetch offset is its log end offset. It is caught up at the time of a fetch for the leader's log end; or, if
+records arrive faster than it fetches, at the time of its *previous* fetch if it now fetches from the log end at that
+time. All its values are from the present leader epoch.
 
-Source: Kafka's Replica and ReplicaState (KIP-16, KIP-497, KIP-903). Kafka keeps offsets where a leader stays.
+Source: Kafka's Replica and ReplicaState (KIP-16, KIP-497, KIP-903). Kafka keeps offsets if the leader stays.
 """
 
 from kvorum.broker.replica.types import NO_BROKER_EPOCH, UNKNOWN_OFFSET
@@ -40,8 +40,8 @@ class FollowerState:
     def reset(self, *, now_ms: int, is_in_isr: bool) -> None:
         """Start a leader epoch: an ISR member has a whole lag time before it must have caught up, others have none.
 
-        What it told in an earlier epoch is forgotten, also where this broker goes on leading: between two epochs it
-        knows of it may have missed another leader's, by whom the follower was truncated.
+        Values of an earlier epoch are dropped, even if this broker remains leader: between the two epochs another
+        leader may have truncated the follower.
         """
         self.log_start_offset = UNKNOWN_OFFSET
         self.log_end_offset = UNKNOWN_OFFSET

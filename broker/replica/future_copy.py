@@ -1,13 +1,14 @@
-"""How a future log becomes what its log is: a follower of it on the same broker. Sans-IO, but for the two logs.
+"""Makes a future log equal to its log: a follower of it on the same broker.
+
+Sans-IO, but for the two logs.
 
     align     cut the copy where the log's history is another one (its epochs say so), or begin it where the log begins
     read      the next batches of the log, None: all is there
     append    what was read, if the copy still ends where it did
 
-Truncations, changes of leader and retention of the log need no word of their own: each step begins with `align`, as a
-follower's fetch does (KIP-101, KIP-279). Batches are copied as they are; epochs without records, and what producers
-wrote before the first record, are taken over at the end (storage.future_logs).
-Source: Kafka's ReplicaAlterLogDirsThread.
+Truncations, leader changes and retention of the log need no special case: each step begins with `align`, as a
+follower's fetch does (KIP-101, KIP-279). Batches are copied unchanged; epochs without records, and producer state
+before the first record, are copied at the end (storage.future_logs). Source: Kafka's ReplicaAlterLogDirsThread.
 """
 
 from typing import Final
@@ -47,7 +48,7 @@ def follow_marks(current: Log, future: Log) -> None:
 
 
 def read(current: Log, future: Log, max_bytes: int) -> ReadInfo | None:
-    """Return the next batches for an aligned copy, None if it has all. Raises KafkaError."""
+    """Return the next batches for an aligned copy, None if it is complete. Raises KafkaError."""
     if future.log_end_offset >= current.log_end_offset:
         return None
     found = current.read(future.log_end_offset, max_bytes, current.log_end_offset)

@@ -1,4 +1,4 @@
-"""The replicas on this broker, and what follows when one of them changes: who is woken, what is proposed.
+"""The replicas on this broker, and the consequences of their changes: wake-ups and proposals.
 
 `Outbox.settle` is called after each call into a partition: it empties the partition's effects into the purgatories
 and the AlterPartition sender. Wake-ups wait in a queue that one loop empties, so that an answer that appends again
@@ -47,10 +47,10 @@ class HostedPartitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {key[0]}-{key[1]} does not exist")
 
     def current_or_raise(self, key: TopicPartition) -> Partition:
-        """Return a replica here of the topic that has this name now, to be written to.
+        """Return a replica here of the topic that has this name now, for a write.
 
-        Metadata is known before the replicas follow it: a topic's that was made anew meanwhile is about to be deleted,
-        and what was acknowledged into it would be lost. Raises KafkaError as partition_or_raise.
+        Metadata are known before the replicas follow them: the replica of a recreated topic's predecessor is about to
+        be deleted, and records acknowledged into it would be lost. Raises KafkaError as partition_or_raise.
         """
         partition = self.partition_or_raise(key)
         if partition.topic_id != self._cluster.topic_id(key[0]):

@@ -17,7 +17,7 @@ from kvorum.storage.log_manager import LogManager
 
 TIMER_MS_MIN = 1
 REOPEN_INTERVAL_MS = 5_000
-"""How often logs are opened again that lacked descriptors or memory. Costs nothing while there are none."""
+"""How often logs that failed for lack of descriptors or memory are opened again. Costs nothing without such logs."""
 INTERVAL_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 """A hundred years; event loops cannot wait much longer."""
 

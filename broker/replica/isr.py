@@ -1,19 +1,21 @@
-"""The in-sync replicas of a partition, as its leader sees them: committed, or with one change on its way. Sans-IO.
+"""The in-sync replicas of a partition, in its leader's view: committed, or with one change in flight.
+
+Sans-IO.
 
     Committed --expand--> PendingExpand --answer--> Committed (the controller's ISR)
               --shrink--> PendingShrink --answer--> PendingShrink, until newer metadata say so too
     Pending*  --refused for certain--> the last Committed
-    Pending*  --anything else--> stays, and is asked again or waits for metadata
+    Pending*  --anything else--> stays, and is sent again or waits for metadata
     any       --newer metadata--> Committed
 
-Invariants: at most one change is in flight. The *maximal* ISR is what the controller's ISR can be at worst: while a
-member is being added it is in already, while one is being removed it is in still. The high watermark goes over the
-maximal ISR, so no answer, late, lost or repeated, can make it wrong.
+Invariants: at most one change is in flight. The *maximal* ISR is the largest that the controller's ISR can be: it
+contains a member that is being added, and one that is being removed. The high watermark covers the maximal ISR, so no
+answer, late, lost or repeated, can make it wrong.
 
-Who leaves is waited for until the metadata log says that it has left, and not until the answer, as in Kafka: only then
-does the leader know every min.insync.replicas by which the controller judged whether it stays eligible (KIP-966). An
-answer may overtake a raise of it; what the leader then commits alone, an eligible replica would lack, and may be
-elected. Source: KIP-497, Kafka's PartitionState.
+The high watermark waits for a leaving member until the metadata log contains the removal, and not until the answer, as
+in Kafka: only then does the leader know every min.insync.replicas with which the controller decided on its eligibility
+(KIP-966). An answer may overtake an increase of it; an eligible replica, which may be elected, would then lack records
+that the leader alone commits. Source: KIP-497, Kafka's PartitionState.
 """
 
 from dataclasses import dataclass
@@ -93,7 +95,7 @@ class PendingShrinkIsr:
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """The ISR with those who are to leave: the controller may not have let them go."""
+        """The ISR including leaving members: the controller may not have removed them."""
         return self.last_committed.isr
 
 

@@ -108,7 +108,7 @@ def out_of_sync_replicas(partition: Partition, now_ms: int) -> frozenset[int]:
 
 
 def maybe_shrink_isr(partition: Partition, now_ms: int) -> None:
-    """Propose an ISR without those who lag. Until it is confirmed they count for the high watermark."""
+    """Propose an ISR without lagging replicas. Until the answer they count for the high watermark."""
     leaving = out_of_sync_replicas(partition, now_ms)
     if not leaving:
         return
@@ -160,10 +160,10 @@ def complete_alter_partition(
 def fail_alter_partition(
     partition: Partition, proposal: AlterPartitionProposal, error: ErrorCode, now_ms: int
 ) -> AfterRefusal:
-    """Take over a refusal and return what follows: roll back, wait for metadata, or send the same proposal again.
+    """Apply a rejection and return the consequence: roll back, wait for metadata, or send the same proposal again.
 
-    Rolled back, the high watermark no longer waits for who was to join. The answer to a proposal that is no longer the
-    current one asks for nothing.
+    After a roll back the high watermark does not wait for the member that was to join. The answer to an outdated
+    proposal has no consequence.
     """
     state = partition.isr_state
     if isinstance(state, CommittedIsr) or state.proposal is not proposal:

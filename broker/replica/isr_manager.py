@@ -1,12 +1,12 @@
-"""Carries ISR proposals to the controller: many in one request, one request in flight, again until there is an answer.
+"""Sends ISR proposals to the controller: many in one request, one request in flight, repeated until answered.
 
-A proposal waits here until the answer to the request before is in. What the answer means is isr_changes' business; a
-proposal that is no longer its partition's current one is dropped unsent.
+A proposal waits here until the previous request is answered. isr_changes interprets the answer; an outdated proposal is
+dropped unsent.
 
-A proposal of which an earlier copy was sent and never answered is not rolled back when the controller refuses a later
-one: the earlier copy may still be on its way, be applied when the refused member is eligible again, and leave a member
-in the ISR that the leader no longer waits for. It is asked again, for UNANSWERED_HOLD_MS at most: longer no request
-lives on a connection that was given up, and a dead member must not hold the high watermark for ever.
+A proposal with an earlier unanswered copy is not rolled back when the controller rejects a later one: the earlier copy
+may still be in flight, be applied when the rejected member is eligible again, and leave a member in the ISR that the
+leader no longer waits for. It is retried for at most UNANSWERED_HOLD_MS: no request survives longer on an abandoned
+connection, and a dead member must not hold the high watermark for ever.
 
 Source: Kafka's DefaultAlterPartitionManager, which does roll back.
 """
@@ -38,7 +38,7 @@ from kvorum.protocol.messages.alter_partition import (
     ResponsePartitionData,
 )
 from kvorum.protocol.uuids import Uuid
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
@@ -59,7 +59,7 @@ class AlterPartitionController(Protocol):
 
 
 class IsrManager:
-    """One a broker."""
+    """One per broker."""
 
     def __init__(
         self,
@@ -142,22 +142,35 @@ class IsrManager:
         }
         again: dict[TopicPartition, tuple[Partition, AlterPartitionProposal]] = {}
         by_isr: dict[str, list[TopicPartition]] = defaultdict(list)
+        rejected: dict[tuple[str, str], list[TopicPartition]] = defaultdict(list)
         for key, (partition, proposal) in batch.items():
             row = rows.get((proposal.topic_id, proposal.partition))
             if row is not None and row.error_code == ErrorCode.NONE:
                 by_isr[",".join(map(str, row.isr))].append(key)
-            if row is None or not self._answer(partition, proposal, row):
+            if row is None or not self._answer(partition, proposal, row, rejected):
                 again[key] = (partition, proposal)
             else:
                 self._unanswered.pop(key, None)
             self._settle(partition)
         for isr, partitions in by_isr.items():
-            log.info("isr changed", isr=isr, partitions=len(partitions), first=partitions[0])
+            log.info("isr changed", isr=isr, partitions=len(partitions), first=first_names(partitions))
+        for (error, then), partitions in rejected.items():
+            first = first_names(partitions)
+            log.info("isr changes rejected", error=error, then=then, partitions=len(partitions), first=first)
         self._again(again)
         return not again
 
-    def _answer(self, partition: Partition, proposal: AlterPartitionProposal, row: ResponsePartitionData) -> bool:
-        """Hand one row to its partition. Return whether that was all."""
+    def _answer(
+        self,
+        partition: Partition,
+        proposal: AlterPartitionProposal,
+        row: ResponsePartitionData,
+        rejected: dict[tuple[str, str], list[TopicPartition]],
+    ) -> bool:
+        """Hand one row to its partition. Return whether the proposal is finished.
+
+        A rejected partition is added to `rejected`, by error and consequence.
+        """
         if row.error_code == ErrorCode.NONE:
             answer = AlterPartitionAnswer(
                 leader_id=row.leader_id,
@@ -174,7 +187,8 @@ class IsrManager:
         if error in NOT_APPLIED and self._may_yet_be_applied(partition, proposal):
             return False
         verdict = fail_alter_partition(partition, proposal, error, self._now_ms())
-        log.info("isr change rejected", partition=partition.topic_partition, error=error.name, then=verdict.value)
+        rejected[error.name, verdict.value].append(partition.topic_partition)
+        log.debug("isr change rejected", partition=partition.topic_partition, error=error.name, then=verdict.value)
         return verdict is not AfterRefusal.RETRY
 
     def _may_yet_be_applied(self, partition: Partition, proposal: AlterPartitionProposal) -> bool:

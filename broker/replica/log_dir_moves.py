@@ -1,20 +1,20 @@
-"""Replicas on their way from one log directory of this broker to another (KIP-113, KIP-858).
+"""Moves of replicas between log directories of this broker (KIP-113, KIP-858).
 
     alter: the copy is made, empty
     COPYING    batch by batch (future_copy), within the quota; woken by each change of the partition
-    ASSIGNING  it has all; the controller is told where the replica will lie (AssignReplicasToDirs), and it is copied on
+    ASSIGNING  it has all; the controller gets the new directory (AssignReplicasToDirs), and the copy continues
     PROMOTING  the metadata say so: synced, the last batches copied, renamed, and the copy is the partition's log
     given up   by a move back to where the log lies, with the partition, or when either directory fails
 
-Between ASSIGNING and the end the metadata name the directory in which the copy lies; should the log's own fail
-meanwhile, the controller is told of that directory again, so that it knows that the replica is gone. A start finds the
-copies and goes on with them.
+Between ASSIGNING and the end the metadata name the copy's directory; if the log's own directory fails in between, it is
+reported to the controller again, so that the controller knows that the replica is gone. A start finds the copies and
+continues.
 
-A move that meets an error of its own stops, and counts as failed until it is asked for again, the replica has another
-leader, or the broker starts anew.
+A move with an error of its own stops, and counts as failed until it is requested again, the replica has another leader,
+or the broker restarts.
 
-One task a move, at most num.replica.alter.log.dirs.threads of them (unset: one a directory) at work at once.
-Source: Kafka's ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread, Partition.
+One task per move, at most num.replica.alter.log.dirs.threads of them (unset: one per directory) active at once. Source:
+Kafka's ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread, Partition.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.future_logs import is_name_too_long
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
@@ -42,7 +42,7 @@ from kvorum.storage.names import TopicPartition
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CHUNK_BYTES: Final = 256 * 1024
-"""Copied in one go: the append of so much, with its checks, stays far below 10 ms."""
+"""Copied in one step: an append of this size, with its checks, takes far less than 10 ms."""
 TAIL_BYTES_MAX: Final = 256 * 1024
 """Lag at which a copy is about to be promoted: it is copied without a pause."""
 
@@ -59,7 +59,7 @@ class MoveQuota:
         self._window_ms = 1000 * settings.int("alter.log.dirs.replication.quota.window.size.seconds")
         self._rate = WindowedRate(settings.int("alter.log.dirs.replication.quota.window.num"), self._window_ms)
         self.bound: int | None = None
-        """Bytes a second; None: as fast as it goes."""
+        """Bytes per second; None: unlimited."""
 
     def note(self, size: int, now_ms: int) -> None:
         """Count bytes that were copied."""
@@ -79,7 +79,7 @@ class MoveQuota:
 class Move:
     """One replica on its way; a Watcher of its partition."""
 
-    __slots__ = ("_changed", "is_given_up", "is_promoting", "key", "partition", "task", "told_epoch")
+    __slots__ = ("_changed", "is_given_up", "is_promoting", "key", "partition", "requested_epoch", "task")
 
     def __init__(self, key: TopicPartition, partition: Partition) -> None:
         """Begin to watch with `watch`."""
@@ -87,7 +87,7 @@ class Move:
         self.partition = partition
         self.is_given_up = False
         self.is_promoting = False
-        self.told_epoch = -1
+        self.requested_epoch = -1
         """The partition epoch of the last request to assign the copy's directory."""
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -141,6 +141,8 @@ class LogDirMoves:
         self._altering = asyncio.Lock()
         self._moves: dict[TopicPartition, Move] = {}
         self._failed: set[TopicPartition] = set()
+        self._moved: list[TopicPartition] = []
+        """Replicas moved since no move was in progress."""
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -160,12 +162,12 @@ class LogDirMoves:
         )
         return max(0, max(behind, default=0))
 
-    # --- what is asked for -------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------------------------
 
     async def alter(self, key: TopicPartition, path: str) -> None:
-        """Have a replica lie in a directory: begin to move it, go on, or give up a move to elsewhere.
+        """Set the directory of a replica: start or continue a move, or cancel one to another directory.
 
-        A replica that is not here yet is to be made there. Raises KafkaError, in Kafka's order:
+        A replica that does not exist here yet will be created there. Raises KafkaError, in Kafka's order:
             INVALID_TOPIC_EXCEPTION: the name of the copy's folder would be too long.
             LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT: there is no such directory; it is
                 offline; it is cordoned (KIP-1066).
@@ -174,7 +176,7 @@ class LogDirMoves:
             REPLICA_NOT_AVAILABLE: it is not here; made there when it comes.
             UNKNOWN_TOPIC_OR_PARTITION: it is nowhere; made there when it comes.
 
-        Goes on though the caller is cancelled.
+        Continues if the caller is cancelled.
         """
         altering = asyncio.get_running_loop().create_task(self._alter(key, path), name=f"log-dir-alter-{key}")
         self._ending.add(altering)
@@ -197,7 +199,7 @@ class LogDirMoves:
                 if not all(each.is_online for each in self._log_manager.dirs):
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} may have a copy in an offline directory")
                 await self._futures.create(key, partition.topic_id, directory)
-                log.info("replica move requested", partition=key, target=path)
+                log.debug("replica move requested", partition=key, target=path)
             self.resume(key)
 
     def _checked_directory(self, key: TopicPartition, path: str) -> LogDir:
@@ -227,10 +229,10 @@ class LogDirMoves:
         """Give a move up: the copy goes, and the metadata are to name the log's directory again."""
         self.forget([key])
         await self._futures.remove(key)
-        log.info("replica move cancelled", partition=key)
+        log.debug("replica move cancelled", partition=key)
         self.tell(key)
 
-    # --- what becomes of the partitions ----------------------------------------------------------------------------
+    # --- partition changes ----------------------------------------------------------------------------------------
 
     def resume(self, key: TopicPartition) -> None:
         """Continue the copy of a local replica, if it has one and no task works on it. Idempotent."""
@@ -245,7 +247,7 @@ class LogDirMoves:
         move.task = spawn(f"log-dir-move-{key}", self._run(move))
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
-        """Copy no more; the future logs are left as they are."""
+        """Stop copying; the future logs are kept unchanged."""
         for key in keys:
             self._failed.discard(key)
             move = self._moves.pop(key, None)
@@ -268,7 +270,7 @@ class LogDirMoves:
         topic_id = self._cluster.topic_id(key.topic)
         if self.assignments is None or source is None or registered is None or topic_id is None:
             return
-        if self._broker_id not in registered.replicas:  # not for long, and nobody asks where it lies
+        if self._broker_id not in registered.replicas:  # temporary: nothing needs its directory
             return
         named = registered.directory(self._broker_id)
         if source.directory_id not in (ZERO_UUID, named) and not self.is_on_its_way(key, named):
@@ -282,7 +284,7 @@ class LogDirMoves:
             self.tell(key)
 
     async def close(self) -> None:
-        """Copy no more; the next process goes on."""
+        """Stop copying; the next process continues."""
         self._is_closed = True
         tasks = {move.task for move in self._moves.values() if move.task is not None} | self._ending
         self.forget(list(self._moves))
@@ -307,15 +309,19 @@ class LogDirMoves:
                     await move.changed()
         except (KafkaError, OSError) as error:
             log.error("replica not moved", partition=move.key, error=error)
-            if self._moves.get(move.key) is move:  # else its directory failed, and all of it is told under that
+            # else its directory failed, and that is reported for all its replicas
+            if self._moves.get(move.key) is move:
                 self._failed.add(move.key)
         finally:
             move.partition.watchers.remove(move)
             if self._moves.get(move.key) is move:
                 del self._moves[move.key]
+            if not self._moves and self._moved:
+                log.info("replicas moved", replicas=len(self._moved), first=first_names(self._moved))
+                self._moved.clear()
 
     def _pair(self, move: Move) -> tuple[Log, Log] | None:
-        """Return the log and its copy, None where one of them is gone or no move is under way any more."""
+        """Return the log and its copy, None if one of them is gone or the move has ended."""
         current, future = self._log_manager.get_log(move.key), self._futures.get(move.key)
         is_hosted = self._hosted.by_name.get(move.key) is move.partition and move.partition.log is current
         if current is None or future is None or not is_hosted or move.is_given_up:
@@ -351,13 +357,14 @@ class LogDirMoves:
             return False
         is_named = target.directory_id in (ZERO_UUID, registered.directory(self._broker_id))
         if self.assignments is not None and not is_named:
-            if move.told_epoch != registered.partition_epoch:
-                move.told_epoch = registered.partition_epoch
+            if move.requested_epoch != registered.partition_epoch:
+                move.requested_epoch = registered.partition_epoch
                 self.assignments.submit(move.key, move.partition.topic_id, target.directory_id)
             return False
         move.is_promoting = True
         try:
-            await self._futures.promote(move.key, self._catch_up(move), self._take(move))
+            if await self._futures.promote(move.key, self._catch_up(move), self._take(move)):
+                self._moved.append(move.key)
         finally:
             move.is_promoting = False
         return True

@@ -15,8 +15,7 @@ from kvorum.storage.txn_index import AbortedTransaction
 from kvorum.storage.verification import VerificationGuard
 
 SyncLogs = Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]]
-"""Syncs all that was appended to these logs, off the loop; returns those of which it cannot be said
-(storage.log_manager.LogManager.sync)."""
+"""Syncs all appended records of these logs, off the loop; returns those without a known result."""
 
 
 class LogSettings(Protocol):
@@ -58,7 +57,7 @@ class AppendInfo(Protocol):
 
     @property
     def records_count(self) -> int:
-        """How many records were written; none of a duplicate."""
+        """Number of records written, 0 for a duplicate."""
         ...
 
     @property
@@ -72,7 +71,7 @@ class RunInfo(Protocol):
 
     @property
     def base_offsets(self) -> list[int]:
-        """One a batch that was appended."""
+        """One per appended batch."""
         ...
 
     @property
@@ -96,7 +95,7 @@ class ReadInfo(Protocol):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The batches' bytes, where they lie."""
+        """The bytes of the batches, as parts of the files."""
         ...
 
     @property
@@ -202,7 +201,7 @@ class ReplicaLog(Protocol):
         ...
 
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo | None:
-        """Append what the leader of this epoch sent; None if there was no whole batch. Raises KafkaError."""
+        """Append records of this epoch's leader; None without a complete batch. Raises KafkaError."""
         ...
 
     def read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one_message: bool) -> ReadInfo:

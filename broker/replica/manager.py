@@ -1,4 +1,4 @@
-"""The replicas on this broker: what the metadata makes of them, and the door to them for handlers and coordinators.
+"""The replicas on this broker, following the metadata, and their interface for handlers and coordinators.
 
     prepare_delta       create the logs of new replicas, before the metadata cache knows
     apply_delta         create logs, lead, follow, delete, as the metadata log says (after the metadata cache knows)
@@ -55,7 +55,7 @@ from kvorum.storage.verification import VerificationGuard
 
 
 class ReplicaManager:
-    """One a broker. Made and used on its event loop."""
+    """One per broker. Created and used on its event loop."""
 
     def __init__(
         self,
@@ -139,12 +139,12 @@ class ReplicaManager:
         """Moves of replicas between log directories of this broker."""
         return self._delta.moves
 
-    async def wait_lost_told(self) -> None:
-        """Wait until the controller knows of every replica that others count on and whose log is gone.
+    async def wait_lost_reported(self) -> None:
+        """Wait until the controller knows every lost log of a replica that others depend on.
 
-        Before this broker asks to be unfenced: it could be elected.
+        This comes before the request to be unfenced: the replica could be elected.
         """
-        await self._delta.wait_lost_told()
+        await self._delta.wait_lost_reported()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -169,20 +169,20 @@ class ReplicaManager:
         await self._delta.prepare(delta)
 
     async def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Do what a change of the metadata asks of this broker's replicas, in slices under 10 ms.
+        """Apply a metadata change to this broker's replicas, in slices under 10 ms.
 
-        Deletes come first (a topic may be made anew under its name), then leaders, then followers. A replica whose log
-        cannot be opened is offline; the others go on.
+        Deletes come first (a topic may be recreated under its name), then leaders, then followers. A replica whose log
+        cannot be opened is offline; the others continue.
         """
         await self._delta.apply(delta, image)
 
     def raise_min_isr(self, topics: Iterable[str] | None = None) -> None:
-        """Heed a greater min.insync.replicas of these topics (None: of all); nothing can be committed by that."""
+        """Apply a larger min.insync.replicas of these topics (None: of all); it cannot commit anything."""
         names = {key.topic for key in self.hosted.by_name} if topics is None else set(topics)
         self._log_manager.raise_min_isr({name: self._topic_config(name).min_insync_replicas for name in names})
 
     def configs_changed(self, topics: Iterable[str] | None = None) -> None:
-        """Give the logs of these topics (None: of all) their configuration as it is now, and what follows from it."""
+        """Apply the present configuration to the logs of these topics (None: of all), with its consequences."""
         names = {key.topic for key in self.hosted.by_name} if topics is None else set(topics)
         for topic in names:
             self._log_manager.update_topic_config(topic, self._topic_config(topic))
@@ -247,7 +247,7 @@ class ReplicaManager:
             self._deadlines.arm()
         return parked
 
-    # --- what may be asked -------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------------------
 
     def partition_or_raise(self, key: TopicPartition) -> Partition:
         """Return a replica here. Raises KafkaError; see HostedPartitions.partition_or_raise."""
@@ -259,12 +259,12 @@ class ReplicaManager:
         return partition is not None and partition.role is not Role.OFFLINE
 
     def leader_of(self, key: TopicPartition) -> tuple[int, int] | None:
-        """Return (leader id, leader epoch) as the replica here knows them, None if there is none here."""
+        """Return (leader id, leader epoch) of the replica here, None without one."""
         partition = self.hosted.by_name.get(key)
         return None if partition is None else (partition.leader_id, partition.leader_epoch)
 
     def add_listener(self, key: TopicPartition, listener: PartitionListener) -> bool:
-        """Tell `listener` of changes of a replica here; False if there is none."""
+        """Report changes of a replica here to `listener`; False if there is none."""
         partition = self.hosted.by_name.get(key)
         return partition is not None and partition.add_listener(listener)
 

@@ -1,11 +1,11 @@
 """Decides on a replica whose log is in no online log directory, or lacks records. Sans-IO.
 
-An empty log does harm where somebody takes it for the one that was there: it could be elected, and the others would cut
-theirs to nothing. So one is made only where nobody counts on this replica, or where the controller will not elect it
-before it knows of another log (assign_directories).
+An empty log is harmful if it is taken for the lost one: it could be elected, and the others would truncate theirs to
+nothing. So one is created only if no other replica depends on it, or if the controller will not elect it before it
+knows of the new log (assign_directories).
 
     the metadata name a directory that works here, or none yet
-        it came to this broker just now, or nobody counts on it           CREATE
+        it came to this broker just now, or no replica depends on it      CREATE
         it lacks records, by what was recorded here, and others have them LOST   a folder or file is missing or damaged
         all directories work, and there is no copy of it                  CREATE   it never had one
         else                                                              LOST
@@ -14,7 +14,7 @@ before it knows of another log (assign_directories).
         all directories work: that one is here no more                    CREATE   the controller goes by the directory
         else it may be the one that does not work                         WAIT
 
-With one replica only there are no others: it leads with what is left, as in Kafka. CREATE uses the log that is there.
+A single replica has no others: it leads with the remaining records, as in Kafka. CREATE uses an existing log.
 
 Source: Kafka's Partition.createLogInAssignedDirectoryId, which makes an empty log in the first case always, and takes
 any copy for the log.

@@ -1,6 +1,6 @@
 """Metrics of replicas that move between log directories (Kafka's ReplicaAlterLogDirsManager).
 
-Its MinFetchRate is not told: there are no threads here of which one could be the slowest.
+Its MinFetchRate is not exposed: there are no threads of which one could be the slowest.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 Source: ReplicaManager.fetchOffset, lastOffsetForLeaderEpoch.
 
 The special timestamps are the wire's: -1 latest, -2 earliest, -3 the greatest timestamp, -4 earliest on local disk
-(equal to earliest: there is no other), -5 and -6 concern tiered storage, of which there is none.
+(equal to earliest), -5 and -6 concern tiered storage, which is not supported.
 """
 
 from kvorum.broker.replica.hosted import HostedPartitions
@@ -50,15 +50,15 @@ class Offsets:
         current_leader_epoch: int = NO_EPOCH,
         replica_id: int = CONSUMER_REPLICA_ID,
     ) -> TimestampOffset:
-        """Return the first record of at least this timestamp (ms), or what a special one stands for; all -1 if none.
+        """Return the first record of at least this timestamp (ms), or the offset of a special one; all -1 if none.
 
         A client sees nothing above its isolation level's bound; a replica sees the whole log; the debugging replica id
         (-2) may ask a follower too. Reads the disk for a real timestamp.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
-                KAFKA_STORAGE_ERROR; OFFSET_NOT_AVAILABLE for «latest», and for what may lie beyond it, while a new
-                leader does not know what is committed (before v5: LEADER_NOT_AVAILABLE, the handler's business).
+                KAFKA_STORAGE_ERROR; OFFSET_NOT_AVAILABLE for «latest», and for offsets that may be beyond it, while a
+                new leader does not know the committed offset (before v5: LEADER_NOT_AVAILABLE, set by the handler).
         """
         partition = self._hosted.partition_or_raise(key)
         isolation = isolation_level if replica_id == CONSUMER_REPLICA_ID else None
@@ -82,7 +82,7 @@ class Offsets:
     def _within_bound(
         self, partition: Partition, isolation: IsolationLevel | None, found: TimestampOffset | None
     ) -> TimestampOffset:
-        """Hide what the asker may not see yet; a leader that does not know its bound says so."""
+        """Hide offsets above the reader's bound; a leader without a known bound raises."""
         log = partition.log
         assert log is not None
         if isolation is None:

@@ -7,12 +7,12 @@
 Invariants:
 - epochs never go back: metadata of a lower partition epoch is skipped, one of the same epoch changes nothing;
 - a leader's epoch is in the epoch cache, with the log end it began at (LESO), before anything else happens in it;
-- a leader's high watermark never goes back, and moves only over the maximal ISR and while |ISR| >= the effective
-  minimum; a follower's is what the leader says, never above its own log end;
-- one change of the ISR is in flight at most.
+- a leader's high watermark never decreases, and advances only over the maximal ISR and while |ISR| >= the effective
+  minimum; a follower's is the leader's, never above its own log end;
+- at most one change of the ISR is in flight.
 
-What has to happen outside is left in `effects`, for the owner to take after each call. Changes of the ISR are decided
-in isr_changes, reads in partition_reads; what gauges ask is in health, what DeleteRecords waits for in low_watermark.
+Effects on the outside are collected in `effects`, which the owner takes after each call. Changes of the ISR are decided
+in isr_changes, reads in partition_reads; values for gauges are in health, the wait of DeleteRecords in low_watermark.
 Source: kafka.cluster.Partition (KIP-101, 279, 320, 497, 841, 903, 966).
 """
 
@@ -69,7 +69,7 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
         self.leader_epoch_start_offset: int | None = None
-        """Where the log ended when this broker was elected (LESO); None while it does not lead."""
+        """The log end when this broker was elected (LESO); None while it does not lead."""
         self.assigned_replicas: tuple[int, ...] = ()
         self.adding_replicas: tuple[int, ...] = ()
         self.removing_replicas: tuple[int, ...] = ()
@@ -90,10 +90,12 @@ class Partition:
     # --- role ---------------------------------------------------------------------------------------------------
 
     def make_leader(self, registration: PartitionRegistration, log: ReplicaLog, now_ms: int) -> bool:
-        """Lead, or go on leading with a new ISR or assignment. Return whether a leader epoch began.
+        """Become leader, or remain leader with a new ISR or assignment.
 
-        Metadata no newer than what is known (an answer to AlterPartition may have come first) is skipped whole: a
-        proposal sent since then must stay in the maximal ISR.
+        Return whether a leader epoch began.
+
+        Metadata that are not newer than the known ones (an answer to AlterPartition may have come first) are skipped
+        completely: a proposal sent since then must stay in the maximal ISR.
         """
         if not self._is_news(registration):
             return False
@@ -190,7 +192,7 @@ class Partition:
             self.add_effects().isr_shrunk += 1
 
     def replace_log(self, log: ReplicaLog) -> None:
-        """Go on with a copy of the log, which has lain in another directory until now. Only while there is a log."""
+        """Replace the log by its copy in another directory. Only while the partition has a log."""
         assert self.log is not None and log.log_end_offset == self.log.log_end_offset, "a copy to the end"
         self._take_log(log)
         self.watchers.wake()
@@ -224,7 +226,7 @@ class Partition:
             self.effects = Effects()
         return self.effects
 
-    # --- what may be asked ---------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------------
 
     @property
     def is_leader(self) -> bool:
@@ -300,7 +302,7 @@ class Partition:
         return log
 
     def check_enough_replicas_reach_offset(self, required_offset: int) -> ErrorCode | None:
-        """Judge a produce of acks=all: None to wait on, else its outcome (NONE, or an error)."""
+        """Check a produce of acks=all: None to wait, else its outcome (NONE, or an error)."""
         if self.role is Role.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self.role is not Role.LEADING or self.log is None:

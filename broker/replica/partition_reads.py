@@ -1,10 +1,10 @@
 """Reads of a partition: fetches of consumers and followers, offsets by time, ends of epochs. Sans-IO.
 
-Every request goes through the same checks in Kafka's order: the asker's leader epoch, leadership, (a follower's place
-in the assignment), the epoch it fetched last, the range. A leader that has just been elected may not know yet how far
-the log is committed: it answers OFFSET_NOT_AVAILABLE for «latest» until its high watermark has reached the start of
-its epoch. A follower serves consumers up to its own high watermark (KIP-392); whoever is ahead of that, but not of its
-log, waits for it, as a consumer sent here by the leader may be a moment before us.
+Every request goes through the same checks in Kafka's order: the reader's leader epoch, leadership, for a follower its
+place in the assignment, the last fetched epoch, the range. A leader that has just been elected may not know the
+committed offset yet: it answers OFFSET_NOT_AVAILABLE for «latest» until its high watermark has reached the start of its
+epoch. A follower serves consumers up to its own high watermark (KIP-392); a consumer above that, but within its log,
+waits for it: after a redirect by the leader it may be a moment ahead of the follower.
 
 Source: Partition.fetchRecords, readRecords, fetchOffsetForTimestamp, lastOffsetForLeaderEpoch, deleteRecordsOnLeader.
 """
@@ -37,13 +37,13 @@ def fetch_records(
     now_ms: int,
     update_follower: bool,
 ) -> LogRead:
-    """Read for a consumer or a follower; a follower's fetch is recorded first time round (`update_follower`).
+    """Read for a consumer or a follower; a follower's fetch is recorded the first time (`update_follower`).
 
-    `max_bytes` is what the whole answer leaves for this partition. With a diverging epoch there are no records.
+    `max_bytes` is the rest of the whole answer's limit. With a diverging epoch it has no records.
 
     Raises:
         KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR,
-            OFFSET_OUT_OF_RANGE (a reset; where a follower says so, clients ask the leader first).
+            OFFSET_OUT_OF_RANGE (a reset; if a follower returns it, clients try the leader first).
     """
     log = partition.log_or_raise(target.current_leader_epoch, params.fetch_only_leader)
     if params.replica_id < 0:
@@ -84,7 +84,7 @@ def _read_for_consumer(
 
 
 def send_elsewhere(partition: Partition, target: FetchTarget, broker_id: int) -> LogRead:
-    """Return a read without records that names the replica to ask instead. Raises KafkaError: as log_or_raise."""
+    """Return a read without records that names the preferred replica. Raises KafkaError: as log_or_raise."""
     log = partition.log_or_raise(target.current_leader_epoch, require_leader=False)
     start_offset, end_offset = log.log_start_offset, log.log_end_offset
     nothing = LogRead((), 0, log.high_watermark, log.last_stable_offset, start_offset, end_offset)
@@ -110,10 +110,10 @@ def _read(log: ReplicaLog, target: FetchTarget, max_bytes: int, min_one: bool, u
 
 
 def diverging_epoch(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEndOffset | None:
-    """Return where the asker's log leaves ours, None where it does not (KIP-595).
+    """Return where the reader's log diverges from ours, None if it does not (KIP-595).
 
     Raises:
-        KafkaError: OFFSET_OUT_OF_RANGE below the log start, or where the epoch means nothing here.
+        KafkaError: OFFSET_OUT_OF_RANGE below the log start, or if the epoch is unknown here.
     """
     end = log.end_offset_for_epoch(last_fetched_epoch)
     if end.epoch == UNDEFINED_EPOCH or end.end_offset == UNDEFINED_EPOCH_OFFSET:

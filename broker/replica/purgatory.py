@@ -1,16 +1,19 @@
-"""Where operations wait until what they wait for has happened, or until their time is up. Sans-IO.
+"""Parked operations, which complete on an event or at their deadline.
 
-An operation is parked under the partitions it waits on. Whoever changes one of them says `touched(key)`: each operation
-under that key looks whether it can complete now. There is no polling: what nobody touches waits for its deadline.
+Sans-IO.
+
+An operation is parked under the partitions it waits on. A change of a partition calls `touched(key)`: each operation
+under that key checks whether it can complete now. There is no polling: an operation without events waits for its
+deadline.
 
     parked --try_complete is true--> completed (on_complete)
     parked --deadline--------------> completed (on_expire, then on_complete)
     parked --cancel----------------> gone, silently (the asker is)
 
 Invariants: an operation completes once; a completed one is under no key and has no timer. The number of operations is
-bounded: one too many is answered at once as if its time were up, never queued.
+bounded: one too many is answered at once as if its deadline had passed, never queued.
 
-Deadlines are rounded up to DEADLINE_STEP_MS and kept in one bucket a step, so that an operation that completes early,
+Deadlines are rounded up to DEADLINE_STEP_MS and kept in one bucket per step, so that an operation that completes early,
 as nearly all do, leaves nothing behind. Source: Kafka's DelayedOperationPurgatory.
 """
 
@@ -23,18 +26,18 @@ from kvorum.storage.names import TopicPartition
 OPERATIONS_MAX = 100_000
 """Each is a request of some connection, and they are bounded before (max.connections, requests queued a connection)."""
 DEADLINE_STEP_MS = 10
-"""How late a time-out may be. Nobody asks for better, and with it 30 s of deadlines are at most 3000 timers."""
+"""Maximum delay of a timeout. This is precise enough, and 30 s of deadlines are at most 3000 timers."""
 
 
 class DelayedOperation(Protocol):
     """An operation that can wait."""
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        """Tell whether it can complete now; only `key` has changed since the last call, None: look at everything."""
+        """Tell whether it can complete now; only `key` has changed since the last call, None: check everything."""
         ...
 
     def on_expire(self) -> None:
-        """Its time is up (or there was no room); on_complete follows."""
+        """Its deadline has passed (or the purgatory is full); on_complete follows."""
         ...
 
     def on_complete(self) -> None:
@@ -87,7 +90,7 @@ class Purgatory:
         return len(self.watchers.get(key, ()))
 
     def park(self, operation: DelayedOperation, keys: Iterable[TopicPartition], deadline_ms: int) -> Parked | None:
-        """Complete the operation if it can be already, else keep it until it is touched or due; None if completed."""
+        """Complete the operation if possible, else park it until an event or the deadline; None if completed."""
         if operation.try_complete(None):
             operation.on_complete()
             return None

@@ -1,10 +1,11 @@
-"""How fast replicas that are being moved may be copied (KIP-73): one quota for what a leader serves, one for what a
-follower fetches. Sans-IO; times are monotonic milliseconds.
+"""Rate limits of replicas that are being moved (KIP-73): one quota for a leader's reads, one for a follower's fetches.
 
-The rate is what was noted in the last windows by the time since the oldest of them began, of a window's length at the
-least. Whoever is over it waits; nothing is cut short, so a large answer is paid for by a longer pause. Only replicas
-that are named, and not in sync, are ever held back: what is throttled never leaves an ISR by it.
-Source: Kafka's ReplicationQuotaManager, SimpleRate, SampledStat.
+Sans-IO; times are monotonic milliseconds.
+
+The rate is the bytes of the last windows divided by the time since the oldest of them began, at least one window. Above
+the quota replicas wait; an answer is never cut, so a large one causes a longer pause. Only listed replicas that are not
+in sync are throttled: a throttle never removes a replica from an ISR. Source: Kafka's ReplicationQuotaManager,
+SimpleRate, SampledStat.
 """
 
 from typing import Final
@@ -15,7 +16,7 @@ ALL_REPLICAS: Final = "*"
 
 
 class WindowedRate:
-    """Bytes a second, over a number of windows (and the one that is left behind)."""
+    """Bytes per second, over a number of windows (and the one before them)."""
 
     __slots__ = ("_count", "_current", "_window_ms", "_windows")
 
@@ -76,12 +77,12 @@ class ReplicationQuota:
             settings.int("replication.quota.window.num"), 1000 * settings.int("replication.quota.window.size.seconds")
         )
         self.bound: int | None = None
-        """Bytes a second; None: as fast as it goes."""
+        """Bytes per second; None: unlimited."""
         self.throttled: dict[str, frozenset[int] | None] = {}
         """The partitions by topic; None: all of the topic's."""
 
     def throttle(self, topic: str, replicas: str) -> None:
-        """Take a topic's list: `*`, or PARTITION:BROKER,... of which those of this broker count; empty: none."""
+        """Set a topic's list: `*`, or PARTITION:BROKER,... of which those of this broker apply; empty: none."""
         text = replicas.strip()
         if not text:
             self.throttled.pop(topic, None)
@@ -101,7 +102,7 @@ class ReplicationQuota:
         return partitions is None or partition in partitions
 
     def measured(self, now_ms: int) -> float:
-        """Return how many bytes a second went through lately."""
+        """Return the recent rate in bytes per second."""
         return self._rate.measured(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:

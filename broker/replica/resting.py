@@ -1,8 +1,9 @@
 """Idle partitions of a fetch session, which are not read until they change (KIP-227). Sans-IO.
 
-One that its reader has been told all about rests: no fetch of the session reads it again before the partition changes,
-or the reader asks for something else. For the leader a follower that rests asks for the log end with every fetch of
-its session, and is in the ISR; when the rest ends, the time of the last of these fetches is when it was last caught up.
+A partition whose state was returned completely rests: no fetch of the session reads it again before the partition
+changes, or the request for it changes. A resting follower counts for the leader as fetching the log end with every
+fetch of its session, and is in the ISR; after the rest, the time of the last of these fetches is its last-caught-up
+time.
 """
 
 from typing import Protocol
@@ -43,9 +44,9 @@ class RestingTarget(FetchTarget, Watcher, Protocol):
 
 
 def begin_rest(partition: Partition, params: FetchParams, target: RestingTarget) -> Rest | None:
-    """Make a target idle; None if there is something to return, or the partition must be read each time.
+    """Make a target idle; None if it has rows to return, or must be read each time.
 
-    Only with a leader, whose changes all go through its Partition; and a follower only as a member of the ISR, for its
+    Only on a leader, whose changes all go through its Partition; a follower only as a member of the ISR, because its
     fetches decide when it joins.
     """
     log = partition.log

@@ -1,9 +1,11 @@
-"""Which replica a consumer is sent to (KIP-392): one in its own rack that is in sync and has the offset. Sans-IO.
+"""Selects the replica for a consumer (KIP-392): one in its own rack that is in sync and has the offset.
 
-Only the leader chooses, only for consumers, and never itself: who is sent nowhere reads here. A follower qualifies
-while it is in the ISR, its broker lives and listens where the client came in, and its log, as its last fetch told, has
-the offset asked for. Of several in the consumer's rack goes the one with the greatest log end, then the one caught up
-last, then the greatest id.
+Sans-IO.
+
+Only the leader selects, only for consumers, and never itself: a consumer without redirection reads here. A follower
+qualifies while it is in the ISR, its broker is alive and has the client's listener, and its log, according to its last
+fetch, has the requested offset. Of several in the consumer's rack the one with the greatest log end is selected, then
+the one caught up last, then the greatest id.
 
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector, ReplicaView.comparator.
 """
@@ -20,13 +22,13 @@ NO_PREFERENCE: Final = -1
 """The wire's `preferred_read_replica` for «read here»."""
 
 RackOf: TypeAlias = Callable[[int, str], str | None]
-"""Answers the rack of a living broker that has this listener; None if it is not there, or stands in no rack."""
+"""Returns the rack of a live broker with this listener; None without such a broker or rack."""
 Select: TypeAlias = Callable[[Partition, FetchParams, int], int]
 """Returns the replica for a consumer's offset of a partition; NO_PREFERENCE: no redirection."""
 
 
 def selector_of(settings: Settings, rack_of: RackOf) -> Select | None:
-    """Return what `replica.selector.class` names, None where consumers always read from the leader."""
+    """Return the selector of `replica.selector.class`, None if consumers always read from the leader."""
     if settings.optional_str("replica.selector.class") != RACK_AWARE_SELECTOR:
         return None
 

@@ -1,7 +1,7 @@
-"""Tasks that must not die unseen: one that ends with an exception is reported to the loop's exception handler.
+"""Tasks whose failure must be visible: an exception is reported to the loop's exception handler.
 
-The composition root sets that handler to end the node: a fetcher or a housekeeping duty that has met a fault of our
-own cannot be gone on without.
+The composition root sets that handler to end the node: it cannot run without a fetcher or a housekeeping task that
+failed with a bug.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Appends that belong to transactions: verified with their coordinator before, ended by its markers (KIP-890).
 
-A transaction's first batch on a partition waits until the coordinator of its transactional id has answered that the
-transaction is open and has the partition, or (Produce v12, TxnOffsetCommit v5 and later) has added it. The guard that
-the log made before the question must come with the append, so that an answer a marker has overtaken opens nothing.
-Later batches of the transaction wait for nobody.
+A transaction's first batch on a partition waits until the coordinator of its transactional id has confirmed that the
+transaction is open and contains the partition, or (Produce v12, TxnOffsetCommit v5 and later) has added it. The append
+must carry the guard that the log created before the verification, so that an answer overtaken by a marker opens
+nothing. Later batches of the transaction need no verification.
 
 Source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator and
 AddPartitionsToTxnManager, KafkaApis.handleWriteTxnMarkersRequest.
@@ -36,7 +36,7 @@ COMMIT_VERSION_THAT_ADDS: Final = 5
 PartitionErrors: TypeAlias = Mapping[TopicPartition, ErrorCode]
 Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
 Verified: TypeAlias = Callable[[PartitionErrors, Guards], None]
-"""Takes the partitions that were refused, and the guards the others need (none where the transaction is open)."""
+"""Takes the rejected partitions, and the guards of the others (none if the transaction is open)."""
 MarkersDone: TypeAlias = Callable[[dict[TopicPartition, ErrorCode]], None]
 
 RETRIED_BY_OLD_CLIENTS: Final = frozenset(
@@ -92,16 +92,16 @@ class TransactionalProducer:
 
 
 class TransactionVerifier(Protocol):
-    """Asks the coordinator of a transactional id, wherever it is (AddPartitionsToTxn v4 and later)."""
+    """Sends verifications to the coordinator of a transactional id, on any broker (AddPartitionsToTxn v4 and later)."""
 
     def add_or_verify(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition], on_done: "VerifierDone"
     ) -> None:
-        """Have the partitions added (`producer.support` is ADD_PARTITION), else verified only; call `on_done` once.
+        """Add the partitions (`producer.support` is ADD_PARTITION) or only verify them; call `on_done` once.
 
-        With the partitions that were refused, each with the code in the coordinator's answer; all of them with
-        COORDINATOR_NOT_AVAILABLE (there is none) or NETWORK_EXCEPTION (no answer in request.timeout.ms). May call
-        back before it returns. A newer question of the same transactional id ends an older one that was not sent yet:
+        With the rejected partitions, each with the code in the coordinator's answer; all of them with
+        COORDINATOR_NOT_AVAILABLE (there is none) or NETWORK_EXCEPTION (no answer in request.timeout.ms). May call back
+        before it returns. A newer verification of the same transactional id ends an older one that was not sent yet:
         INVALID_PRODUCER_EPOCH if its epoch is higher, else NETWORK_EXCEPTION.
         """
         ...
@@ -141,11 +141,11 @@ class Transactions:
     def verify(
         self, producer: TransactionalProducer, sequences: Mapping[TopicPartition, int], on_done: Verified
     ) -> None:
-        """Have a producer's transaction begun on partitions led here, then call `on_done`, maybe before this returns.
+        """Start a producer's transaction on partitions led here, then call `on_done`, perhaps before this returns.
 
-        `sequences` has the first sequence number to be written to each; NO_SEQUENCE for a coordinator's own records.
-        While the coordinator is still ending the transaction before, a producer of transaction version 2 is not told
-        (CONCURRENT_TRANSACTIONS) before add.partitions.to.txn.retry.backoff.max.ms of trying again.
+        `sequences` has the first sequence number of each write; NO_SEQUENCE for a coordinator's own records. While the
+        coordinator is still ending the previous transaction, a producer of transaction version 2 gets
+        CONCURRENT_TRANSACTIONS only after retries for add.partitions.to.txn.retry.backoff.max.ms.
         """
         settings = self._settings()
         tries_ms = min(settings.int("add.partitions.to.txn.retry.backoff.max.ms"), settings.int("request.timeout.ms"))
@@ -213,10 +213,10 @@ class Transactions:
     ) -> None:
         """Append a Produce that has transactional batches (those in `sequences`); see Appends.append_records.
 
-        All of it waits for the coordinator, and `entries` must stay as they are until then. What was not verified is
-        answered with INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, NOT_ENOUGH_REPLICAS (try again) and the like. What
-        a producer sends meanwhile waits for its turn: its batches are appended in the order in which they came, as
-        in Kafka, which reads a connection's next request only when the last is answered.
+        All of it waits for the coordinator, and `entries` must not change until then. Unverified batches get
+        INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, NOT_ENOUGH_REPLICAS (retriable) and the like. Batches that a producer
+        sends in between wait: they are appended in order of arrival, as in Kafka, which reads a connection's next
+        request only after the last response.
         """
 
         self._turns.take(
@@ -264,9 +264,9 @@ class Transactions:
     ) -> None:
         """Append the markers (protocol.control.marker) that end a transaction on partitions led here.
 
-        `on_done` gets a code for each once all are replicated as acks=all asks, or not in time: NONE,
-        UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (and _AFTER_APPEND),
-        REQUEST_TIMED_OUT, INVALID_PRODUCER_EPOCH (it came late), TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        `on_done` gets a code for each once all are replicated as for acks=all, or after the timeout: NONE,
+        UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (and _AFTER_APPEND), REQUEST_TIMED_OUT,
+        INVALID_PRODUCER_EPOCH (it came late), TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
 
         def done(results: ProduceResults) -> None:

@@ -21,7 +21,7 @@ class Line:
     works: deque[Work] = field(default_factory=deque)
     is_busy: bool = False
     is_running: bool = False
-    """Whether `_run` is on the stack: a work that is done before it returns goes on there, not deeper."""
+    """Whether `_run` is on the stack: work that completes before it returns continues there, not deeper."""
 
 
 class Turns:

@@ -1,4 +1,4 @@
-"""Words the replica modules share: roles, what a fetch asks and gets, what must be known of other brokers. Sans-IO."""
+"""Types of the replica modules: roles, fetch requests and results, views of other brokers. Sans-IO."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class ClusterView(Brokers, Protocol):
     """Brokers and partitions in the newest metadata image (broker.metadata.cache.MetadataCache)."""
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
-        """Return what is registered for a partition, None if there is none of that name."""
+        """Return the registration of a partition, None if it does not exist."""
         ...
 
     def topic_id(self, name: str) -> Uuid:
@@ -159,7 +159,7 @@ class FetchParams:
 
 
 class LogRead(NamedTuple):
-    """Result of a read of one partition, with the offsets as they were *before* the read."""
+    """Result of a read of one partition, with the offsets *before* the read."""
 
     parts: tuple[Part, ...]
     size: int

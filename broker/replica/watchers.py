@@ -1,7 +1,8 @@
 """Notification of readers when a partition changes, so that they need not poll. Sans-IO.
 
-A change is anything that a fetch could be told, or that a follower would tell its leader: records, a watermark, the log
-start, the role, the epochs, the assignment, the in-sync set. A watcher is woken once, and watches again if it likes.
+A change is anything that a fetch could return, or that a follower would send to its leader: records, a watermark, the
+log start, the role, the epochs, the assignment, the in-sync set. A watcher is woken once, and then has to register
+again.
 """
 
 from typing import Protocol

@@ -1,13 +1,13 @@
 """Subscriptions and pushes of client metrics (KIP-714). Sans-IO: time and randomness are passed in.
 
-A client instance is known by an id, which it is given with its first request and keeps as long as it runs, whichever
-broker it asks. It is told what to push and how often, under a subscription id that is another whenever that changes;
-from then on it may push once an interval, at once after it asked, and once more when it ends.
+A client instance is identified by an id from its first response, which it keeps as long as it runs, with every broker.
+It gets the metrics to push and the interval, under a subscription id that changes with them; from then on it may push
+once per interval, at once after a request for its subscriptions, and once more when it ends.
 
-    unknown --asks or pushes--> known     subscriptions changed: judged anew with its next request
+    unknown --request or push--> known     subscriptions changed: evaluated again with its next request
     known --connection closed, silent for three intervals (at least a minute), too many known--> unknown
 
-Each broker judges for itself. Source: Kafka's ClientMetricsManager, ClientMetricsInstance.
+Each broker decides for itself. Source: Kafka's ClientMetricsManager, ClientMetricsInstance.
 """
 
 from collections import OrderedDict
@@ -41,13 +41,13 @@ ACCEPTED_CODECS: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 INSTANCE_ID: Final = "client_instance_id"
 NEVER_MS: Final = -(2**62)
 RETRIED_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-"""After these a client asks again before its interval is over, and may."""
+"""After these a client may send its next request before its interval is over."""
 
 log = get_logger("broker")
 
 
 class ClientInstance:
-    """One client, as it is judged by the subscriptions of `version`. Times are monotonic milliseconds."""
+    """One client, according to the subscriptions of `version`. Times are monotonic milliseconds."""
 
     __slots__ = (
         *("attributes", "connection_id", "expires_ms", "interval_ms", "is_terminating", "last_error", "last_get_ms"),
@@ -78,7 +78,7 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
 
     def may_ask(self, now_ms: int) -> bool:
-        """Tell whether it asks an interval after its last request, and note so."""
+        """Tell whether an interval has passed since its last request, and store the time."""
         if now_ms - max(self.last_get_ms, self.last_push_ms) < self.interval_ms:
             return False
         self.last_get_ms = now_ms
@@ -131,10 +131,10 @@ class ClientMetricsManager:
     def get(
         self, request: GetTelemetrySubscriptionsRequest, attributes: Mapping[str, str], connection_id: str, now_ms: int
     ) -> GetTelemetrySubscriptionsResponse:
-        """Tell a client what to push.
+        """Return a client's subscriptions.
 
         Raises:
-            KafkaError: THROTTLING_QUOTA_EXCEEDED (asked too early, without a reason to).
+            KafkaError: THROTTLING_QUOTA_EXCEEDED (too early, without a reason).
         """
         instance_id = request.client_instance_id
         if instance_id == ZERO_UUID:
@@ -157,12 +157,12 @@ class ClientMetricsManager:
     def push(
         self, request: PushTelemetryRequest, attributes: Mapping[str, str], connection_id: str, now_ms: int
     ) -> None:
-        """Take what a client pushes.
+        """Receive a client's push.
 
         Raises:
-            KafkaError: INVALID_REQUEST (no id, or it has said that it ends), THROTTLING_QUOTA_EXCEEDED (too early),
-                UNKNOWN_SUBSCRIPTION_ID (ask again), UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE, INVALID_RECORD
-                (what it sent cannot be read: it stops pushing).
+            KafkaError: INVALID_REQUEST (no id, or a push after its last one), THROTTLING_QUOTA_EXCEEDED (too early),
+                UNKNOWN_SUBSCRIPTION_ID (get them again), UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE,
+                INVALID_RECORD (unreadable: the client stops pushing).
         """
         instance_id = request.client_instance_id
         if instance_id in (ZERO_UUID, ONE_UUID):

@@ -43,7 +43,7 @@ class Malformed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One number; `is_delta` says that it is what came on top since the last push."""
+    """One number; `is_delta`: the increase since the last push."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]

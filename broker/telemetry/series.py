@@ -11,7 +11,7 @@ from kvorum.broker.telemetry.otlp import Point
 SERIES_PER_CLIENT_MAX: Final = 500
 """Also the points read of one push: a few milliseconds. A Java producer has some 150, and ten more a topic."""
 SERIES_MAX: Final = 10_000
-"""Of all clients together: they are written down in one go at each scrape."""
+"""Of all clients together: each scrape writes them in one step."""
 
 Labels: TypeAlias = tuple[str, str]
 """(metric, its attributes as `key=value,...`)."""
@@ -43,7 +43,7 @@ class ClientSeries:
             values[labels] = point.value + known if point.is_delta and known is not None else point.value
 
     def forget(self, instance_id: str) -> None:
-        """Let go of an instance's numbers. Idempotent."""
+        """Remove an instance's numbers. Idempotent."""
         found = self._clients.pop(instance_id, None)
         if found is not None:
             self._count -= len(found[1])

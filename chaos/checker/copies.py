@@ -178,11 +178,11 @@ def _read_whole(derivation: Derivation, name: str) -> bool:
 
 def _story(derivation: Derivation, rows: list[int]) -> tuple[tuple[float, str], ...]:
     sends = derivation.sends
-    told: list[tuple[float, str]] = []
+    sentences: list[tuple[float, str]] = []
     for row in rows:
-        told.append(
+        sentences.append(
             (sends.invoked[row], f"op {sends.op[row]} of process {sends.process[row]} sends {sends.value[row]}")
         )
         if sends.completed[row] != NEVER:
-            told.append((sends.completed[row], f"op {sends.op[row]} ends"))
-    return tuple(told)
+            sentences.append((sends.completed[row], f"op {sends.op[row]} ends"))
+    return tuple(sentences)

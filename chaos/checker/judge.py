@@ -44,7 +44,7 @@ class Group:
         if value is not None and len(self.values) < self._values_max:
             self.values.append(value)
 
-    def told(self) -> Violation:
+    def violation(self) -> Violation:
         """Return them as one violation."""
         first = self.first
         reason = first.reason if self.count == 1 else f"{first.reason} (and {self.count - 1} more like it)"
@@ -96,14 +96,14 @@ class Judge:
     @property
     def violations(self) -> list[Violation]:
         """What is illegal, in time order."""
-        told = [group.told() for (_, _, excuse), group in self._groups.items() if excuse is None]
-        return sorted(told, key=lambda violation: violation.t)
+        violations = [group.violation() for (_, _, excuse), group in self._groups.items() if excuse is None]
+        return sorted(violations, key=lambda violation: violation.t)
 
     @property
     def explained(self) -> list[Violation]:
         """What was legal, in time order."""
-        told = [group.told() for (_, _, excuse), group in self._groups.items() if excuse is not None]
-        return sorted(told, key=lambda violation: violation.t)
+        violations = [group.violation() for (_, _, excuse), group in self._groups.items() if excuse is not None]
+        return sorted(violations, key=lambda violation: violation.t)
 
     def judge(self, *, ww: bool) -> None:
         """Apply all rules."""
@@ -159,7 +159,7 @@ class Judge:
             return
         why = reason if excuse is None else f"{reason}; legal, since {excuse}"
         values = [] if value is None else [value]
-        told = Violation(
+        violation = Violation(
             anomaly=anomaly,
             partition=partition,
             values=values,
@@ -168,7 +168,7 @@ class Judge:
             reason=why,
             t=0.0 if t == NEVER else t,
         )
-        self._groups[key] = Group(told, self._values_max)
+        self._groups[key] = Group(violation, self._values_max)
 
     def _add(self, finding: Finding, excuse: str | None, last: list[Sentence] | None = None) -> None:
         """Put a finding in a log, told by the stories of its sends."""
@@ -191,8 +191,8 @@ class Judge:
             excuse = excuses[0] if all(excuses) else None
         if excuse is None and fact.heard is not None:
             excuse = self._timeline.deposed_coordinator(fact.heard, fact.t)
-        told = partial(self._teller.tell, (), fact.partition, list(fact.story))
-        self._put(fact.anomaly, fact.partition, fact.value, fact.t, fact.reason, excuse, told)
+        story = partial(self._teller.tell, (), fact.partition, list(fact.story))
+        self._put(fact.anomaly, fact.partition, fact.value, fact.t, fact.reason, excuse, story)
 
     def _until(self, rows: tuple[int, ...]) -> float:
         """Return when the last of these values was certain."""
@@ -206,9 +206,11 @@ class Judge:
         """
         sends = self._derivation.sends
         stayed = (sends.first_read[row] for row in rows if sends.seen[row] & READ_FINAL)
-        told = (row for row in rows if sends.told(row))
+        acknowledged = (row for row in rows if sends.has_offset(row))
         moved = (
-            sends.completed[row] for row in told if sends.read_offset[row] not in (NOWHERE, sends.acked_offset[row])
+            sends.completed[row]
+            for row in acknowledged
+            if sends.read_offset[row] not in (NOWHERE, sends.acked_offset[row])
         )
         return max((self._until(rows), *stayed, *moved))
 

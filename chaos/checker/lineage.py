@@ -133,7 +133,7 @@ class Lineage:
             offset = sends.position(row)
             if offset == NOWHERE or row in moved:
                 continue
-            strong = sends.told(row) and self.strong(row)
+            strong = sends.has_offset(row) and self.strong(row)
             survived = (
                 partition.final_from_start and bool(sends.seen[row] & READ_FINAL) and sends.read_offset[row] == offset
             )
@@ -156,9 +156,9 @@ class Lineage:
 
     def _epoch(self, row: int) -> int | None:
         """Return the leader epoch in which a record was appended, None where it may have been another."""
-        told = self._sends.epoch[row]
-        if told >= 0:
-            return told
+        epoch = self._sends.epoch[row]
+        if epoch >= 0:
+            return epoch
         span = self._span(row)
         if span is None or not self._states:
             return None

@@ -50,10 +50,10 @@ class Log:
 
     def shared(self) -> Iterator[int]:
         """Yield the offsets at which more than one thing is known, in order."""
-        before, told = NOWHERE - 1, NOWHERE - 1
+        before, reported = NOWHERE - 1, NOWHERE - 1
         for offset in self.offsets:
-            if offset == before and offset != told:
-                told = offset
+            if offset == before and offset != reported:
+                reported = offset
                 yield offset
             before = offset
 
@@ -131,8 +131,8 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
         )
         acked = tuple(row for row in known if sends.kind[row] == OK and sends.acked_offset[row] == offset)
         if len(acked) > 1:
-            told = listed([sends.value[row] for row in acked])
-            reason = f"{len(acked)} sends were told offset {offset}: those of {told}"
+            named = listed([sends.value[row] for row in acked])
+            reason = f"{len(acked)} sends were told offset {offset}: those of {named}"
             yield Finding("acked-twice", partition.index, acked, offset, sends.value[acked[0]], reason)
     yield from _duplicates(derivation, partition, log)
 
@@ -193,10 +193,10 @@ def aborted_reads(derivation: Derivation, partition: Partition) -> Iterator[Find
 
 def unknown_values(derivation: Derivation, partition: Partition) -> Iterator[Finding]:
     """Yield values that were polled and that no operation ever sent to this partition."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for read in partition.unknown_reads:
-        if read.value not in told:
-            told.add(read.value)
+        if read.value not in reported:
+            reported.add(read.value)
             reason = (
                 f"op {read.op} of process {read.process} polled value {read.value} at offset {read.offset} "
                 f"at {read.t:.3f} s; nobody sent it"

@@ -31,7 +31,7 @@ class Paced:
             counts.extend([0] * (at + 1 - len(counts)))
         counts[at] += 1
 
-    def told(self) -> Pace:
+    def pace(self) -> Pace:
         """Return what was counted, each kind for as long as any."""
         length = max(map(len, self._counts.values()))
         ok, fail, info = (each + [0] * (length - len(each)) for each in self._counts.values())

@@ -122,7 +122,7 @@ class Checker:
             events=self._events,
             operations={f: dict(counts) for f, counts in sorted(meter.operations.items())},
             clients={client: dict(counts) for client, counts in sorted(meter.clients.items())},
-            pace=meter.pace.told(),
+            pace=meter.pace.pace(),
             errors=dict(meter.errors.most_common()),
             sends=sum(figures.sends for figures in partitions.values()),
             acked=sum(figures.acked for figures in partitions.values()),

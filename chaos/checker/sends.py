@@ -121,10 +121,10 @@ class Sends:
 
     def position(self, row: int) -> int:
         """Return the offset at which the value certainly stood: acknowledged or polled there; else NOWHERE."""
-        return self.acked_offset[row] if self.told(row) else self.read_offset[row]
+        return self.acked_offset[row] if self.has_offset(row) else self.read_offset[row]
 
-    def told(self, row: int) -> bool:
-        """Say whether the send succeeded and was told an offset."""
+    def has_offset(self, row: int) -> bool:
+        """Tell whether the send succeeded and its response had an offset."""
         return self.kind[row] == OK and self.acked_offset[row] != NOWHERE
 
     def evident(self, row: int) -> float:

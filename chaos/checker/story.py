@@ -48,10 +48,10 @@ class Storyteller:
             sentences += self.around(partition, begin, max(times) if until == NEVER and not rows else until)
         sentences += last
         sentences.sort(key=lambda sentence: sentence[0])
-        told = [f"{t:.3f} s: {text}" for t, text in sentences]
+        lines = [f"{t:.3f} s: {text}" for t, text in sentences]
         if partition is not None:
-            told += self.ending(partition)
-        return told
+            lines += self.ending(partition)
+        return lines
 
     def record(self, row: int) -> list[Sentence]:
         """Return what became of one send: sent, answered, first polled, and the ISR when it became certain."""
@@ -68,15 +68,15 @@ class Storyteller:
                 f"{sends.value[row]} to {name} (op {sends.op[row]})",
             )
         ]
-        value, told = sends.value[row], self._derivation.errors.get(row, "no error told")
+        value, error = sends.value[row], self._derivation.errors.get(row, "no error told")
         offset = sends.acked_offset[row]
         if sends.kind[row] == OK:
             at = f"at offset {offset}" if offset != NOWHERE else "without an offset"
             sentences.append((sends.completed[row], f"value {value} is acknowledged {at}; {self._isr(row)}"))
         elif sends.kind[row] == FAIL:
-            sentences.append((sends.completed[row], f"value {value} is refused for certain: {told}"))
+            sentences.append((sends.completed[row], f"value {value} is refused for certain: {error}"))
         elif sends.completed[row] != NEVER:
-            sentences.append((sends.completed[row], f"the outcome of value {value} is unknown: {told}"))
+            sentences.append((sends.completed[row], f"the outcome of value {value} is unknown: {error}"))
         if sends.first_read[row] != NEVER:
             isr = "" if sends.kind[row] == OK else f"; {self._isr(row)}"
             sentences.append(
@@ -89,17 +89,17 @@ class Storyteller:
 
     def around(self, partition: str, begin: float, end: float) -> list[Sentence]:
         """Return faults and changes of a partition in a span of time, SENTENCES_MAX at most."""
-        told: list[Sentence] = []
+        found: list[Sentence] = []
         count = 0
         for sentences, times in (self._of_faults(), self._of_partition(partition)):
             first, last = bisect_left(times, begin), bisect_right(times, end)
-            told += sentences[first : min(last, first + SENTENCES_MAX)]
+            found += sentences[first : min(last, first + SENTENCES_MAX)]
             count += last - first
-        told.sort(key=lambda sentence: sentence[0])
+        found.sort(key=lambda sentence: sentence[0])
         if count > SENTENCES_MAX:
-            told = told[:SENTENCES_MAX]
-            told.append((told[-1][0], f"({count - SENTENCES_MAX} more faults and changes of {partition} follow)"))
-        return told
+            found = found[:SENTENCES_MAX]
+            found.append((found[-1][0], f"({count - SENTENCES_MAX} more faults and changes of {partition} follow)"))
+        return found
 
     def _of_faults(self) -> tuple[list[Sentence], list[float]]:
         """Return what there is to tell of all faults, and when."""
@@ -126,13 +126,13 @@ class Storyteller:
 
     def ending(self, partition: str) -> list[str]:
         """Return what the final logs and the final reads say of a partition."""
-        told: list[str] = []
+        lines: list[str] = []
         for node, log in sorted(self._replicas.get(partition, {}).items()):
-            told.append(f"at the end: node {node} holds offsets {log.start} to {log.end - 1} of {partition}")
+            lines.append(f"at the end: node {node} holds offsets {log.start} to {log.end - 1} of {partition}")
         index = self._derivation.partition_index.get(partition)
         if index is not None and self._derivation.partitions[index].final_max != NOWHERE:
-            told.append(f"at the end: the final reads reach offset {self._derivation.partitions[index].final_max}")
-        return told
+            lines.append(f"at the end: the final reads reach offset {self._derivation.partitions[index].final_max}")
+        return lines
 
     def _isr(self, row: int) -> str:
         states = self._loss.isr_at(row)

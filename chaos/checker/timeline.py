@@ -253,9 +253,9 @@ class Timeline:
 
     def deletion(self, partition: str, written: float) -> str | None:
         """Return what may have deleted the start of a log, as far as a record written then; None if nothing did."""
-        asked = self.requests.deletion(partition)
-        if asked is not None:
-            return f"an operator asked at {asked:.3f} s to delete records"
+        requested_s = self.requests.deletion(partition)
+        if requested_s is not None:
+            return f"an operator asked at {requested_s:.3f} s to delete records"
         jumped = any(fault.fault == "clock_jump" for fault in self.faults)
         config = self.configs.retention(partition.rpartition("-")[0], NEVER if jumped else self.ended - written)
         return None if config is None else f"{config} lets retention delete it"

@@ -47,7 +47,7 @@ class Cuts(Protocol):
         ...
 
 
-def told(kind: str, a: str, b: str, one_way: bool, attributes: Mapping[str, int]) -> str:
+def story_of(kind: str, a: str, b: str, one_way: bool, attributes: Mapping[str, int]) -> str:
     """Return the story of a fault on links."""
     more = "".join(f", {name} {value}" for name, value in attributes.items())
     return f"{kind} {'from' if one_way else 'between'} {a} {'to' if one_way else 'and'} {b}{more}"
@@ -74,7 +74,7 @@ class ProxyCuts:
         """See Cuts."""
         named = self.topology.parties.named
         placed_by = self._by_data(named(a), named(b), kind, one_way)
-        return self._begin(kind, [a, b], told(kind, a, b, one_way, attributes), placed_by, share, attributes)
+        return self._begin(kind, [a, b], story_of(kind, a, b, one_way, attributes), placed_by, share, attributes)
 
     def isolate(self, name: str, kind: str, *, clients: bool) -> Injected:
         """See Cuts."""
@@ -135,7 +135,7 @@ class NamespaceCuts:
     ) -> Injected:
         """See Cuts; `share` is the share of packets that packet_loss loses."""
         own, others = self.members(a), self.members(b)
-        return self._begin(kind, [a, b], told(kind, a, b, one_way, attributes), own, others, one_way, share)
+        return self._begin(kind, [a, b], story_of(kind, a, b, one_way, attributes), own, others, one_way, share)
 
     def isolate(self, name: str, kind: str, *, clients: bool) -> Injected:
         """See Cuts."""

@@ -122,9 +122,9 @@ class Namespaces:
 
     def _rule(self, source: str, target: str, what: str) -> Rule:
         rule = f"add rule {TABLE} input ip saddr {self.addresses[source]} {what}"
-        told = self.members[target].run("nft", "--echo", "--handle", "-f", "-", stdin=rule + "\n")
-        handle = told.rpartition("# handle ")[2].split()
-        assert handle and handle[0].isdigit(), told
+        printed = self.members[target].run("nft", "--echo", "--handle", "-f", "-", stdin=rule + "\n")
+        handle = printed.rpartition("# handle ")[2].split()
+        assert handle and handle[0].isdigit(), printed
         return Rule(target, handle[0])
 
     def remove(self, rules: Sequence[Rule]) -> None:

@@ -145,11 +145,11 @@ def _entries(
     broker, controller = f"{name}/{BROKER}", f"{name}/{CONTROLLER}"
     names = [listener_of(group) for group in shape.groups]
     own: list[str] = []
-    told: list[str] = []
+    advertised: list[str] = []
     if BROKER in roles:
         own = [f"{INTERNAL}://{direct[broker]}"]
         own += [f"{listener_of(group)}://{listening[group, broker]}" for group in shape.groups]
-        told = [own[0], *(f"{listener_of(group)}://{reached[group][name]}" for group in shape.groups)]
+        advertised = [own[0], *(f"{listener_of(group)}://{reached[group][name]}" for group in shape.groups)]
     if CONTROLLER in roles:
         own.append(f"{CONTROLLER_LISTENER}://{direct[controller]}")
     lab = {
@@ -164,8 +164,8 @@ def _entries(
         "kvorum.peer.addresses": peer_addresses(shape, name, proxies),
         "inter.broker.listener.name": INTERNAL,  # controllers too: it is where they ask whether a broker still lives
     }
-    if told:
-        lab["advertised.listeners"] = ",".join(told)
+    if advertised:
+        lab["advertised.listeners"] = ",".join(advertised)
     if BROKER in roles and CONTROLLER in roles:
         lab["kvorum.controller.metrics.listener"] = f"http://{host}:{port()}"
     given = {**shape.configs, **shape.node_configs.get(name, {})}

@@ -16,7 +16,7 @@ from kvorum.chaos.sim.run import quiet, run_plan
 
 SECONDS: Final = 20.0
 """Virtual seconds of a drawn run of a whole cluster."""
-TOLD_MAX: Final = 60
+REASON_CHARS_MAX: Final = 60
 """How much of a message names what was found where there is no name for it."""
 
 
@@ -94,7 +94,7 @@ def _in_quorum(mutant: Mutant, seed: int) -> str | None:
             run_seed(mutant.beyond + seed, **mutant.quorum(mutant.beyond + seed))
         except Exception as error:  # any failure of a seed is what is looked for
             place = traceback.extract_tb(error.__traceback__)[-1].name
-            return f"{type(error).__name__}: {str(error)[:TOLD_MAX] or f'in {place}'}"
+            return f"{type(error).__name__}: {str(error)[:REASON_CHARS_MAX] or f'in {place}'}"
     return None
 
 

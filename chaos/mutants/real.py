@@ -16,7 +16,7 @@ from kvorum.chaos.scenario.runner import Run
 from kvorum.chaos.scenario.systems import LabSystem, System
 
 REAL: Final = "real processes"
-TOLD_MAX: Final = 120
+REASON_CHARS_MAX: Final = 120
 """How much of expectations that were not met is told."""
 
 
@@ -67,7 +67,7 @@ def hunt_real(name: str, folder: Path, *, seed: int = 1, scenario: Scenario | No
     if outcome.verdict is None:
         raise CouldNotRun(outcome.could_not_run or outcome.skipped)
     found = ", ".join(f"{each.anomaly} x {each.count}" for each in outcome.verdict.violations)
-    found = found or "; ".join(outcome.failures)[:TOLD_MAX]
+    found = found or "; ".join(outcome.failures)[:REASON_CHARS_MAX]
     caught_by = f"{REAL}, {outcome.scenario}, seed {seed}: {found}" if found else None
     return MutantResult(
         name=name, wrong=MUTANTS[name].wrong, caught_by=caught_by, seeds=1, seconds=time.monotonic() - began

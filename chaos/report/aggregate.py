@@ -213,8 +213,8 @@ class Aggregate:
 
     def min_isr_at(self, topic: str, t: float) -> int:
         """Return min.insync.replicas of a topic, as start event and metadata tell it."""
-        told = self.start.topics[topic].configs if topic in self.start.topics else {}
-        value = told.get("min.insync.replicas") or self.start.cluster.configs.get("min.insync.replicas")
+        configs = self.start.topics[topic].configs if topic in self.start.topics else {}
+        value = configs.get("min.insync.replicas") or self.start.cluster.configs.get("min.insync.replicas")
         found = int(value) if value and value.isdecimal() else 1
         for since, changed in self.min_isr.get(topic, ()):
             if since <= t:

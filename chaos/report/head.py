@@ -75,8 +75,10 @@ def _shape(start: Start, figures: Figures) -> str:
     if nodes:
         brokers = sum(not node.roles or "broker" in node.roles for node in nodes)
         controllers = sum("controller" in node.roles for node in nodes)
-        told = f", {plural(controllers, 'controller')}" if controllers else ""  # of a cluster of others none is known
-        parts.append(f"{plural(len(nodes), 'node')} ({plural(brokers, 'broker')}{told})")
+        of_controllers = (
+            f", {plural(controllers, 'controller')}" if controllers else ""
+        )  # of a cluster of others none is known
+        parts.append(f"{plural(len(nodes), 'node')} ({plural(brokers, 'broker')}{of_controllers})")
     topics = [
         f"{name}: {plural(topic.partitions, 'partition')} of {plural(topic.replication_factor, 'replica')}"
         for name, topic in list(start.topics.items())[:2]
@@ -97,17 +99,17 @@ def _gap(picture: Aggregate, figures: Figures) -> Markup:
     if not figures.acked:
         return _card(title, tag("p", "Nothing was acknowledged.", class_="big"), id="gap")
     worst = worst_gap(figures)
-    told = "No partition was unavailable while a fault was in force." if figures.faults else "No fault was injected."
+    text = "No partition was unavailable while a fault was in force." if figures.faults else "No fault was injected."
     if worst.partition is not None:
         at = unbroken(f"{worst.begin:.3f} s")
         force = _in_force(figures, worst.begin, worst.begin + worst.seconds)
-        told = f"{clipped(f'{worst.partition} had sends waiting and acknowledged none, from {at}{force}', 300)}."
+        text = f"{clipped(f'{worst.partition} had sends waiting and acknowledged none, from {at}{force}', 300)}."
     begin, gap = picture.longest_gap(figures.longest_gap_at, figures.longest_gap)
     whole = f"{unbroken(seconds(gap))}, from {unbroken(f'{begin:.3f} s')}"
     return _card(
         title,
         tag("p", seconds(worst.seconds), class_="big", data_value=f"{worst.seconds:.6f}"),
-        tag("p", told),
+        tag("p", text),
         tag("p", f"No partition at all acknowledged anything for {whole} (faults or not).", class_="quiet"),
         id="gap",
     )
@@ -118,9 +120,9 @@ def _in_force(figures: Figures, begin: float, end: float) -> str:
     there = [f for f in figures.faults if f.begin < end and (f.end is None or f.end > begin)]
     before = [f for f in there if f.begin <= begin + FAULT_LAG_MAX]
     named = [*before[-1:], *[f for f in there if f not in before]]
-    told = ", then ".join(f"{f.fault} of {', '.join(f.targets)}" for f in named[:FAULTS_NAMED_MAX])
+    names = ", then ".join(f"{f.fault} of {', '.join(f.targets)}" for f in named[:FAULTS_NAMED_MAX])
     more = f" and {plural(len(named) - FAULTS_NAMED_MAX, 'more fault')}" if len(named) > FAULTS_NAMED_MAX else ""
-    return f", with {told}{more} in force" if named else ""
+    return f", with {names}{more} in force" if named else ""
 
 
 def _first(verdict: Verdict) -> Markup:
@@ -130,11 +132,11 @@ def _first(verdict: Verdict) -> Markup:
         text = tag("p", tell(verdict.violations[0]))
         return _card("First violation", text, tag("p", link), id="first", class_="card wide bad-card")
     if verdict.explained:
-        told = tell(verdict.explained[0])
+        finding = tell(verdict.explained[0])
         link = tag("a", f"all {plural(len(verdict.explained), 'explained finding')}", href="#explained")
         return _card(
             "No violation",
-            tag("p", "The first finding that was legal: ", told),
+            tag("p", "The first finding that was legal: ", finding),
             tag("p", link),
             _not_judged(verdict.figures),
             id="first",
@@ -169,9 +171,9 @@ def _answers(figures: Figures) -> str:
     failed, unknown = sends.get("fail", 0), sends.get("info", 0)
     if not failed and not unknown:
         return f"Every one of {plural(sends.get('ok', 0), 'send')} that ended was acknowledged."
-    told = f"Of the sends {number(failed)} were refused for certain, of {number(unknown)} the outcome is unknown"
+    text = f"Of the sends {number(failed)} were refused for certain, of {number(unknown)} the outcome is unknown"
     common = next(iter(figures.errors.items()), None)
-    return told + (f"; the commonest error is {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
+    return text + (f"; the commonest error is {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
 
 
 def _tiles(verdict: Verdict) -> Markup:

@@ -61,9 +61,9 @@ def _add_case(suite: ElementTree.Element, result: ScenarioResult) -> None:
             pass
     if result.verdict is not None:
         figures = result.verdict.figures
-        told = f"{figures.acked} acknowledged, {figures.lost} lost ({figures.lost_legally} legally), "
-        told += f"{figures.duplicated} duplicated, {figures.reordered} reordered"
-        ElementTree.SubElement(case, "system-out").text = _clean(told)
+        summary = f"{figures.acked} acknowledged, {figures.lost} lost ({figures.lost_legally} legally), "
+        summary += f"{figures.duplicated} duplicated, {figures.reordered} reordered"
+        ElementTree.SubElement(case, "system-out").text = _clean(summary)
 
 
 def _add(case: ElementTree.Element, element: str, message: str, kind: str, text: str) -> None:

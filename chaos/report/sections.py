@@ -70,11 +70,11 @@ def findings(title: str, found: Sequence[Violation], id: str, empty: str) -> Mar
     """Return findings with their stories, the first one open."""
     if not found:
         return section(title, tag("p", empty, class_="quiet"), id=id)
-    told = [_finding(each, first=place == 0 and id == "violations") for place, each in enumerate(found[:FINDINGS_MAX])]
+    items = [_finding(each, first=place == 0 and id == "violations") for place, each in enumerate(found[:FINDINGS_MAX])]
     left = Counter(each.anomaly for each in found[FINDINGS_MAX:])
     more = tag("p", "Not told: " + ", ".join(f"{count} {name}" for name, count in left.items())) if left else None
     box = tag("input", type="search", placeholder="Filter by any word", data_search=id, aria_label=f"Filter {title}")
-    return section(f"{title} ({len(found)})", box if len(found) > 3 else None, told, more, id=id)
+    return section(f"{title} ({len(found)})", box if len(found) > 3 else None, items, more, id=id)
 
 
 def _finding(found: Violation, *, first: bool) -> Markup:
@@ -105,8 +105,8 @@ def not_judged(figures: Figures) -> Markup | None:
     """Return what the history does not tell, if there is anything."""
     if not figures.not_judged:
         return None
-    told = [tag("li", clipped(each, TEXT_MAX)) for each in figures.not_judged]
-    return section("Not judged", tag("ul", told), id="not-judged")
+    items = [tag("li", clipped(each, TEXT_MAX)) for each in figures.not_judged]
+    return section("Not judged", tag("ul", items), id="not-judged")
 
 
 def anomalies(verdict: Verdict) -> Markup:
@@ -229,12 +229,12 @@ def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
     notes = [tag("li", f"{note.t:.3f} s: {clipped(note.text, TEXT_MAX)}") for note in picture.notes]
     if picture.notes_left:
         notes.append(tag("li", f"and {plural(picture.notes_left, 'more note')} in the history"))
-    told = [tag("li", clipped(each, TEXT_MAX)) for each in remarks]
+    items = [tag("li", clipped(each, TEXT_MAX)) for each in remarks]
     software = ", ".join(f"{name} {found}" for name, found in start.software.items())
     return section(
         "Run it again",
         tag("pre", tag("code", command(start), id="command")),
-        tag("ul", told) if told else None,
+        tag("ul", items) if items else None,
         tag("details", tag("summary", f"Notes ({len(picture.notes) + picture.notes_left})"), tag("ul", notes))
         if notes
         else None,

@@ -44,7 +44,7 @@ class Tick(NamedTuple):
     """Elections of one slot."""
 
     t: float
-    told: list[str]
+    texts: list[str]
 
 
 def elections(picture: Aggregate, axis: Axis) -> Markup:
@@ -57,8 +57,8 @@ def elections(picture: Aggregate, axis: Axis) -> Markup:
                 count += 1
                 slot = int(axis.at(after.t) / 100 * SLOTS)
                 tick = clean.setdefault(slot, Tick(after.t, []))
-                if len(tick.told) < 6:
-                    tick.told.append(f"{name}: node {after.leader} in epoch {after.leader_epoch}")
+                if len(tick.texts) < 6:
+                    tick.texts.append(f"{name}: node {after.leader} in epoch {after.leader_epoch}")
     unclean = [(name, each) for name, found in picture.timeline.elections.items() for each in found]
     marks = [
         rect(
@@ -68,7 +68,7 @@ def elections(picture: Aggregate, axis: Axis) -> Markup:
             3,
             14,
             class_="election",
-            tip="election at {:.3f} s: {}".format(tick.t, "; ".join(tick.told)),
+            tip="election at {:.3f} s: {}".format(tick.t, "; ".join(tick.texts)),
             least=0.2,
         )
         for tick in clean.values()
@@ -77,8 +77,8 @@ def elections(picture: Aggregate, axis: Axis) -> Markup:
         why = "allowed" if each.allowed else "by the last known leader" if each.last_known else "NOT ALLOWED"
         tip = f"UNCLEAN election of node {each.leader} for {name} at {each.t:.3f} s, epoch {each.leader_epoch}: {why}"
         marks.append(rect(axis, each.t, each.t, 0, 20, class_="unclean", tip=tip, least=0.5))
-    told = [plural(count, "new leader"), tag("span", f", {len(unclean)} unclean", class_="bad") if unclean else None]
-    return row(["Elections", tag("small", told)], svg(20, marks))
+    summary = [plural(count, "new leader"), tag("span", f", {len(unclean)} unclean", class_="bad") if unclean else None]
+    return row(["Elections", tag("small", summary)], svg(20, marks))
 
 
 def controller(picture: Aggregate, axis: Axis) -> Markup:

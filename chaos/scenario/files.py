@@ -106,10 +106,10 @@ def _scenario(path: Path, content: dict[str, Any]) -> Scenario:
         return Scenario.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
         name = content.get("name", path.stem)
-        raise ScenarioError(f"{path} ({name}):\n" + "\n".join(_told(error, content))) from error
+        raise ScenarioError(f"{path} ({name}):\n" + "\n".join(_error_lines(error, content))) from error
 
 
-def _told(error: ValidationError, content: dict[str, Any]) -> Iterable[str]:
+def _error_lines(error: ValidationError, content: dict[str, Any]) -> Iterable[str]:
     """Yield a line for each slip: its place, what is wrong, what was probably meant."""
     for slip in error.errors():
         place = ".".join(str(each) for each in slip["loc"]) or "scenario"

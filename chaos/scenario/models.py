@@ -258,16 +258,16 @@ class Step(Strict):
         """Return the partitions that the step names."""
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
         targets += self.replicas
-        asked = {self.partition} - NO_PARTITIONS
+        partitions = {self.partition} - NO_PARTITIONS
         if self.until is not None:
-            asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
-            asked |= {*self.until.reassigned}
+            partitions |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
+            partitions |= {*self.until.reassigned}
             targets += [*self.until.leader.values(), self.until.controller, self.until.resigned, self.until.empty]
         for target in [*targets, self.to]:
             words = [word for word in target.partition("/")[0].split() if word != "not"]
             if len(words) > 1 and words[0] in OF_A_PARTITION:
-                asked.add(words[-1])
-        return asked
+                partitions.add(words[-1])
+        return partitions
 
 
 class Randomised(Strict):
@@ -356,9 +356,11 @@ class Scenario(Strict):
                     raise ValueError(f"kind: rpw: {plan.source} and {plan.sink} need to be topics of equal size")
         partitions = {f"{name}-{n}" for name, topic in self.every_topic().items() for n in range(topic.partitions)}
         for step in self.steps:
-            for asked in step.partitions():
-                if asked not in partitions:
-                    raise ValueError(f"do: {step.do}: there is no partition {asked}; topics: {', '.join(self.topics)}")
+            for partition in step.partitions():
+                if partition not in partitions:
+                    raise ValueError(
+                        f"do: {step.do}: there is no partition {partition}; topics: {', '.join(self.topics)}"
+                    )
         return self
 
     def every_step(self) -> tuple[Step, ...]:

@@ -94,10 +94,10 @@ def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
 
 def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
     """Ask until it is done. Raises Refused."""
-    return in_a_thread(lambda: _asked_again(bootstrap, ask))
+    return in_a_thread(lambda: _with_retries(bootstrap, ask))
 
 
-async def _asked_again(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
+async def _with_retries(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
     loop = asyncio.get_running_loop()
     until, again = loop.time() + OPERATE_SECONDS, False
     cluster = ClusterClient(parse_bootstrap(bootstrap), client_id="kvorum-chaos-operator", timeout_ms=ASK_MS)

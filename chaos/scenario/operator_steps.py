@@ -16,7 +16,7 @@ from kvorum.runtime.listeners import split_address
 
 OPERATIONS: Final = frozenset({"reassign", "cancel-reassignment", "features", "add-controller", "remove-controller"})
 """Their verbs: they break nothing."""
-PARTITIONS_TOLD_MAX: Final = 5
+PARTITIONS_NAMED_MAX: Final = 5
 
 
 class Operated(Protocol):
@@ -55,8 +55,8 @@ class OperatorSteps:
             case "cancel-reassignment":
                 self.record([step.do, partition], lambda: operating.reassign(bootstrap, partition, None))
             case "features":
-                told = [f"{name}={level}" for name, level in step.levels.items()]
-                self.record([step.do, *told], lambda: operating.set_levels(bootstrap, step.levels))
+                levels = [f"{name}={level}" for name, level in step.levels.items()]
+                self.record([step.do, *levels], lambda: operating.set_levels(bootstrap, step.levels))
             case _:
                 for each in found:
                     self._voter(step.do, _node(each))
@@ -85,7 +85,7 @@ class OperatorSteps:
             node_id = self.cluster.id_of(_node(name))
             left = [each for each, view in self.cluster.partitions().items() if node_id in view.replicas]
             if left:
-                return f"{name} without replicas: it has {', '.join(sorted(left)[:PARTITIONS_TOLD_MAX])}"
+                return f"{name} without replicas: it has {', '.join(sorted(left)[:PARTITIONS_NAMED_MAX])}"
         if wanted.voters is not None:
             voters = self._lab("until: voters").observer.voters()
             if len(voters) != wanted.voters:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from kvorum.chaos.checker import Verdict
 from kvorum.chaos.report.results import ScenarioResult
 from kvorum.chaos.scenario.models import Scenario
-from kvorum.chaos.scenario.schedule import Window, told
+from kvorum.chaos.scenario.schedule import Window, step_text
 from kvorum.chaos.workload.recorder import Acked
 
 HISTORY = "history.jsonl"
@@ -126,7 +126,7 @@ def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
     for pattern, rule in rules.items():
         count = sum(1 for send in inside if not pattern or matching(topic_of(send), {pattern: rule}) is not None)
         where = f"{pattern}: " if pattern else ""
-        span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or told(window.step)})"
+        span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or step_text(window.step)})"
         if rule == "some" and not count:
             found.append(f"{where}no send was acknowledged {span}; it had to be available")
         elif rule == "none" and count:
@@ -134,7 +134,7 @@ def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
     most = window.step.acked_max
     count = sum(1 for send in acked if window.begin <= send.completed <= window.end)
     if most is not None and count > most:
-        span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or told(window.step)})"
+        span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or step_text(window.step)})"
         found.append(f"{count} sends were acknowledged {span}; more than {most} were too many")
     return found
 

@@ -77,7 +77,7 @@ CANNOT_START: Final = (
 class Watch:
     """Hears what goes on, for a display. All calls come from the run's own threads."""
 
-    told: Callable[[str], None] = lambda text: None
+    on_line: Callable[[str], None] = lambda text: None
     """A line worth reading: a step, a fault, a phase."""
     recorder: Recorder | None = None
     in_force: dict[int, str] = field(default_factory=dict)
@@ -90,12 +90,12 @@ class Watch:
             self.in_force[event.id] = f"{event.fault} {','.join(event.targets)}"
         else:
             self.in_force.pop(event.id, None)
-        self.told(f"{event.phase:5} {event.story}")
+        self.on_line(f"{event.phase:5} {event.story}")
 
     def enter(self, phase: str) -> None:
         """The run comes to its next phase."""
         self.phase = phase
-        self.told(f"----- {phase}")
+        self.on_line(f"----- {phase}")
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ class Run:
         groups = ("clients", *scenario.cluster.groups)
         targets = Targets(system.cluster, rng, lambda: system.controllers, groups)
         verbs = Verbs(system.cluster, targets, recorder, self.stop.is_set)
-        schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.told)
+        schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.on_line)
         steps, duration = scenario.every_step(), self.duration or scenario.duration
         if scenario.random is not None:
             steps = tuple(drawn(scenario.random, named(topics), duration, rng))

@@ -36,7 +36,7 @@ class Schedule:
     verbs: Verbs
     seconds: Callable[[], float]
     stopped: Callable[[], bool]
-    told: Callable[[str], None]
+    on_step: Callable[[str], None]
     windows: list[Window] = field(default_factory=list)
     done: int = 0
     """Steps that were carried out."""
@@ -76,7 +76,7 @@ class Schedule:
             last = time.monotonic()
 
     def _step(self, step: Step) -> None:
-        self.told(told(step))
+        self.on_step(step_text(step))
         if step.do == "window":
             assert step.hold is not None, "the model holds it"
             begin = self.seconds()
@@ -103,7 +103,7 @@ class Schedule:
             time.sleep(min(left, TICK_SECONDS))
 
 
-def told(step: Step) -> str:
+def step_text(step: Step) -> str:
     """Return a step in words."""
     target = step.target if isinstance(step.target, str) else ", ".join(step.target)
     parts = [step.do, target, f"to {step.to}" if step.to else "", f"for {step.hold:g} s" if step.hold else ""]

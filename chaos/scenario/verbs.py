@@ -195,9 +195,9 @@ class Verbs:
         node, _, role = name.partition("/")
         words = step.target if isinstance(step.target, str) else ", ".join(step.target)
         is_active = node == active and role != BROKER
-        told = ", the active controller" if is_active else ""
+        suffix = ", the active controller" if is_active else ""
         plain = words.partition("/")[0]
-        return told if plain == node or (is_active and plain == "active-controller") else f"{told} ({words})"
+        return suffix if plain == node or (is_active and plain == "active-controller") else f"{suffix} ({words})"
 
     def _lab(self, step: Step) -> Lab:
         return self._lab_for(f"do: {step.do}")

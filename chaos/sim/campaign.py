@@ -79,8 +79,8 @@ def cluster_result(plan: Plan, *, shrinks: bool) -> Result:
         faults=outcome.faults,
         losses=len(outcome.losses),
         failure=outcome.message,
-        options=outcome.plan.options.told(),
-        story=[] if outcome.kind is None else [*lines_of(outcome.told), *outcome.cause.splitlines()],
+        options=outcome.plan.options.text(),
+        story=[] if outcome.kind is None else [*lines_of(outcome.lines), *outcome.cause.splitlines()],
         schedule=b"" if outcome.kind is None else to_json(outcome.plan),
     )
 
@@ -108,7 +108,7 @@ def quorum_result(run: QuorumRun, named: str = QUORUM, *, shrinks: bool) -> Resu
         if kind_of(again) == kind:  # else the plan does not do what its seed did, and the seed is what is known
             run, error = small, again
     world, plan = run.world, run.plan
-    story = [] if error is None else [*lines_of(world.told), *traceback_of(error)]
+    story = [] if error is None else [*lines_of(world.lines), *traceback_of(error)]
     return Result(
         kind=named,
         seed=plan.seed,
@@ -118,7 +118,7 @@ def quorum_result(run: QuorumRun, named: str = QUORUM, *, shrinks: bool) -> Resu
         faults=world.faults,
         losses=0,
         failure=None if error is None else f"{type(error).__name__}: {error}",
-        options=plan.options.told(),
+        options=plan.options.text(),
         story=story,
         schedule=b"" if error is None else msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n",
     )

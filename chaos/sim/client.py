@@ -83,7 +83,7 @@ class SimClient:
     ) -> M:
         """Ask one broker once, in a version up to `newest` if one is said. Raises NoAnswer."""
         channel, version = self.channel(address), None
-        asked_s, before = asyncio.get_running_loop().time(), channel.connection
+        requested_s, before = asyncio.get_running_loop().time(), channel.connection
         try:
             if newest is not None:
                 version = min(newest, common_version(type(request), (await channel.connect()).versions))
@@ -93,7 +93,7 @@ class SimClient:
         except KafkaError as error:
             raise NoAnswer(str(error), maybe_sent=False) from error
         if self._throttles is not None:
-            self._throttles.answered(self._client_id, (before, channel.connection), asked_s, answer)
+            self._throttles.answered(self._client_id, (before, channel.connection), requested_s, answer)
         return answer
 
     async def send_unanswered(self, address: tuple[str, int], request: Message) -> None:

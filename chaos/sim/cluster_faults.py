@@ -109,8 +109,10 @@ class Faults:
         fault, targets, undo = self._open.pop(number, (None, [], None))
         if fault is not None and undo is not None:
             partitions = undo()
-            told = "" if not partitions else f": without {', '.join(partitions)}"
-            self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}{told}", partitions)
+            without = "" if not partitions else f": without {', '.join(partitions)}"
+            self._write(
+                fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}{without}", partitions
+            )
             self._disturbed(fault)
 
     def _disturbed(self, fault: Fault) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from kvorum.chaos.sim.client import NoAnswer, SimClient
 from kvorum.chaos.sim.coordinated import HEARTBEATS_PER_SESSION, SOURCE
 from kvorum.chaos.sim.coordinator_link import GROUP, CoordinatorLink
-from kvorum.chaos.sim.member import REBALANCE_MS, OwnershipTold, beating
+from kvorum.chaos.sim.member import REBALANCE_MS, OwnershipReport, beating
 from kvorum.chaos.sim.workload import Recorder
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.consumer_group_heartbeat import (
@@ -44,10 +44,10 @@ class ConsumerMember:
         self._recorder = recorder
         self._session_ms = session_ms
         self._link = CoordinatorLink(client, GROUP, group)
-        self._told = OwnershipTold(group, process, recorder, session_ms / 1000, "consumer")
+        self._ownership = OwnershipReport(group, process, recorder, session_ms / 1000, "consumer")
         self._beats: asyncio.Task[None] | None = None
         self._topic_id: Uuid | None = None
-        self._asked: tuple[int, ...] | None = None
+        self._requested: tuple[int, ...] | None = None
         """What it is to own and does not yet: the work has to come to rest before."""
         self.stalled = False
         self._alive = True
@@ -57,7 +57,7 @@ class ConsumerMember:
     @property
     def stirred(self) -> bool:
         """See Member."""
-        return self.generation == NOT_JOINED or self._asked is not None
+        return self.generation == NOT_JOINED or self._requested is not None
 
     async def settle(self) -> bool:
         """Join, or carry out what was asked."""
@@ -66,14 +66,14 @@ class ConsumerMember:
         try:
             if self.generation == NOT_JOINED:
                 await self._say(JOIN, ())
-            elif self._asked is not None:
+            elif self._requested is not None:
                 self._carry_out()
                 await self._say(self.generation, self.owned)
         except NoAnswer:
             await self._link.pause()
         if self._beats is None and self._alive:
             self._beats = beating(self._beat())
-        return self.generation != NOT_JOINED and self._asked is None
+        return self.generation != NOT_JOINED and self._requested is None
 
     async def leave(self) -> None:
         """See Member."""
@@ -116,7 +116,7 @@ class ConsumerMember:
         code = ErrorCode(answer.error_code)
         if code is not ErrorCode.NONE:
             if not self._link.answered(code):
-                self.generation, self._asked = NOT_JOINED, None
+                self.generation, self._requested = NOT_JOINED, None
                 self._own(())
             await self._link.pause()
             return
@@ -127,23 +127,23 @@ class ConsumerMember:
             rows = answer.assignment.topic_partitions
             if rows:
                 self._topic_id = rows[0].topic_id
-            asked = tuple(sorted(number for row in rows for number in row.partitions))
-            if asked != self.owned:
-                self._asked = asked
-        kept = self.owned if self._asked is None else tuple(each for each in self.owned if each in self._asked)
+            requested = tuple(sorted(number for row in rows for number in row.partitions))
+            if requested != self.owned:
+                self._requested = requested
+        kept = self.owned if self._requested is None else tuple(each for each in self.owned if each in self._requested)
         # While it is to give something up, the session that counts for the rest goes on.
-        self._told.tell(kept, self.member_id, self.generation, sent)
+        self._ownership.tell(kept, self.member_id, self.generation, sent)
 
     def _carry_out(self) -> None:
         """The work is at rest: own what was asked."""
-        assert self._asked is not None
-        asked, self._asked = self._asked, None
-        self._own(asked)
+        assert self._requested is not None
+        requested, self._requested = self._requested, None
+        self._own(requested)
 
     def _own(self, owned: tuple[int, ...]) -> None:
         if owned != self.owned:
             self.owned = owned
-            self._told.tell(owned, self.member_id, self.generation, None)
+            self._ownership.tell(owned, self.member_id, self.generation, None)
 
     async def _beat(self) -> None:
         while self._alive:

@@ -19,8 +19,8 @@ from kvorum.chaos.sim.duties import undone
 from kvorum.chaos.sim.group_work import STABLE_SLACK_S, Looked, last_looks, stable_events
 from kvorum.chaos.sim.ledger import Entry, Violation
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
-from kvorum.chaos.sim.plan import Coordination
 from kvorum.chaos.sim.operator import is_operator
+from kvorum.chaos.sim.plan import Coordination
 from kvorum.chaos.sim.quota_probe import look_at_quotas
 from kvorum.chaos.sim.throttle_ends import has_rates_of_its_own, has_throttles, take_off
 from kvorum.chaos.sim.throttling import left_behind

@@ -42,39 +42,39 @@ class DirectoryFaults:
 
     def lost(self, fault: Fault) -> Story | None:
         """Have a broker come back without what lay in a directory."""
-        asked, process = loss_request(fault), self._broker(fault)
-        path = None if process is None else self._directory(process, asked.directory)
+        request, process = loss_request(fault), self._broker(fault)
+        path = None if process is None else self._directory(process, request.directory)
         if process is None or path is None:
             return None
-        story, over, lives = self._told(process, path), Over(), process.lives
-        if asked.breaks:
+        story, over, lives = self._story(process, path), Over(), process.lives
+        if request.breaks:
             self._break(process, path)
-            self._later(fault.amount, over, lambda: self._stop(process, asked.stop))
+            self._later(fault.amount, over, lambda: self._stop(process, request.stop))
             story += f" {BREAKS}, and"
         else:
-            self._stop(process, asked.stop)
-        to_come = "comes back empty" if asked.how == REPLACED else "is taken out of log.dirs"
+            self._stop(process, request.stop)
+        to_come = "comes back empty" if request.how == REPLACED else "is taken out of log.dirs"
 
         def undo() -> list[str]:
             over.is_over = True
             self._end(process)
             process.disk.broken.discard(path)
             # Where another fault's end has started it meanwhile, it came back with all, and may lead by it.
-            partitions = self._lose(process, path, asked.how) if process.lives == lives else []
+            partitions = self._lose(process, path, request.how) if process.lives == lives else []
             process.start()
             return partitions
 
-        return f"{story} {to_come}, after {asked.stop}{self._targets.leads(process.machine)}", [process.name], undo
+        return f"{story} {to_come}, after {request.stop}{self._targets.leads(process.machine)}", [process.name], undo
 
     def broken(self, fault: Fault) -> Story | None:
         """Have a directory fail until it is mended, whatever becomes of the broker meanwhile."""
-        asked, process = loss_request(fault), self._broker(fault)
-        path = None if process is None else self._directory(process, asked.directory)
+        request, process = loss_request(fault), self._broker(fault)
+        path = None if process is None else self._directory(process, request.directory)
         if process is None or path is None:
             return None
         leads, over = self._targets.leads(process.machine), Over()
         self._break(process, path)
-        self._later(fault.amount, over, lambda: self._stop(process, asked.stop))
+        self._later(fault.amount, over, lambda: self._stop(process, request.stop))
         self._later(fault.amount + DOWN_S, over, lambda: self._start_again(process))
 
         def undo() -> None:
@@ -83,7 +83,7 @@ class DirectoryFaults:
             self._end(process)
             process.start()
 
-        story = f"{self._told(process, path)} breaks, also over a restart after {asked.stop}{leads}"
+        story = f"{self._story(process, path)} breaks, also over a restart after {request.stop}{leads}"
         return story, [process.name], undo
 
     def returned(self, fault: Fault) -> Story | None:
@@ -102,7 +102,7 @@ class DirectoryFaults:
                 process.vouches = False
             process.start()
 
-        return f"{self._told(process, path)} is in log.dirs again, with what it held", [process.name], undo
+        return f"{self._story(process, path)} is in log.dirs again, with what it held", [process.name], undo
 
     # Processes and directories.
 
@@ -121,7 +121,7 @@ class DirectoryFaults:
         others = [each for each in working if each != found[0]] if found else []
         return found[0] if found and others else None
 
-    def _told(self, process: SimProcess, path: str) -> str:
+    def _story(self, process: SimProcess, path: str) -> str:
         return f"{path} of {process.name}"
 
     def _later(self, seconds: float, over: Over, do: Callable[[], None]) -> None:

@@ -38,8 +38,8 @@ def dutiful(
 def draw(rng: Random, options: Options, at: float) -> list[Fault]:
     """Draw one, and how it is taken back."""
     target = str(rng.randint(1, options.brokers))
-    asked = rng.choice((BrokerAdminState.MAINTENANCE, BrokerAdminState.DECOMMISSIONED))
-    begun = Fault(at=at, kind=KIND, target=target, detail=asked)
+    requested = rng.choice((BrokerAdminState.MAINTENANCE, BrokerAdminState.DECOMMISSIONED))
+    begun = Fault(at=at, kind=KIND, target=target, detail=requested)
     if rng.random() < FOR_GOOD:
         return [begun]
     after = rng.choice(LENGTHS_S) * (0.3 + 1.4 * rng.random())

@@ -92,10 +92,10 @@ class Shadow:
         place = place_of(self.entries, entry.base_offset)
         return self.entries[place : place + 1] == [entry]
 
-    def told_at(self, offset: int) -> str:
+    def text_at(self, offset: int) -> str:
         """Say in words which batch begins at an offset."""
         place = place_of(self.entries, offset)
-        return told(self.entries[place]) if place < len(self.entries) else "nothing"
+        return entry_text(self.entries[place]) if place < len(self.entries) else "nothing"
 
     def still_on_disk(self) -> list[Entry]:
         """Return the entries without the last ones that are gone: an event cut off may have truncated the log."""
@@ -219,8 +219,8 @@ class Ledger:
             if mine is not None and mine != theirs and theirs.next_offset > self._deleted_below(shadow):
                 raise Violation(
                     "LogMatching",
-                    f"{who} has {told(theirs)} in {self.name} below its high watermark {bound}, "
-                    f"committed is {told(mine)}",
+                    f"{who} has {entry_text(theirs)} in {self.name} below its high watermark {bound}, "
+                    f"committed is {entry_text(mine)}",
                 )
             shadow.verified_below = theirs.next_offset
 
@@ -243,7 +243,7 @@ class Ledger:
             if mine.base_offset >= shadow.end:
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"
             if mine.next_offset > deleted_below and not shadow.has(mine):
-                return f"it has {shadow.told_at(mine.base_offset)}, committed is {told(mine)}"
+                return f"it has {shadow.text_at(mine.base_offset)}, committed is {entry_text(mine)}"
             shadow.verified_below = mine.next_offset
         return None
 
@@ -271,9 +271,9 @@ class Ledger:
         place = self.index_of.get(offset)
         if place is None:
             return f"nothing committed begins at {offset}; everything below {self.end} is committed"
-        return None if self.entries[place].crc == crc else f"committed there is {told(self.entries[place])}"
+        return None if self.entries[place].crc == crc else f"committed there is {entry_text(self.entries[place])}"
 
 
-def told(entry: Entry) -> str:
+def entry_text(entry: Entry) -> str:
     """Say a batch in words."""
     return f"batch {entry.base_offset}-{entry.next_offset - 1} of epoch {entry.epoch} (crc {entry.crc:08x})"

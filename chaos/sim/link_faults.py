@@ -11,7 +11,7 @@ Undo = Callable[[], list[str] | None]
 """Ends a fault; returns the partitions of whose logs it took something, if those only."""
 Story = tuple[str, list[str], Undo | None]
 """What happened in words, its targets, and what ends it."""
-WAYS_TOLD = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}
+WAY_TEXTS = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}
 
 
 class LinkFaults:
@@ -28,7 +28,7 @@ class LinkFaults:
         others = self._others(fault, machine) if machine is not None else []
         if machine is None or not others:
             return None
-        return self._cut_ways(fault, machine, others, f"{self._told(fault)} and node-{machine.node_id} are cut off")
+        return self._cut_ways(fault, machine, others, f"{self._peers(fault)} and node-{machine.node_id} are cut off")
 
     def isolate(self, fault: Fault) -> Story | None:
         """Hold back everything between the target and all other nodes, and clients if the other end says so."""
@@ -56,7 +56,7 @@ class LinkFaults:
             for way in ways:
                 network.slow(*way, 0.0)
 
-        story = f"the link of {self._told(fault)} and node-{machine.node_id} is {fault.amount:g} s slower"
+        story = f"the link of {self._peers(fault)} and node-{machine.node_id} is {fault.amount:g} s slower"
         return f"{story} ({fault.ways})", [f"node-{machine.node_id}"], undo
 
     def freeze(self, fault: Fault) -> Story | None:
@@ -74,9 +74,9 @@ class LinkFaults:
             return None
         if fault.amount:
             loop.call_at_host(None, loop.time() + fault.amount, lambda: network.abandon(frozen))
-        story = f"the connections of node-{machine.node_id} and {self._told(fault)} stand still ({fault.ways})"
-        told = f"{story}, broken after {fault.amount:g} s" if fault.amount else story
-        return told, [f"node-{machine.node_id}"], lambda: network.thaw(frozen)
+        story = f"the connections of node-{machine.node_id} and {self._peers(fault)} stand still ({fault.ways})"
+        whole = f"{story}, broken after {fault.amount:g} s" if fault.amount else story
+        return whole, [f"node-{machine.node_id}"], lambda: network.thaw(frozen)
 
     def reset(self, fault: Fault) -> Story | None:
         """Break every connection between the target and the others."""
@@ -86,7 +86,7 @@ class LinkFaults:
             return None
         for other in others:
             self._cluster.network.reset(machine.address, other)
-        story = f"connections of {self._told(fault)} and node-{machine.node_id} are reset"
+        story = f"connections of {self._peers(fault)} and node-{machine.node_id} are reset"
         return story, [f"node-{machine.node_id}"], None
 
     def _cut_ways(self, fault: Fault, machine: Machine, others: list[str], story: str) -> Story:
@@ -99,7 +99,7 @@ class LinkFaults:
             for way in ways:
                 network.heal(*way)
 
-        return story + WAYS_TOLD[fault.ways], [f"node-{machine.node_id}"], undo
+        return story + WAY_TEXTS[fault.ways], [f"node-{machine.node_id}"], undo
 
     def _ways(self, one: str, others: list[str], ways: str) -> list[tuple[str, str]]:
         return [
@@ -122,7 +122,7 @@ class LinkFaults:
             found = [] if other is None else [other]
         return [each.address for each in found if each is not machine]
 
-    def _told(self, fault: Fault) -> str:
+    def _peers(self, fault: Fault) -> str:
         """Say the other end."""
         if fault.other in (CLIENTS, BROKERS):
             return fault.other

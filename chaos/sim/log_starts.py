@@ -73,13 +73,13 @@ class LogStarts:
         self.retention = Retention()
         self.highest = 0
         """Everything below may be gone; all above must be there."""
-        self._asked = 0
-        self._asked_all = False
+        self._requested = 0
+        self._requested_all = False
 
-    def asked(self, offset: int) -> None:
+    def note_request(self, offset: int) -> None:
         """Somebody sends a DeleteRecords."""
-        self._asked = max(self._asked, offset)
-        self._asked_all = self._asked_all or offset == UNTIL_HIGH_WATERMARK
+        self._requested = max(self._requested, offset)
+        self._requested_all = self._requested_all or offset == UNTIL_HIGH_WATERMARK
 
     def rise(self, start: int) -> None:
         """Take in that a log begins there, rightly or not."""
@@ -100,7 +100,7 @@ class LogStarts:
         """
         if after > committed_end:
             return f"its log starts at {after}, committed is everything below {committed_end}"
-        if after <= max(self.highest, self._asked) or self._asked_all:
+        if after <= max(self.highest, self._requested) or self._requested_all:
             self.highest = max(self.highest, after)
             return None
         removed = [each for each in batches if before < each.next_offset <= after]

@@ -59,7 +59,7 @@ class Member(Protocol):
         ...
 
 
-class OwnershipTold:
+class OwnershipReport:
     """Writes what one member owns."""
 
     def __init__(self, group: str, process: int, recorder: Recorder, session_s: float, protocol: str) -> None:
@@ -114,7 +114,7 @@ class ClassicMember:
         self._session_ms = session_ms
         self._partitions = partitions
         self._link = CoordinatorLink(client, GROUP, group)
-        self._told = OwnershipTold(group, process, recorder, session_ms / 1000, "classic")
+        self._ownership = OwnershipReport(group, process, recorder, session_ms / 1000, "classic")
         self.stalled = False
         self._beats: asyncio.Task[None] | None = None
         self._joined = False
@@ -205,7 +205,7 @@ class ClassicMember:
         membership = (self.member_id, self.generation)
         accepted = None if membership == self._membership else self._asks_since
         self._membership, self._asks_since = membership, None
-        self._told.tell(self.owned, self.member_id, self.generation, accepted)
+        self._ownership.tell(self.owned, self.member_id, self.generation, accepted)
         if self._beats is not None:
             self._beats.cancel()
         self._beats = beating(self._beat(self.generation))
@@ -232,15 +232,15 @@ class ClassicMember:
             if not self._joined or self.generation != generation:
                 return
             if code is ErrorCode.NONE:
-                self._told.tell(self.owned, self.member_id, generation, sent)
+                self._ownership.tell(self.owned, self.member_id, generation, sent)
             elif not self._link.answered(code):
                 if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
                     self.member_id = ""
                 self._joined = False
-                self._told.tell((), self.member_id, generation, None)
+                self._ownership.tell((), self.member_id, generation, None)
                 return
 
     def _give_up(self, accepted: float | None) -> None:
         if self.owned:
-            self._told.tell((), self.member_id, self.generation, accepted)
+            self._ownership.tell((), self.member_id, self.generation, accepted)
         self.owned = ()

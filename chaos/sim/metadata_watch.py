@@ -55,7 +55,7 @@ class MetadataWatch:
         self._history = history
         self._now = now
         self._settings = settings
-        self._told = -1
+        self._written = -1
 
     def watcher(self, who: str, controller: ControllerNode) -> "Watcher":
         """Return what is to listen to a controller's metadata log."""
@@ -76,14 +76,14 @@ class MetadataWatch:
         known = self.digests.setdefault(base_offset, digest)
         if known != digest:
             raise Violation("MetadataLogMatching", f"{who} applied another batch at {base_offset} than others did")
-        if base_offset <= self._told:
+        if base_offset <= self._written:
             return
         view = memoryview(batch)
         for place, record in enumerate(decode_batch(view, 0, parse_header(view))):
-            self._told = base_offset + place
+            self._written = base_offset + place
             fields = msgspec.json.decode(records.encode(record))
             if fields.get("type") != "NoOp":
-                self._history.write(Metadata(t=self._now(), offset=self._told, epoch=epoch, record=fields))
+                self._history.write(Metadata(t=self._now(), offset=self._written, epoch=epoch, record=fields))
 
     def became_active(self, node_id: int, epoch: int) -> None:
         """Hold a new active controller against its epoch's."""

@@ -145,8 +145,8 @@ class Operator:
             return (await client.ask_any(request, IncrementalAlterConfigsResponse)).responses[0].error_code
 
         whose = "the topic" if kind is ResourceType.TOPIC else f"broker {name}" if name else "all brokers"
-        told = ", ".join(f"{key}={value}" for key, value in values.items())
-        return self._start(f"{told} for {whose}", ask, [])
+        changes = ", ".join(f"{key}={value}" for key, value in values.items())
+        return self._start(f"{changes} for {whose}", ask, [])
 
     def quota(self, fault: Fault) -> Story | None:
         """Set a quota of all clients or of one, of the user that all are, of all addresses or of one; or remove it."""
@@ -212,7 +212,7 @@ class Operator:
         offset = -1
         if fault.amount != HIGH_WATERMARK:
             offset = starts.highest + round(fault.amount * (ledger.end - starts.highest))
-        starts.asked(offset)
+        starts.note_request(offset)
         row = DeleteRecordsPartition(partition_index=number, offset=offset)
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[row])], timeout=1_500)
 

@@ -138,7 +138,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """The longest time after which somebody is held to be gone or behind."""
         return (self.session_timeout_ms + self.lag_time_ms) / 1000
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Say in a line what matters."""
         layout = "combined" if self.combined else "separate"
         flags = [name for name in ("elr", "unclean", "fast_fencing", "flush") if getattr(self, name)] or ["no extras"]

@@ -50,7 +50,7 @@ class QuorumWorld:
         self.acked = 0
         self.reads = 0
         self.faults: dict[str, int] = {}
-        self.told: list[tuple[float, str]] = []
+        self.lines: list[tuple[float, str]] = []
         """The faults and what the quorum made of them, in words."""
         self.quiet = False
         self.healing = False
@@ -248,7 +248,7 @@ class QuorumWorld:
 
     def tell(self, text: str) -> None:
         """Note something for the reader of the story."""
-        self.told.append((self.now(), text))
+        self.lines.append((self.now(), text))
 
     def count(self, fault: str) -> None:
         """Count an injected fault."""

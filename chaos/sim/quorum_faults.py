@@ -51,7 +51,7 @@ class Actions:
         else:
             done = self._to_one(fault, voter)
         if done:
-            self._world.tell(fault.told())
+            self._world.tell(fault.text())
 
     def _to_all(self, fault: QuorumFault) -> bool:
         world = self._world

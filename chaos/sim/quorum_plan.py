@@ -31,7 +31,7 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     number: int = 0
     """The errno it fails with."""
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Say it in words."""
         words = [self.kind.replace("_", " ")]
         words += [f"node {self.node}"] if self.node else []
@@ -60,7 +60,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Take over an options' values."""
         return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Say in a line what matters."""
         known, wipes = "known at format" if self.known_directories else "agreed on later", self.wipes
         network, settings = self.network, self.settings

@@ -50,7 +50,7 @@ LATE_S: Final = 1.0
 """So long behind the end of a throttle an answer may come: the slowest of links, there and back."""
 FIRST_S: Final = 1.0
 """The longest throttle of a share of time: a new connection's first answer is heard by who makes it alone."""
-ASKED: Final = 4
+REQUESTS: Final = 4
 RATE: Final = 2.0
 """Changes, or connections, a second."""
 SAVED: Final = 22
@@ -189,9 +189,9 @@ class Probe:
         await self._alter({CLIENT_ID: NAME}, REQUEST_PERCENTAGE, share)
         await self._everywhere()
         for address in self._addresses:
-            told_ms = [await self._ask_in_time(address) for _ in range(ASKED)]
-            if not any(told_ms):
-                raise Violation("ThrottleTold", f"{ASKED} requests of {share} % at {address[0]}, and no throttle")
+            throttles_ms = [await self._ask_in_time(address) for _ in range(REQUESTS)]
+            if not any(throttles_ms):
+                raise Violation("ThrottleTold", f"{REQUESTS} requests of {share} % at {address[0]}, and no throttle")
         await self._alter({CLIENT_ID: NAME}, REQUEST_PERCENTAGE, None)
         await self._everywhere()
 
@@ -203,16 +203,16 @@ class Probe:
         self, address: tuple[str, int], request: Message, response: type[M], newest: int | None = None
     ) -> M:
         """Ask over the connection there is; it answers when it may, and soon then. Raises Violation."""
-        asked_s, connection = self._loop.time(), self._client.channel(address).connection
-        held_s = max(0.0, self._cluster.throttles.until_s(connection) - asked_s) if connection else FIRST_S
-        told = f"{address[0]}, asked {type(request).__name__} while it throttled for {held_s:.3f} s,"
+        requested_s, connection = self._loop.time(), self._client.channel(address).connection
+        held_s = max(0.0, self._cluster.throttles.until_s(connection) - requested_s) if connection else FIRST_S
+        prefix = f"{address[0]}, asked {type(request).__name__} while it throttled for {held_s:.3f} s,"
         try:
             answer = await self._client.ask(address, request, response, newest=newest)
         except NoAnswer as error:
-            raise Violation("ThrottleEnds", f"{told} does not respond: {error}") from None
-        took_s = self._loop.time() - asked_s
+            raise Violation("ThrottleEnds", f"{prefix} does not respond: {error}") from None
+        took_s = self._loop.time() - requested_s
         if took_s > held_s + LATE_S:
-            raise Violation("ThrottleEnds", f"{told} answered after {took_s:.3f} s")
+            raise Violation("ThrottleEnds", f"{prefix} answered after {took_s:.3f} s")
         return answer
 
     async def _changes(self) -> None:
@@ -221,8 +221,8 @@ class Probe:
         await self._everywhere()
         count = SAVED + 2
         for address in self._addresses:
-            told_ms = await self._try_topic(address, count, PERMISSIVE, ErrorCode.NONE)
-            if not told_ms:
+            throttle_ms = await self._try_topic(address, count, PERMISSIVE, ErrorCode.NONE)
+            if not throttle_ms:
                 raise Violation(
                     "ThrottleTold", f"{count} partitions at {address[0]}, {SAVED} are saved up: no throttle"
                 )

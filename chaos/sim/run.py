@@ -23,7 +23,7 @@ from kvorum.chaos.sim.coordinated import SINK, SOURCE
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Plan
 from kvorum.chaos.sim.stopping import stop_drawn
-from kvorum.chaos.sim.story import told
+from kvorum.chaos.sim.story import event_lines
 from kvorum.runtime import logs
 
 OF_COORDINATORS: Final = frozenset(
@@ -50,7 +50,7 @@ class Outcome:
     events: int
     trace: str
     """A digest of everything that happened: the same plan gives the same."""
-    told: list[tuple[float, str]]
+    lines: list[tuple[float, str]]
     """The faults and what the cluster made of them, in words."""
     counts: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
@@ -171,7 +171,7 @@ def outcome_of(cluster: SimCluster, faults: Faults, found: Violation | None) -> 
         at=cluster.now(),
         events=cluster.loop.events,
         trace=trace_of(cluster.history.events, cluster.loop.events),
-        told=told(cluster.history.events),
+        lines=event_lines(cluster.history.events),
         counts=cluster.recorder.counts,
         faults=faults.counts,
         losses=[loss for losses in cluster.lossy_partitions().values() for loss in losses],

@@ -50,16 +50,16 @@ def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float)
         _disturb(cluster, rng, before)
     loop = cluster.loop
     now = loop.time()
-    told: dict[int, float] = {}
+    signalled_s: dict[int, float] = {}
     nodes = list(cluster.machines.values())
     rng.shuffle(nodes)
     for machine in nodes:
-        told[machine.node_id] = at = now + stagger_s * rng.random()
+        signalled_s[machine.node_id] = at = now + stagger_s * rng.random()
         loop.call_at_host(None, at, _stop_broker, machine)
 
     def ended() -> bool:
         for machine in nodes:
-            if loop.time() >= told[machine.node_id]:
+            if loop.time() >= signalled_s[machine.node_id]:
                 _stop_next(machine)
         return not any(process.running for process in cluster.processes)
 

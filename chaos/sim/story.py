@@ -8,7 +8,7 @@ LINES_MAX = 60
 """A story's last lines: what went wrong is at its end."""
 
 
-def told(events: Iterable[AnyEvent]) -> list[tuple[float, str]]:
+def event_lines(events: Iterable[AnyEvent]) -> list[tuple[float, str]]:
     """Return (virtual seconds, sentence) of everything that somebody did and that changed who leads."""
     names: dict[str, str] = {}
     found: list[tuple[float, str]] = []

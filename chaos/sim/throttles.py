@@ -30,7 +30,7 @@ class ThrottleWatch:
         """When a client was told last of what it has to wait for longest, and the earliest end of that."""
         self._latest: dict[ClientConnection, float] = {}
         """When it is over at the latest: it began before it was told."""
-        self.told = 0
+        self.throttled = 0
         """Answers with a throttle time."""
         self.kept = 0
         """Answers to what was asked in the time of a throttle, or behind it."""
@@ -43,7 +43,7 @@ class ThrottleWatch:
         self,
         who: str,
         over: tuple[ClientConnection | None, ClientConnection | None],
-        asked_s: float,
+        requested_s: float,
         response: Message,
     ) -> None:
         """Note an answer to what was asked then; `over`: the connection there was then, and there is now.
@@ -52,8 +52,8 @@ class ThrottleWatch:
         """
         before, after = over
         now_s = self._now_s()
-        told_s, until_s = (None, 0.0) if before is None else self._held.get(before, (None, 0.0))
-        if told_s is not None and asked_s >= told_s:
+        throttled_s, until_s = (None, 0.0) if before is None else self._held.get(before, (None, 0.0))
+        if throttled_s is not None and requested_s >= throttled_s:
             if now_s < until_s - SLACK_S:
                 raise Violation(
                     "ThrottleKept",
@@ -63,12 +63,12 @@ class ThrottleWatch:
             self.kept += 1
         throttle_ms = getattr(response, "throttle_time", 0)
         if throttle_ms and after is not None:
-            self.told += 1
+            self.throttled += 1
             self._held = {each: held for each, held in self._held.items() if each.usable}
             self._latest = {each: self._latest[each] for each in self._held}
             self._latest[after] = max(self._latest.get(after, 0.0), now_s + throttle_ms / 1000)
             known = self._held.get(after, (0.0, 0.0))
-            self._held[after] = max(known, (now_s, asked_s + throttle_ms / 1000), key=lambda held: held[1])
+            self._held[after] = max(known, (now_s, requested_s + throttle_ms / 1000), key=lambda held: held[1])
 
 
 class Costs:

@@ -119,9 +119,11 @@ def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
 # What must hold.
 
 
-def check_throttles(before: MetadataImage, after: MetadataImage, asked_off: frozenset[int] = frozenset()) -> None:
+def check_throttles(
+    before: MetadataImage, after: MetadataImage, removed_by_operator: frozenset[int] = frozenset()
+) -> None:
     """Hold what becomes of brokers' throttles. `asked_off`: whose an operator took away. Raises Violation."""
-    for broker_id in ({*before.cluster.brokers} & {*after.cluster.brokers}) - asked_off:
+    for broker_id in ({*before.cluster.brokers} & {*after.cluster.brokers}) - removed_by_operator:
         name = str(broker_id)
         had, has = (DECOMMISSION_THROTTLE in each.configs.of(ResourceType.BROKER, name) for each in (before, after))
         if had and not has and not is_leaving(before.configs, broker_id) and not is_leaving(after.configs, broker_id):

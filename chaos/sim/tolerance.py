@@ -25,7 +25,7 @@ def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
     )
 
 
-def commit_told(ledger: Ledger) -> str:
+def commit_text(ledger: Ledger) -> str:
     """Say who has what was committed last."""
     return f"{ledger.name}, last committed at {ledger.committed_at:.3f} s by {sorted(ledger.witnesses)}"
 
@@ -42,12 +42,12 @@ def unexplained(
 
     Whom an operator unregistered alive (`dismissed`) is out of ISR and ELR like one that fell, though it has all.
     """
-    told = f"{commit_told(ledger)}: {lacks}"
+    text = f"{commit_text(ledger)}: {lacks}"
     if not (robbed | ledger.bereaved.keys()) & ledger.witnesses:
-        return Violation("KillLosesNothing", f"nobody lost what was not synced, but {told}")
+        return Violation("KillLosesNothing", f"nobody lost what was not synced, but {text}")
     fallen = sorted({*fallen_since(ledger, uncleans)} | dismissed & ledger.witnesses)
     if borne is not None and len(fallen) < min(borne + 1, len(ledger.witnesses)):
-        return Violation("ElrTolerance", f"only {fallen} fell hard, but {told}")
+        return Violation("ElrTolerance", f"only {fallen} fell hard, but {text}")
     return None
 
 
@@ -61,7 +61,7 @@ def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | No
         return None
     return Violation(
         "NoCommittedRecordLostGlobally",
-        f"only {fallen} fell hard, but neither ISR nor ELR has anybody left: {commit_told(ledger)}",
+        f"only {fallen} fell hard, but neither ISR nor ELR has anybody left: {commit_text(ledger)}",
     )
 
 

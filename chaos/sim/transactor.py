@@ -106,15 +106,15 @@ class Draft:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     membership: Membership | None = None
 
-    def told(self, offsets: Mapping[int, int] | None = None) -> OperationValue:
+    def operations(self, offsets: Mapping[int, int] | None = None) -> OperationValue:
         """Return it as an operation's value; `offsets` of records by value of their partition's name and value."""
-        told: OperationValue = []
+        operations: OperationValue = []
         for (topic, partition), values in self.records.items():
-            told += [["send", f"{topic}-{partition}", value] for value in values]
+            operations += [["send", f"{topic}-{partition}", value] for value in values]
         if self.membership is not None:
             group = self.membership.group
-            told += [["offset", group, f"{topic}-{number}", at] for (topic, number), at in self.offsets.items()]
-        return [*told, *self.extra]
+            operations += [["offset", group, f"{topic}-{number}", at] for (topic, number), at in self.offsets.items()]
+        return [*operations, *self.extra]
 
 
 class Transactor:
@@ -183,13 +183,13 @@ class Transactor:
         """
         assert self._producer is not None, "ready"
         generation = draft.membership.generation if draft.membership and draft.membership.classic else None
-        op = self._recorder.invoke(self.process, "txn", draft.told(), generation=generation)
+        op = self._recorder.invoke(self.process, "txn", draft.operations(), generation=generation)
         try:
             await self._fill(draft)
         except Refused as error:
             # Nobody has asked for a commit, nor ever will: this transaction is aborted, now or by its timeout.
             await self._give_up()
-            self._recorder.complete(Fail, op, self.process, draft.told(), str(error), committed=False)
+            self._recorder.complete(Fail, op, self.process, draft.operations(), str(error), committed=False)
             return False
         if pause_s:
             await asyncio.sleep(pause_s)
@@ -201,21 +201,23 @@ class Transactor:
             unknown = commit and not error.certain
             kind = Info if unknown else Fail
             committed = None if unknown else False
-            self._recorder.complete(kind, op, self.process, draft.told(), str(error), committed=committed, ended=ended)
+            self._recorder.complete(
+                kind, op, self.process, draft.operations(), str(error), committed=committed, ended=ended
+            )
             return False
         self._recorder.complete(
-            Ok, op, self.process, draft.told(), committed=commit, ended=ended, generation=generation
+            Ok, op, self.process, draft.operations(), committed=commit, ended=ended, generation=generation
         )
         return commit
 
     async def abandon(self, draft: Draft) -> None:
         """Fill a transaction and leave it open, as a process does that dies: certainly not committed."""
-        op = self._recorder.invoke(self.process, "txn", draft.told())
+        op = self._recorder.invoke(self.process, "txn", draft.operations())
         try:
             await self._fill(draft)
         except Refused:
             self._producer = None
-        self._recorder.complete(Fail, op, self.process, draft.told(), "left open", committed=False)
+        self._recorder.complete(Fail, op, self.process, draft.operations(), "left open", committed=False)
 
     async def _fill(self, draft: Draft) -> None:
         """Send the records, then the offsets. Raises Refused."""

@@ -218,8 +218,8 @@ def committed_offsets(
     consumer: Any, group: str, names: list[str], process: int, recorder: Recorder, *, final: bool = False
 ) -> dict[str, int]:
     """Fetch a group's committed offsets by a consumer at read_committed (require-stable); what fails is left out."""
-    asked: OperationValue = [["offset", group, name] for name in names]
-    op = recorder.invoke(process, "offsets", asked, final=final)
+    requested: OperationValue = [["offset", group, name] for name in names]
+    op = recorder.invoke(process, "offsets", requested, final=final)
     try:
         rows = consumer.committed([TopicPartition(*split_partition(name)) for name in names], timeout=FETCH_SECONDS)
     except KafkaException as error:

@@ -106,8 +106,8 @@ class AssignedConsumer:
         return sum(map(len, found.values()))
 
     def _hold_positions(self, found: dict[str, list[PolledRecord]]) -> None:
-        asked = [TopicPartition(*split_partition(name)) for name in found]
-        for at in self._consumer.position(asked) if asked else ():
+        partitions = [TopicPartition(*split_partition(name)) for name in found]
+        for at in self._consumer.position(partitions) if partitions else ():
             name = f"{at.topic}-{at.partition}"
             expected = found[name][-1][0] + 1
             # Markers and aborted records are gone past without being returned.

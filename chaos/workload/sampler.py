@@ -88,7 +88,7 @@ class MetadataSampler:
             channel = Channel(*address, client_id="kvorum-chaos-sample", chance=new_random())
             try:
                 while True:
-                    self._take(node, await self._asked(channel))
+                    self._take(node, await self._read_views(channel))
                     await asyncio.sleep(SAMPLE_SECONDS)
             except (ChannelError, KafkaError):
                 self._samples.silent(node)
@@ -96,7 +96,7 @@ class MetadataSampler:
             finally:
                 await channel.close()
 
-    async def _asked(self, channel: Channel) -> dict[str, PartitionView]:
+    async def _read_views(self, channel: Channel) -> dict[str, PartitionView]:
         """Return what one broker tells now. Raises ChannelError, KafkaError."""
         try:
             found = await self._described(channel)
@@ -130,9 +130,9 @@ class MetadataSampler:
         self._apart, self._last = max(self._apart, now - self._last), now
         for name, view in self._samples.take(node, found):
             topic, number = split_partition(name)
-            self._told(topic, number, view)
+            self._record_view(topic, number, view)
 
-    def _told(self, topic: str, number: int, view: PartitionView) -> None:
+    def _record_view(self, topic: str, number: int, view: PartitionView) -> None:
         if topic not in self._named:
             self._named.add(topic)
             self._write({"type": "Topic", "name": topic, "topic_id": topic})

@@ -20,12 +20,12 @@ class Samples:
     """Answers so far."""
     with_elr: bool = False
     """Some answer told of eligible leader replicas, if only that there are none."""
-    _told: dict[int, Mapping[str, PartitionView]] = field(default_factory=dict)
+    _views: dict[int, Mapping[str, PartitionView]] = field(default_factory=dict)
 
     def take(self, broker: int, views: Mapping[str, PartitionView]) -> list[tuple[str, PartitionView]]:
         """Take a broker's answer; returns what is new, by partition."""
         self.taken += 1
-        self._told[broker] = views
+        self._views[broker] = views
         changed: list[tuple[str, PartitionView]] = []
         for name in sorted(views):
             view = self._best(name)
@@ -37,8 +37,8 @@ class Samples:
 
     def silent(self, broker: int) -> None:
         """A broker does not answer: what it said last does not count any more."""
-        self._told.pop(broker, None)
+        self._views.pop(broker, None)
 
     def _best(self, name: str) -> PartitionView:
-        told = [(broker, views[name]) for broker, views in sorted(self._told.items()) if name in views]
-        return max(told, key=lambda each: (each[1].leader_epoch, each[0] == each[1].leader))[1]
+        reported = [(broker, views[name]) for broker, views in sorted(self._views.items()) if name in views]
+        return max(reported, key=lambda each: (each[1].leader_epoch, each[0] == each[1].leader))[1]

@@ -58,10 +58,10 @@ Row: TypeAlias = tuple[str, int]
 class Failed(Exception):
     """A transaction was not committed; the name is Kafka's. `asked`: a commit may have been sent."""
 
-    def __init__(self, name: str, *, asked: bool) -> None:
+    def __init__(self, name: str, *, is_uncertain: bool) -> None:
         """Hold both."""
         super().__init__(name)
-        self.asked = asked
+        self.is_uncertain = is_uncertain
 
 
 class Transactional:
@@ -100,32 +100,34 @@ class Transactional:
                 self.producer.produce(topic, encode_value(value), partition=number, on_delivery=delivered)
                 self.producer.poll(0)
         except (KafkaException, BufferError) as error:
-            raise failure(error, asked=False) from error
+            raise failure(error, is_uncertain=False) from error
 
     def send_offsets(self, offsets: list[Any], metadata: object) -> None:
         """Send a group's offsets along. Raises Failed."""
-        self._tried(lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS), asked=False)
+        self._tried(
+            lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS), is_uncertain=False
+        )
 
     def commit(self) -> None:
         """Ask for the commit until it is certain. Raises Failed."""
-        self._tried(lambda: self.producer.commit_transaction(STEP_SECONDS), asked=True)
+        self._tried(lambda: self.producer.commit_transaction(STEP_SECONDS), is_uncertain=True)
 
     def abort(self) -> None:
         """Ask for the abort until it is certain. Raises Failed."""
-        self._tried(lambda: self.producer.abort_transaction(STEP_SECONDS), asked=False)
+        self._tried(lambda: self.producer.abort_transaction(STEP_SECONDS), is_uncertain=False)
 
     def sends(self, records: list[Row]) -> list[MicroOp]:
         """Return the records as micro-operations, with the offsets that were told."""
         return [["send", *each, self._offsets.get(each)] for each in records]
 
-    def _tried(self, step: Any, *, asked: bool) -> None:
+    def _tried(self, step: Any, *, is_uncertain: bool) -> None:
         """Do a step, again as long as its error says that it may be repeated. Raises Failed."""
         for left in range(STEP_TRIES, 0, -1):
             try:
                 step()
             except KafkaException as error:
                 if left == 1 or not error.args[0].retriable() or error.args[0].txn_requires_abort():
-                    raise failure(error, asked=asked) from error
+                    raise failure(error, is_uncertain=is_uncertain) from error
             else:
                 return
 
@@ -140,8 +142,8 @@ class Transactional:
     ) -> bool:
         """Do one transaction and write it down; returns whether the producer may go on. `more` is told beside."""
         recorder = self._recorder
-        told: OperationValue = [*asked(records), *more]
-        op = recorder.invoke(self.process, "txn", told, generation=generation)
+        operations: OperationValue = [*requested_sends(records), *more]
+        op = recorder.invoke(self.process, "txn", operations, generation=generation)
         ended: float | None = None
         try:
             self.begin(records)
@@ -156,23 +158,25 @@ class Transactional:
             else:
                 self.abort()
         except Failed as error:
-            kind, committed = (Info, None) if error.asked else (Fail, False)
-            recorder.complete(op, kind, told, error=str(error), committed=committed, ended=ended, generation=generation)
+            kind, committed = (Info, None) if error.is_uncertain else (Fail, False)
+            recorder.complete(
+                op, kind, operations, error=str(error), committed=committed, ended=ended, generation=generation
+            )
             return False
-        done: OperationValue = [*(self.sends(records) if commit else told[: len(records)]), *more]
+        done: OperationValue = [*(self.sends(records) if commit else operations[: len(records)]), *more]
         recorder.complete(op, Ok, done, committed=commit, ended=ended, generation=generation)
         return True
 
     def leave_open(self, records: list[Row], more: list[MicroOp]) -> None:
         """Hand records over and never end their transaction."""
-        told: OperationValue = [*asked(records), *more]
-        op = self._recorder.invoke(self.process, "txn", told)
+        operations: OperationValue = [*requested_sends(records), *more]
+        op = self._recorder.invoke(self.process, "txn", operations)
         try:
             self.begin(records)
             self.producer.flush(1.0)
         except Failed:
             pass  # as well: it is aborted all the same
-        self._recorder.complete(op, Fail, told, error="LEFT_OPEN", committed=False)
+        self._recorder.complete(op, Fail, operations, error="LEFT_OPEN", committed=False)
 
     def die(self) -> None:
         """End without a word to anybody."""
@@ -181,15 +185,17 @@ class Transactional:
         self.producer.purge(in_queue=True, in_flight=True, blocking=False)
 
 
-def asked(records: list[Row]) -> list[MicroOp]:
+def requested_sends(records: list[Row]) -> list[MicroOp]:
     """Return records as the micro-operations of an invocation."""
     return [["send", partition, value] for partition, value in records]
 
 
-def failure(error: Exception, *, asked: bool) -> Failed:
+def failure(error: Exception, *, is_uncertain: bool) -> Failed:
     """Return what a client's error says."""
     found = error.args[0] if isinstance(error, KafkaException) else None
-    return Failed(kafka_name(found.name()) if isinstance(found, KafkaError) else "_QUEUE_FULL", asked=asked)
+    return Failed(
+        kafka_name(found.name()) if isinstance(found, KafkaError) else "_QUEUE_FULL", is_uncertain=is_uncertain
+    )
 
 
 class TransactionalSender:

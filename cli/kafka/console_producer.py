@@ -141,12 +141,12 @@ def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> 
     A line that cannot be read ends it, too, once those before it are sent; so does, with `sync`, the first that fails.
     """
 
-    def told(error: object, _: object) -> None:
+    def on_delivery(error: object, _: object) -> None:
         if error is not None:
             warn(f"a record was not acknowledged: {error}")
 
     signals = StopSignals()
-    sending, stopped = Sending(producer, topic, told, signals), None
+    sending, stopped = Sending(producer, topic, on_delivery, signals), None
     with signals.noted():
         try:
             for line in signals.reading(lines):

@@ -94,9 +94,9 @@ def add_controller(connection: Connection, dry_run: bool) -> None:
         await add_voter(cluster, found.node_id, found.directory_id, found.endpoints)
 
     if not dry_run:
-        asked = {key: text for key, text in properties.items() if key in HEEDED}
-        dataclasses.replace(connection, properties=asked).run(work)
-    say(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
+        selected = {key: text for key, text in properties.items() if key in HEEDED}
+        dataclasses.replace(connection, properties=selected).run(work)
+    say(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.description()}")
 
 
 def configuration_problem(properties: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ import click
 from kvorum.cli.kafka.common import Connection, connected, one_action
 from kvorum.cli.output import Exit, raw, say
 from kvorum.cli.reassign import placed
-from kvorum.cli.reassign_parts import moves_in, plural, told
+from kvorum.cli.reassign_parts import joined, moves_in, plural
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -200,7 +200,7 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
     refused = ask(connection, work)
     if refused:
         stop("\n".join(["Error reassigning partition(s):", *lines_of(refused)]))
-    say(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+    say(f"Successfully started partition reassignment{plural(wanted)} for {joined(wanted)}")
     if moves:
         say_begun(moves, ask(connection, lambda found: found.moves.begin(moves, timeout_ms)))
 
@@ -214,7 +214,7 @@ def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
     if started.refused:
         stop("\n".join(["Failed to alter dir:", *lines_of(started.refused)]))
     if started.absent:
-        which = f"log directory move{plural(started.absent)} could be started for: {told(started.absent)}"
+        which = f"log directory move{plural(started.absent)} could be started for: {joined(started.absent)}"
         stop(f"Timed out before {which}")
 
 
@@ -297,7 +297,7 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
                 "\n".join([f"Error cancelling partition reassignment{plural(list(refused))} for:", *lines_of(refused)])
             )
         if active:
-            say(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
+            say(f"Successfully cancelled partition reassignment{plural(active)} for: {joined(active)}")
         else:
             say("None of the specified partition reassignments are active.")
         moving = {

@@ -117,14 +117,14 @@ def partition_line(
     topic: str, row: "MetadataResponsePartition", moving: "UnderWay | None", eligible: "Mapping[int, Eligible]"
 ) -> str:
     """Return a partition's line."""
-    told = eligible[row.partition_index]
+    row_eligible = eligible[row.partition_index]
     line = (
         f"\tTopic: {topic}\tPartition: {row.partition_index}\tLeader: {'none' if row.leader_id < 0 else row.leader_id}"
         f"\tReplicas: {ids(row.replica_nodes)}\tIsr: {ids(row.isr_nodes)}"
     )
     if moving is not None:
         line += f"\tAdding Replicas: {ids(moving.adding)}\tRemoving Replicas: {ids(moving.removing)}"
-    return f"{line}\tElr: {ids(told.elr)}\tLastKnownElr: {ids(told.last_known_elr)}"
+    return f"{line}\tElr: {ids(row_eligible.elr)}\tLastKnownElr: {ids(row_eligible.last_known_elr)}"
 
 
 def ids(numbers: Iterable[int] | None) -> str:

@@ -15,7 +15,7 @@ from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kvorum.quorum.api.raft_voters import check_request, committed, default_address, told, voter_endpoints
+from kvorum.quorum.api.raft_voters import check_request, committed, default_address, format_endpoints, voter_endpoints
 from kvorum.quorum.image.features import KRAFT_VERSION
 from kvorum.quorum.raft.membership import replica_key
 from kvorum.quorum.services import ControllerServices
@@ -36,7 +36,9 @@ async def handle(
     endpoints = voter_endpoints(request.listeners)
     address = default_address(services, endpoints)
     if address is None:
-        message = f"Add voter request didn't include the endpoint ({told(endpoints)}) for the default listener"
+        message = (
+            f"Add voter request didn't include the endpoint ({format_endpoints(endpoints)}) for the default listener"
+        )
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{message} ListenerName({services.listener_name})")
     directory_id = bytes(request.voter_directory_id)
     membership.check_add(request.voter_id, directory_id)

@@ -24,8 +24,8 @@ async def handle(
     """Set and remove quotas."""
     try:
         services.authorize_cluster(ctx, Operation.ALTER_CONFIGS)
-        asked = QuotaAlterations(request=request, unresolved=await unresolved(request))
-        return await services.submit(ctx, alter_client_quotas, asked, name="alterClientQuotas")
+        alterations = QuotaAlterations(request=request, unresolved=await unresolved(request))
+        return await services.submit(ctx, alter_client_quotas, alterations, name="alterClientQuotas")
     except KafkaError as error:
         return refused(request, error)
 

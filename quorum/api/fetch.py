@@ -43,19 +43,19 @@ async def handle(ctx: RequestContext, request: FetchRequest, services: Controlle
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-    asked = _only_partition(ctx, request)
+    requested = _only_partition(ctx, request)
     replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
     if replica_id >= 0:
         services.fencing.connections.note(ctx.connection_id, replica_id)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(max(request.max_wait, 0), WAIT_MS_MAX) / 1000
     while True:
-        error = refusal(services, asked.current_leader_epoch)
+        error = refusal(services, requested.current_leader_epoch)
         if error is not ErrorCode.NONE:
             return _answer(services, PartitionData(error_code=error, high_watermark=-1))
-        found = _look(ctx, services, request, asked)
+        found = _look(ctx, services, request, requested)
         if replica_id >= 0:
-            _note_observer(services, replica_id, asked)
+            _note_observer(services, replica_id, requested)
         if found is not None:
             return _answer(services, found)
         left = deadline - loop.time()
@@ -94,26 +94,26 @@ def refusal(services: ControllerServices, epoch: int) -> ErrorCode:
 
 
 def _look(
-    ctx: RequestContext, services: ControllerServices, request: FetchRequest, asked: FetchPartition
+    ctx: RequestContext, services: ControllerServices, request: FetchRequest, requested: FetchPartition
 ) -> PartitionData | None:
     """Return what there is to say about this place in the log now, None to wait."""
     store = services.store
-    if asked.fetch_offset < store.log_start_offset:
+    if requested.fetch_offset < store.log_start_offset:
         return _below_start(ctx, services)
-    if ctx.api_version >= FIRST_SHORT_VERSION and asked.last_fetched_epoch >= 0:
-        epoch, end_offset = store.end_offset_for_epoch(asked.last_fetched_epoch)
-        at_snapshot = asked.fetch_offset == store.log_start_offset
-        if not at_snapshot and (epoch != asked.last_fetched_epoch or end_offset < asked.fetch_offset):
+    if ctx.api_version >= FIRST_SHORT_VERSION and requested.last_fetched_epoch >= 0:
+        epoch, end_offset = store.end_offset_for_epoch(requested.last_fetched_epoch)
+        at_snapshot = requested.fetch_offset == store.log_start_offset
+        if not at_snapshot and (epoch != requested.last_fetched_epoch or end_offset < requested.fetch_offset):
             data = _nothing(services)
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=max(end_offset, store.log_start_offset))
             return data
-    if asked.fetch_offset > store.end_offset:
+    if requested.fetch_offset > store.end_offset:
         return PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
-    if asked.fetch_offset == store.end_offset:
+    if requested.fetch_offset == store.end_offset:
         return None
-    bytes_max = min(request.max_bytes, asked.partition_max_bytes or request.max_bytes, FETCH_BYTES_MAX)
+    bytes_max = min(request.max_bytes, requested.partition_max_bytes or request.max_bytes, FETCH_BYTES_MAX)
     data = _nothing(services)
-    data.records = store.read(asked.fetch_offset, bytes_max).parts
+    data.records = store.read(requested.fetch_offset, bytes_max).parts
     return data
 
 
@@ -142,11 +142,11 @@ def _nothing(services: ControllerServices) -> PartitionData:
     )
 
 
-def _note_observer(services: ControllerServices, replica_id: int, asked: FetchPartition) -> None:
+def _note_observer(services: ControllerServices, replica_id: int, requested: FetchPartition) -> None:
     services.observers.note(
         replica_id,
-        asked.replica_directory_id,
-        asked.fetch_offset,
+        requested.replica_directory_id,
+        requested.fetch_offset,
         services.store.end_offset,
         services.clock.wall_ms(),
     )

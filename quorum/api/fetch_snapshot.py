@@ -67,15 +67,15 @@ async def handle(
     topic = request.topics[0] if len(request.topics) == 1 else None
     if topic is None or topic.name != METADATA_TOPIC or len(topic.partitions) != 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller serves the metadata partition only")
-    asked = topic.partitions[0]
+    requested = topic.partitions[0]
     row = ResponsePartitionSnapshot(
-        index=asked.partition,
-        snapshot_id=ResponseSnapshotId(end_offset=asked.snapshot_id.end_offset, epoch=asked.snapshot_id.epoch),
-        position=asked.position,
+        index=requested.partition,
+        snapshot_id=ResponseSnapshotId(end_offset=requested.snapshot_id.end_offset, epoch=requested.snapshot_id.epoch),
+        position=requested.position,
         unaligned_records=b"",
     )
     try:
-        await _fill(row, asked, min(request.max_bytes, FETCH_BYTES_MAX), services, opened)
+        await _fill(row, requested, min(request.max_bytes, FETCH_BYTES_MAX), services, opened)
     except KafkaError as error:
         row.error_code = error.code
     leader_id, epoch = services.leader_and_epoch()
@@ -89,22 +89,24 @@ async def handle(
 
 async def _fill(
     row: ResponsePartitionSnapshot,
-    asked: RequestPartitionSnapshot,
+    requested: RequestPartitionSnapshot,
     bytes_max: int,
     services: ControllerServices,
     opened: OpenSnapshot,
 ) -> None:
     """Read the piece into the row. Raises KafkaError."""
-    if asked.partition != METADATA_PARTITION:
+    if requested.partition != METADATA_PARTITION:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    code = refusal(services, asked.current_leader_epoch)
+    code = refusal(services, requested.current_leader_epoch)
     if code is not ErrorCode.NONE:
         raise KafkaError(code)
-    snapshot_id = SnapshotId(end_offset=asked.snapshot_id.end_offset, epoch=asked.snapshot_id.epoch)
+    snapshot_id = SnapshotId(end_offset=requested.snapshot_id.end_offset, epoch=requested.snapshot_id.epoch)
     view = opened.get(snapshot_id)
     if view is None:
         raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND)
-    if not 0 <= asked.position < view.size:
+    if not 0 <= requested.position < view.size:
         raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE)
     row.size = view.size
-    row.unaligned_records = await blocking.run(asyncio.get_running_loop(), view.read, asked.position, max(1, bytes_max))
+    row.unaligned_records = await blocking.run(
+        asyncio.get_running_loop(), view.read, requested.position, max(1, bytes_max)
+    )

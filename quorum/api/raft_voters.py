@@ -43,7 +43,7 @@ def voter_endpoints(listeners: Sequence[WireListener]) -> list[Endpoint]:
     return [(each.name.upper(), each.host, each.port) for each in listeners]
 
 
-def told(endpoints: list[Endpoint]) -> str:
+def format_endpoints(endpoints: list[Endpoint]) -> str:
     """Return endpoints as Kafka's Endpoints writes itself."""
     found = ", ".join(f"ListenerName({name})={host}/<unresolved>:{port}" for name, host, port in endpoints)
     return f"Endpoints(endpoints={{{found}}})"

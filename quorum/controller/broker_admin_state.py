@@ -81,19 +81,19 @@ def refusals_of(image: MetadataImage, wanted: Sequence[int]) -> Steps[Refusals]:
 
     Cost: all partitions. A broker that is being decommissioned already is never refused.
     """
-    asked = sorted({each for each in wanted if not is_leaving(image.configs, each)})
-    left = len([each for each in staying_brokers(image.cluster, image.configs) if each not in asked])
+    leaving = sorted({each for each in wanted if not is_leaving(image.configs, each)})
+    left = len([each for each in staying_brokers(image.cluster, image.configs) if each not in leaving])
     refused: dict[int, KafkaError] = {}
-    if not asked:
+    if not leaving:
         return refused
     if left == 0:
-        message = f"Broker(s) {named(asked)} cannot be decommissioned: no broker would be left."
-        return {broker_id: KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message) for broker_id in asked}
+        message = f"Broker(s) {named(leaving)} cannot be decommissioned: no broker would be left."
+        return {broker_id: KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message) for broker_id in leaving}
     for topic in image.topics.by_id.values():
         for piece in pieces(topic.partitions.items()):
             for number, partition in piece:
                 size = len(partition.replicas) - len(partition.adding_replicas)
-                for broker_id in asked if size > left else ():
+                for broker_id in leaving if size > left else ():
                     if broker_id in partition.replicas and broker_id not in refused:
                         refused[broker_id] = _too_few(broker_id, f"{topic.name}-{number}", size, left)
             yield

@@ -64,27 +64,27 @@ class QuotaAlterations:
     """The names of ip entities that are neither addresses nor hosts that can be resolved."""
 
 
-def alter_client_quotas(context: Context, asked: QuotaAlterations) -> Result[AlterClientQuotasResponse]:
+def alter_client_quotas(context: Context, alterations: QuotaAlterations) -> Result[AlterClientQuotasResponse]:
     """Set and remove quotas; with `validate_only`, say what would come of it.
 
     Raises KafkaError POLICY_VIOLATION: more than RECORDS_MAX changes.
     """
     records: list[MetadataRecord] = []
     outcomes: dict[Entity, KafkaError | None] = {}
-    for entry in asked.request.entries:
+    for entry in alterations.request.entries:
         entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
         if entity in outcomes or len({op.key for op in entry.ops}) < len(entry.ops):
             outcomes[entity] = KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {shown(entity)}")
             continue
         try:
-            records += _changes(context, entity, entry, asked.unresolved)
+            records += _changes(context, entity, entry, alterations.unresolved)
             outcomes[entity] = None
         except KafkaError as error:
             outcomes[entity] = error
     if len(records) > RECORDS_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     response = AlterClientQuotasResponse(entries=[answer_row(entity, error) for entity, error in outcomes.items()])
-    return Result(records=[] if asked.request.validate_only else records, response=response)
+    return Result(records=[] if alterations.request.validate_only else records, response=response)
 
 
 def answer_row(entity: Entity, error: KafkaError | None) -> ResponseEntryData:

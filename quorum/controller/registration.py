@@ -104,8 +104,8 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Ste
         message = f"Broker ID {request.broker_id} is not currently registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     records = yield from leaving_records(context, request.broker_id)
-    asked = context.image.configs.of(ResourceType.BROKER, str(request.broker_id))
-    nothing = [cleared(request.broker_id, key) for key in (DECOMMISSION_THROTTLE, STATE_KEY) if key in asked]
+    configs = context.image.configs.of(ResourceType.BROKER, str(request.broker_id))
+    nothing = [cleared(request.broker_id, key) for key in (DECOMMISSION_THROTTLE, STATE_KEY) if key in configs]
     records += [*nothing, *(yield from throttle_consequences(context.image, nothing))]
     records.append(UnregisterBroker(broker_id=request.broker_id, broker_epoch=broker.broker_epoch))
     return Result(records=records, response=UnregisterBrokerResponse(error_message=None))

@@ -15,7 +15,7 @@ from kvorum.quorum.raft.voters import KRAFT_VERSION_MAX, PeerInfo
 class Greetings:
     """See the module."""
 
-    __slots__ = ("_elections", "_incarnation", "_leader", "_replica", "_sent", "_told_version")
+    __slots__ = ("_elections", "_incarnation", "_leader", "_replica", "_sent", "_sent_version")
 
     def __init__(self, replica: Replica, leader: Leader, elections: Elections, incarnation: int) -> None:
         """Speak for a node; `incarnation` is a number that no other life of it has."""
@@ -24,7 +24,7 @@ class Greetings:
         self._elections = elections
         self._incarnation = incarnation
         self._sent: dict[int, Hello] = {}
-        self._told_version = -1
+        self._sent_version = -1
 
     def connected(self, peer: int) -> None:
         """Begin a connection."""
@@ -34,10 +34,10 @@ class Greetings:
     def tell_news(self) -> None:
         """Send changes of the voters' view to all peers, and request theirs after an election without responses."""
         elections, version = self._elections, self._replica.voters.version
-        if not elections.silent and self._told_version == version:
+        if not elections.silent and self._sent_version == version:
             return
         again, elections.silent = elections.silent, False
-        self._told_version = version
+        self._sent_version = version
         for peer in sorted(elections.connected):
             self._tell(peer, again=again)
 
@@ -49,7 +49,7 @@ class Greetings:
             return
         if message.answer and peer in self._elections.connected:
             self._tell(peer, answer=True)
-        voters.told[peer] = PeerInfo(message.kraft_version_max, tuple(message.endpoints), message.dynamic)
+        voters.peer_infos[peer] = PeerInfo(message.kraft_version_max, tuple(message.endpoints), message.dynamic)
         if voters.hello(peer, message.directory_id, message.pins, message.forced):
             self._replica.keep_voters()
         progress = self._leader.peer(peer)

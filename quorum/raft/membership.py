@@ -139,9 +139,9 @@ class Membership:
                 known = directory_id == voters.state.directory_id
                 endpoints[node_id] = list(voters.listens_at)
             else:
-                told = voters.told.get(node_id, UNKNOWN_PEER)
-                known = connected[node_id].connected and voters.counts(node_id) and told.kraft_version_max >= 1
-                endpoints[node_id] = list(told.endpoints)
+                info = voters.peer_infos.get(node_id, UNKNOWN_PEER)
+                known = connected[node_id].connected and voters.counts(node_id) and info.kraft_version_max >= 1
+                endpoints[node_id] = list(info.endpoints)
             if not known or not endpoints[node_id]:
                 message = f"{NOT_SUPPORTED}: {replica_key(node_id, directory_id)} is not connected, or too old"
                 raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)

@@ -85,7 +85,7 @@ class Outbox:
     def reset_silent(self, silence_s: float) -> None:
         """Give up connections over which nothing was answered for so long: the path may have come back without them."""
         since = loop_time() - silence_s
-        for peer in [peer for peer, asked in self._unanswered.items() if asked < since]:
+        for peer in [peer for peer, sent in self._unanswered.items() if sent < since]:
             del self._unanswered[peer]
             self._link.reset(peer)
 

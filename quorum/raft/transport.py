@@ -206,9 +206,9 @@ class RaftTransport:
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
         """See RaftLink."""
         self._dynamic = True
-        told, self.on_dynamic = self.on_dynamic, None
-        if told is not None:
-            told()
+        on_dynamic, self.on_dynamic = self.on_dynamic, None
+        if on_dynamic is not None:
+            on_dynamic()
         if self.on_voters is not None:
             self.on_voters()
         for peer in peers:

@@ -131,7 +131,7 @@ class Voters:
     """Goes up with whatever may change `pins()`."""
     listens_at: list[Endpoint] = field(default_factory=list)
     """This node's own endpoints, the default listener first; set by its host."""
-    told: dict[int, PeerInfo] = field(default_factory=dict)
+    peer_infos: dict[int, PeerInfo] = field(default_factory=dict)
     """By peer, as `present`."""
 
     @property
@@ -238,7 +238,7 @@ class Voters:
 
         A candidate whose log has a dynamic set counts by that one: this node's, which may be older, is not asked.
         """
-        if self.told.get(peer, UNKNOWN_PEER).dynamic:
+        if self.peer_infos.get(peer, UNKNOWN_PEER).dynamic:
             return peer in self.present
         return self.may_vote() and self.may_lead(peer)
 
@@ -280,7 +280,7 @@ class Voters:
     def gone(self, peer: int) -> None:
         """Forget a peer's connection."""
         self.present.pop(peer, None)
-        self.told.pop(peer, None)
+        self.peer_infos.pop(peer, None)
 
     def pins(self) -> VoterSet:
         """Return what this node takes each directory to be, for its Hello."""

@@ -19,9 +19,9 @@ class LastRun:
 
 
 def report(each: Log, from_offset: int, to_offset: int, last: LastRun) -> None:
-    """Say what a cleaning did."""
+    """Log what a cleaning did, at DEBUG: each cleaning of each log has a line."""
     stats = last.stats
-    log.info(
+    log.debug(
         "log cleaned",
         partition=each.partition,
         dirty_from=from_offset,

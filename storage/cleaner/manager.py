@@ -207,7 +207,7 @@ class LogCleaner:
             each.cleaning.cleaned_offset = end_offset
             await self._keep_checkpoints()
         except Aborted:
-            log.info("cleaning aborted", partition=each.partition)
+            log.debug("cleaning aborted", partition=each.partition)
             return False
         except NoWorker as error:
             log.warning("cleaning waits for a worker", partition=each.partition, error=error)
@@ -229,7 +229,7 @@ class LogCleaner:
         try:
             cleaning.check_same()
         except Aborted:
-            log.info("cleaning aborted", partition=each.partition, error=error)
+            log.debug("cleaning aborted", partition=each.partition, error=error)
             return
         if isinstance(error, OSError):
             directory = self._table.dir_of(each.partition)

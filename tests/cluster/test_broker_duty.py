@@ -137,7 +137,7 @@ def test_a_broker_in_maintenance_leads_nothing_until_it_is_over(cluster: LocalCl
 
         # The next active controller goes on from what the metadata say.
         ended = http(cluster, "DELETE", "/v1/brokers/1/maintenance")
-        assert ended[0] == 200 and ended[1]["asked"] == "active", ended
+        assert ended[0] == 200 and ended[1]["requested"] == "active", ended
         active = active_controller(cluster)
         cluster.kill(active)
         restart(cluster, active)
@@ -163,7 +163,7 @@ def test_a_broker_is_decommissioned_stopped_and_forgotten(cluster: LocalCluster)
     http(cluster, "DELETE", "/v1/topics/wide")
     with writing(cluster, "moved"):
         status, told = http(cluster, "PUT", "/v1/brokers/1/decommission", {"throttle_bytes_per_second": 50_000_000})
-        assert status == 200 and told["asked"] == "decommissioned", told
+        assert status == 200 and told["requested"] == "decommissioned", told
         active = active_controller(cluster)
         if id_of(cluster, active) != 1:
             cluster.kill(active)

@@ -129,7 +129,7 @@ HEALTH = {
     "controller_id": 1,
     "controller_error": None,
 }
-DUTY = {"broker": 1, "asked": "active", "state": "active", "done": True, "message": "It is at work.", "leaders": 2}
+DUTY = {"broker": 1, "requested": "active", "state": "active", "done": True, "message": "It is at work.", "leaders": 2}
 DUTY |= {"replicas": 6, "left": 0, "moving": 0, "kept": [], "throttle_bytes_per_second": None}
 
 

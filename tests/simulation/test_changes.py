@@ -112,7 +112,7 @@ def test_every_change_is_carried_out_and_told() -> None:
     ]
     outcome = run(SMALL_SEGMENTS, *faults)
     assert outcome.kind is None, outcome.message
-    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == 12 and all(text.endswith("NONE") for text in answers), answers
     assert set(outcome.faults) == {*("kill", "segment"), *(fault.kind for fault in faults)}
 
@@ -187,12 +187,12 @@ def test_a_log_start_that_nobody_asked_for_is_wrong() -> None:
 
 def test_records_are_deleted_up_to_the_offset_asked_for_and_no_further() -> None:
     starts = LogStarts()
-    starts.asked(4)
+    starts.note_request(4)
     assert moved(starts, 0, 4) is None and starts.highest == 4
     assert moved(starts, 0, 3) is None, "a follower may be behind"
     assert starts.highest == 4
     assert moved(starts, 4, 5) is not None
-    starts.asked(UNTIL_HIGH_WATERMARK)
+    starts.note_request(UNTIL_HIGH_WATERMARK)
     assert moved(starts, 4, 10) is None
     assert "committed is everything below 10" in str(moved(starts, 10, 11))
 

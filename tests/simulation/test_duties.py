@@ -62,7 +62,7 @@ def test_what_is_asked_is_done_though_the_controller_dies() -> None:
         asked(6.0, 3, BrokerAdminState.MAINTENANCE),
     )
     assert outcome.kind is None, outcome.message
-    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == 4 and all(text.endswith("NONE") for text in answers), answers
 
 

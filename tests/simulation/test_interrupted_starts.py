@@ -95,7 +95,7 @@ def test_starts_are_interrupted_at_steps_from_the_first_on(end: str, interruptio
     outcome = run(end, interruption, range(1, 90, 9))
     assert outcome.kind is None, outcome.message
     assert outcome.faults[START_CUT] == 10
-    assert sum("is interrupted" in text for _, text in outcome.told) >= 10
+    assert sum("is interrupted" in text for _, text in outcome.lines) >= 10
 
 
 def torn_and_interrupted(step: int) -> Violation | None:

@@ -337,7 +337,7 @@ def deletes_what_nobody_asked_for(world: World) -> None:
 
 def deletes_what_was_asked_for(world: World) -> None:
     committed(world)
-    world.ledger.starts.asked(1)
+    world.ledger.starts.note_request(1)
     world.replicas[2].log.log_start_offset = 1
     world.look(2)
 

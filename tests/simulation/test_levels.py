@@ -51,6 +51,6 @@ def test_transactions_and_groups_go_on_through_levels_that_go_down_and_up(consum
     ]
     outcome = run_plan(Plan(seed=4, seconds=10.0, options=options, faults=faults))
     assert outcome.kind is None, outcome.message
-    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == 6 and all(text.endswith("NONE") for text in answers), answers
     assert outcome.counts["txn ok"] > 40, outcome.counts

@@ -8,7 +8,7 @@ from kvorum.chaos.sim.changes import KINDS as CHANGES
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.plan import KINDS, Fault, Plan, from_json, machines_of, to_json
 from kvorum.chaos.sim.shrink import Shrinker, shrink, without_pieces
-from kvorum.chaos.sim.story import lines_of, told
+from kvorum.chaos.sim.story import event_lines, lines_of
 
 
 def kinds_of(plan: Plan) -> list[str]:
@@ -129,7 +129,7 @@ def test_a_story_says_who_did_what_when() -> None:
         ),
         Metadata(t=2.1, offset=3, record={"type": "NoOp"}),
     ]
-    story = told(events)
+    story = event_lines(events)
     assert story == [
         (0.1, "topic orders is made"),
         (1.5, "kill -9 of node-1/broker, which led orders-0"),

@@ -31,7 +31,7 @@ def test_a_plan_replays_with_its_moves() -> None:
     first = QuorumRun(QuorumWorld(3, None, **moving(3)))
     first.run()
     again = QuorumRun.of_plan(first.plan)
-    assert again.world.options.moves and "which move" in first.plan.options.told()
+    assert again.world.options.moves and "which move" in first.plan.options.text()
     again.run()
     assert again.world.faults == first.world.faults and again.world.acked == first.world.acked
     assert again.world.faults["move"] > 0

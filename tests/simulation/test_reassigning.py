@@ -72,7 +72,7 @@ def test_some_that_have_them_go_below_the_replication_factor_and_the_others_are_
 def test_replicas_move_are_cancelled_and_end_where_they_were_wanted() -> None:
     outcome = run("3,4", "1,2,3", "4,1", CANCEL)
     assert outcome.kind is None, outcome.message
-    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == 4 and all(text.endswith("NONE") for text in answers[:3]), answers
     assert answers[3].endswith(("NONE", "NO_REASSIGNMENT_IN_PROGRESS"))
 

@@ -98,8 +98,8 @@ def test_clients_are_throttled_in_every_way_while_brokers_die_and_each_way_ends(
         older_admin=older,
     )
     assert outcome.kind is None, outcome.message
-    assert cluster.throttles.told > 20 and cluster.throttles.kept > 20
-    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    assert cluster.throttles.throttled > 20 and cluster.throttles.kept > 20
+    answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == len(ALL_KINDS) + 2 and all(text.endswith("NONE") for text in answers), answers
 
 
@@ -231,7 +231,7 @@ def test_an_answer_in_the_time_of_a_throttle_is_found() -> None:
     assert client.watch.kept == 0
     client.now = 10.9
     client.answered(10.1, before=one, after=one)
-    assert (client.watch.told, client.watch.kept) == (1, 1)
+    assert (client.watch.throttled, client.watch.kept) == (1, 1)
 
 
 def test_the_longest_of_what_was_told_counts_and_a_lost_connection_is_forgotten() -> None:
@@ -244,7 +244,7 @@ def test_the_longest_of_what_was_told_counts_and_a_lost_connection_is_forgotten(
     one.usable = False
     client.answered(12.0, 10, after=other)
     client.answered(12.0, before=one, after=one)
-    assert client.watch.told == 3
+    assert client.watch.throttled == 3
 
 
 def test_a_request_costs_what_it_is_said_to() -> None:

@@ -85,7 +85,7 @@ def test_a_throttled_move_waits_and_ends_when_the_rate_goes_and_who_is_in_sync_i
     there = Fault(at=LATE_S + 0.1, kind=reassigning.KIND, target="0", detail="3,4")
     outcome = run(*SLOW, there, seconds=12.0)
     assert outcome.kind is None, outcome.message
-    answers = [text for _, text in outcome.told if text.startswith("the operator's")]
+    answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == 3 and all(text.endswith("NONE") for text in answers), answers
     with mutated("hold-back-who-is-in-sync"):
         outcome = run(*SLOW, there, seconds=12.0)

@@ -40,7 +40,7 @@ class Commit(NamedTuple):
     group_id: str
     key: OffsetKey
     value: OffsetCommitValue
-    """Of version 4, which has no expiry. Nobody changes it."""
+    """Of version 4, which has no expiry. Immutable."""
 
 
 def commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> CoordinatorRecord:
@@ -52,7 +52,7 @@ def commit_record(group_id: str, topic: str, partition: int, value: OffsetCommit
         try:
             key = _key(group_id.encode(), topic.encode(), partition)
         except StructError:
-            pass  # a name is too long: below it is said which
+            pass  # a name is too long: the code below reports it
         else:
             return CoordinatorRecord(key, _value(value), Commit(group_id, OffsetKey(topic, partition), value))
     struct = OffsetCommitKey(group=group_id, topic=topic, partition=partition)

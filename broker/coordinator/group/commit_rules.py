@@ -84,7 +84,7 @@ def _epoch_of(member: ConsumerMember, topic_id: Uuid, partition: int) -> int | N
 
 
 def validate_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
-    """Raise KafkaError unless who fetches is a member in its epoch; or no member, and says so."""
+    """Raise KafkaError unless the request is from a member in its epoch, or from a client that claims no membership."""
     if member_id is None and member_epoch < 0:
         return
     member = group.members.get(member_id or "")
@@ -109,9 +109,10 @@ def is_subscribed(group: ClassicGroup | ConsumerGroup | None, topic: str) -> boo
 
 
 def retention_base(group: ClassicGroup | ConsumerGroup | None) -> Callable[[OffsetAndMetadata], int] | None:
-    """Return from when on (wall clock, ms) an offset's retention is counted; None: nothing expires now.
+    """Return the start (wall clock, ms) of an offset's retention; None: nothing expires now.
 
-    From its commit, but for a classic group that has become empty: from then on, for all its offsets (KIP-211).
+    It is the commit, except for a classic group that has become empty: then it is that time for all its offsets
+    (KIP-211).
     """
     if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         if group.state is ClassicState.EMPTY:

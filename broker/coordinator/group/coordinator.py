@@ -1,10 +1,9 @@
-"""The door to the group coordinators of this broker: one method a request, for its handler.
+"""Entry point to the group coordinators of this broker: one method per request, for its handler.
 
-Every method answers, whatever happens: what cannot be decided or written here is an error code in the answer, in the
-place where a client of that request looks for it. So whoever calls has authorised, and nothing else to add. A caller
-that goes away (its connection is lost) changes nothing: what was decided is written, and a member that joined has
-joined.
-Source: Kafka's GroupCoordinatorService.
+Every method returns a response: what cannot be decided or written is an error code, in the field where a client of that
+request looks for it. The caller has authorised the request and has nothing else to add. A caller that is cancelled (its
+connection is lost) changes nothing: the decision is written, and a member that joined has joined. Source: Kafka's
+GroupCoordinatorService.
 """
 
 import asyncio
@@ -154,7 +153,7 @@ class GroupCoordinator:
     def consumer_heartbeat(
         self, asker: Asker, request: ConsumerGroupHeartbeatRequest
     ) -> "asyncio.Future[ConsumerGroupHeartbeatResponse]":
-        """ConsumerGroupHeartbeat: whether it makes sense is said before its group is looked for, as in Kafka."""
+        """ConsumerGroupHeartbeat: the request is validated before its group is looked up, as in Kafka."""
 
         def refuse(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
@@ -213,10 +212,10 @@ class GroupCoordinator:
             return refusals.commit_transactional(request, error.code)
 
     async def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        """OffsetFetch of one group, of topics that have names by now; None: of all.
+        """OffsetFetch of one group, of topics whose names are known; None: of all.
 
-        What is stable rests on all that was decided, so it is answered when that is committed; anything else is
-        committed already, or was acknowledged by an earlier leader (CoordinatorPartition.read). Source:
+        A stable answer depends on all decisions, so it is sent when they are committed; anything else is committed
+        already, or was acknowledged by an earlier leader (CoordinatorPartition.read). Source:
         handleOffsetFetchException for the codes, which older consumers need.
         """
         try:

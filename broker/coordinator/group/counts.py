@@ -1,7 +1,7 @@
 """Counters of one broker's group coordinators since its start. Sans-IO.
 
-Kept apart from whoever shows them: a shard lives for one leadership, a count for the process. Source: the sensors of
-Kafka's GroupCoordinatorMetrics; as there, a commit counts when it is decided on.
+Separate from the metrics that show them: a shard lives for one leadership, a count for the process. Source: the sensors
+of Kafka's GroupCoordinatorMetrics; as there, a commit counts when it is decided on.
 """
 
 from dataclasses import dataclass

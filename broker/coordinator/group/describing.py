@@ -51,7 +51,7 @@ def _described(group: ClassicGroup | ConsumerGroup | None, group_id: str, api_ve
 def listed(
     state: GroupsState, group_of: GroupOf, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
-    """Return a row for each group in one of these states and of one of these types, whatever their case; none: all."""
+    """Return a row for each group in one of these states and of one of these types, case-insensitive; none: all."""
     wanted_states, wanted_types = {each.lower() for each in states}, {each.lower() for each in types}
     rows = []
     for group_id in sorted(state.groups):

@@ -1,7 +1,9 @@
-"""A shard's timers and writes, which end with its leadership, whatever calls afterwards. Sans-IO.
+"""A shard's timers and writes, which end with its leadership; later calls have no effect.
 
-Outcomes of what was not committed are told while a leadership ends, and act on groups as ever: what they set then never
-comes due.
+Sans-IO.
+
+Outcomes of uncommitted writes are reported while a leadership ends, and act on groups as usual: timers they set never
+expire.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,8 +68,8 @@ class ShardDesk:
         """Write records without a waiting client, in parts; the last part has the outcome. Without records: nothing."""
         for start in range(0, len(records), RECORDS_PER_WRITE):
             part = records[start : start + RECORDS_PER_WRITE]
-            told = outcome if start + RECORDS_PER_WRITE >= len(records) else None
-            self.turn.write_nowait(name, as_decided(part, told))
+            on_last = outcome if start + RECORDS_PER_WRITE >= len(records) else None
+            self.turn.write_nowait(name, as_decided(part, on_last))
 
 
 def as_decided(records: Sequence[CoordinatorRecord], outcome: Outcome | None) -> Decide[GroupsState, None]:

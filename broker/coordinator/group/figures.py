@@ -1,9 +1,8 @@
 """Metrics of groups: Kafka's names for the coordinator's, kafka_exporter's for offsets and lag.
 
-All of it is looked up when the metrics are asked for. A group is told of by the broker that coordinates it; its lag is
-that to the high watermark as this broker's own replica knows it, or the partition's leader told it a moment ago
-(log_ends). Until it is known there is no lag of the partition, and no sum of its topic. Source: Kafka's
-GroupCoordinatorMetrics.
+All values are computed at a scrape. A group is exposed by its coordinator; its lag is that to the high watermark of
+this broker's own replica, or to the one that the partition's leader returned a moment ago (log_ends). Until it is
+known, the partition has no lag and its topic no sum. Source: Kafka's GroupCoordinatorMetrics.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.storage.names import TopicPartition
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
-OFFSETS_TOLD_MAX: Final = 20_000
+OFFSETS_EXPOSED_MAX: Final = 20_000
 """Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not. A group whose
 offsets do not fit in behind those of the groups before it is left out: half of a sum is none.
 """
@@ -31,9 +30,9 @@ Row = tuple[tuple[object, ...], float]
 OffsetRow = tuple[tuple[str, str, int], int]
 """(group, topic, partition) and its offset or lag."""
 LagRow = tuple[tuple[str, str, int], int | None]
-"""The same with a lag, None where it is not known."""
+"""The same with a lag, None if unknown."""
 HighWatermarkOf = Callable[[TopicPartition], int | None]
-"""Of this broker's replica of a partition, None without one that keeps up."""
+"""High watermark of this broker's replica of a partition, None without a replica in sync."""
 CLASSIC_GAUGES: Final = {
     ClassicState.PREPARING_REBALANCE: names.GROUPS_PREPARING_REBALANCE,
     ClassicState.COMPLETING_REBALANCE: names.GROUPS_COMPLETING_REBALANCE,
@@ -47,7 +46,7 @@ class Elsewhere(Protocol):
     """Where partitions end that have no replica here: LogEnds."""
 
     def end(self, key: TopicPartition) -> int | None:
-        """Return a partition's high watermark, None while it is not known."""
+        """Return a partition's high watermark, None while unknown."""
         ...
 
     def want(self, keys: Iterable[TopicPartition]) -> None:
@@ -104,7 +103,7 @@ def follow_groups(
 
     def members() -> Iterable[Row]:
         rows = ((group_id, count) for home in homes() for group_id, count in members_of(home))
-        return [((group_id,), count) for group_id, count in islice(rows, OFFSETS_TOLD_MAX)]
+        return [((group_id,), count) for group_id, count in islice(rows, OFFSETS_EXPOSED_MAX)]
 
     metrics.gauge(names.CONSUMERGROUP_CURRENT_OFFSET_SUM).sample(lambda: sums(offsets()))
     metrics.gauge(names.CONSUMERGROUP_LAG_SUM).sample(lambda: sums(lags()))
@@ -174,11 +173,11 @@ def members_of(home: Home) -> Iterator[tuple[str, int]]:
 
 
 def offsets_of(homes: Iterable[Home]) -> Iterator[OffsetRow]:
-    """Go over what is committed, group by group, as far as OFFSETS_TOLD_MAX lets it.
+    """Iterate over committed offsets, group by group, up to OFFSETS_EXPOSED_MAX.
 
-    Between two, offsets may be committed and homes change: a group is told as it was when its turn came.
+    Offsets and homes may change in between: a group has its state at the time of its turn.
     """
-    left = OFFSETS_TOLD_MAX
+    left = OFFSETS_EXPOSED_MAX
     for home in tuple(homes):
         for group_id, offsets in home.committed_state.offsets.items():
             if len(offsets) > left:

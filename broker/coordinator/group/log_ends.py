@@ -1,12 +1,13 @@
 """Log end offsets of partitions without a replica on this broker: requested from their leaders in the background.
 
-A group's lag takes the end of every partition the group reads, and its coordinator has replicas of some of them only.
+A group's lag needs the end of every partition that the group reads, and its coordinator has replicas of only some of
+them.
 
     a scrape finds partitions without a replica here --want--> rounds, ROUND_MS apart, while scrapes go on
     a round: by leader --ListOffsets (latest), PARTITIONS_MAX at a time, one request under way a leader--> known
 
-Nobody scrapes: nobody is asked, and nothing is kept. An end that was told is known for FRESH_MS; of a partition whose
-leader is not there, or does not answer, none is known then: rather no number than one that stands still.
+Without scrapes no requests are sent and nothing is kept. A returned end is valid for FRESH_MS; if a partition's leader
+is missing or does not answer, the end is unknown afterwards: no value is better than a stale one.
 """
 
 import asyncio
@@ -82,11 +83,11 @@ class LogEnds:
 
     def end(self, key: TopicPartition) -> int | None:
         """Return a partition's high watermark if its leader returned it within FRESH_MS, else None."""
-        offset, told_ms = self._known.get(key, (0, None))
-        return None if told_ms is None or self._clock.monotonic_ms() - told_ms > FRESH_MS else offset
+        offset, reported_ms = self._known.get(key, (0, None))
+        return None if reported_ms is None or self._clock.monotonic_ms() - reported_ms > FRESH_MS else offset
 
     def want(self, keys: Iterable[TopicPartition]) -> None:
-        """Keep these known from now on, and no others. Rounds begin at once if there are none."""
+        """Keep these up to date from now on, and no others. Rounds begin at once if there are none."""
         self._wanted, self._wanted_ms = frozenset(keys), self._clock.monotonic_ms()
         if self._wanted and self._task is None and not self._is_closed:
             self._task = spawn("log-ends", self._rounds())
@@ -108,12 +109,12 @@ class LogEnds:
         await self._leave(self._channels.keys())
 
     async def _round(self) -> None:
-        self._known = {key: told for key, told in self._known.items() if key in self._wanted}
+        self._known = {key: known for key, known in self._known.items() if key in self._wanted}
         leaders = self._by_leader()
         await self._leave(self._channels.keys() - leaders.keys())
-        async with asyncio.TaskGroup() as asked:
+        async with asyncio.TaskGroup() as requests:
             for broker_id, keys in leaders.items():
-                asked.create_task(self._ask(broker_id, keys))
+                requests.create_task(self._ask(broker_id, keys))
 
     def _by_leader(self) -> dict[int, list[TopicPartition]]:
         """Return the wanted partitions by leader, without those that have no leader."""
@@ -147,7 +148,8 @@ class LogEnds:
                 key = TopicPartition(topic.name, row.partition_index)
                 if not row.error_code:
                     self._known[key] = row.offset, now_ms
-                # Refused: it leads no more, or does not know the high watermark yet. What it said before ages.
+                # Rejected: it is not the leader now, or does not know the high watermark yet. Its earlier value
+                # expires.
 
     async def _leave(self, broker_ids: Iterable[int]) -> None:
         for broker_id in tuple(broker_ids):

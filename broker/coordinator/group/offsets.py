@@ -1,13 +1,13 @@
 """Decisions on committed offsets: commit, fetch, delete, forget. Sans-IO, over the immutable state of a partition.
 
-    commit       refused as a whole if the committer is not who it says; metadata too large refuses one partition
+    commit       rejected as a whole if the member check fails; metadata too large rejects one partition
     transactional  the same records, written with the producer's id: they are pending until its marker
-    fetch        UNSTABLE_OFFSET_COMMIT for what an open transaction would commit, if asked for what is stable (KIP-447)
-    delete       not what somebody subscribes to
-    expire       by offsets.retention.minutes, counted from what the group says (commit_rules.py); never what is pending
+    fetch        UNSTABLE_OFFSET_COMMIT for offsets of an open transaction, if stable offsets are required (KIP-447)
+    delete       not of topics with a subscription
+    expire       by offsets.retention.minutes, from the time that the group defines (commit_rules.py); never pending offsets
 
-A topic that was deleted and made again is another topic: an offset with the former's id is none of the new one's.
-Who may commit is a matter of the group: commit_rules.py. Source: Kafka's OffsetMetadataManager.
+A topic that was deleted and recreated is another topic: an offset with the former's id does not belong to the new one.
+The group decides which clients may commit: commit_rules.py. Source: Kafka's OffsetMetadataManager.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ from kvorum.protocol.messages.txn_offset_commit import (
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 
 AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | None
-"""A group as it is now; None if there is none of its id."""
+"""The present state of a group; None if the id is unknown."""
 CommittedPartition: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 DEFAULT_RETENTION: Final = -1
@@ -164,7 +164,7 @@ def is_too_large(metadata: str | None, settings: GroupSettings) -> bool:
 
 
 def committed_value(partition: CommittedPartition, topic_id: Uuid, wall_ms: int, expires_ms: int) -> OffsetCommitValue:
-    """Return what a record says of a committed offset."""
+    """Return the record of a committed offset."""
     return OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -179,11 +179,13 @@ def committed_value(partition: CommittedPartition, topic_id: Uuid, wall_ms: int,
 
 
 def fetch(state: GroupsState, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-    """Return a group's offsets, all that it has where no topics are named (None). Topics must have names by now.
+    """Return a group's offsets, all of them if no topics are named (None).
 
-    The state is the committed one; if only what is stable is wanted, the newest, answered when that is committed.
-    A group that is not there has no offsets. Raises KafkaError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH,
-    ILLEGAL_GENERATION (consumer groups, of members that say who they are).
+    Topic names must be known.
+
+    The state is the committed one; for stable offsets the newest, and the response is sent when that is committed. A
+    missing group has no offsets. Raises KafkaError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION (consumer
+    groups, if the request names a member).
     """
     found = state.groups.get(request.group_id)
     if isinstance(found, ConsumerGroup):

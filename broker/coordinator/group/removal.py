@@ -3,9 +3,9 @@
     delete   one that is empty, with its offsets; DeleteGroups
     expire   each offsets.retention.check.interval.ms: old offsets of every group, and the groups that have none left
 
-Both write tombstones, and let go of the group only once they are committed: until then it is there. Offsets are
-forgotten of groups that are none, too: whoever commits without a group has offsets alone.
-Source: Kafka's GroupCoordinatorShard (deleteGroups, cleanupGroupMetadata), GroupMetadataManager.maybeDeleteGroup.
+Both write tombstones; the group exists until they are committed. Offsets without a group expire too: a client that
+commits without a group has only offsets. Source: Kafka's GroupCoordinatorShard (deleteGroups, cleanupGroupMetadata),
+GroupMetadataManager.maybeDeleteGroup.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Groups(Protocol):
     """The shard's groups, as far as their end needs them."""
 
     def group(self, state: GroupsState, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-        """Return a group as it is now, None if there is none."""
+        """Return the present state of a group, None if it does not exist."""
         ...
 
     def classic_groups(self) -> Mapping[str, ClassicGroup]:

@@ -228,7 +228,7 @@ Owners: TypeAlias = "HashTrieMap[tuple[Uuid, int], str]"
 
 
 def owners_after(group: ConsumerGroup, before: ConsumerMember | None, after: ConsumerMember | None) -> Owners:
-    """Return who has which partition once a member has others. Cost: the member's partitions."""
+    """Return the owners of partitions after a member changed its partitions. Cost: the member's partitions."""
     owners = group.owners
     if before is not None:
         for key in partitions_of(before):
@@ -249,7 +249,7 @@ def partitions_of(member: ConsumerMember) -> Iterator[tuple[Uuid, int]]:
 
 
 def replay_target_epoch(state: GroupsState, key: GroupKey, value: TargetAssignmentMetadataValue | None) -> GroupsState:
-    """The epoch of the target assignment; the tombstone says that there is none any more."""
+    """The epoch of the target assignment; a tombstone removes it."""
     group = state.groups.get(key.group_id)
     if value is None:
         if not isinstance(group, ConsumerGroup):

@@ -28,7 +28,7 @@ class Session:
     __slots__ = ("_deadline_ms", "_desk", "_on_end", "_timer")
 
     def __init__(self, desk: SessionDesk, timeout_ms: int, on_end: Callable[[], None]) -> None:
-        """Call `on_end` once nothing was heard for so long."""
+        """Call `on_end` once no request arrived for this time."""
         self._desk = desk
         self._on_end = on_end
         self._deadline_ms = desk.now_ms() + timeout_ms

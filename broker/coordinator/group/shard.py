@@ -1,10 +1,11 @@
 """The group coordinator on one partition of __consumer_offsets, for one leadership. Sans-IO.
 
-What the log says is the state (words.GroupsState). What it does not say of classic groups, who waits, which session
-ends when, lives here: a ClassicGroup beside the group's last generation, made anew from that when leadership begins. A
-group is there if the newest state has it; a ClassicGroup without is of a group that was deleted, or never written.
-Methods that take a state decide on it, for CoordinatorPartition.write; those that tell are given the committed one.
-Source: Kafka's GroupCoordinatorShard, GroupMetadataManager (onLoaded, onUnloaded), GroupCoordinatorService's checks.
+The state (words.GroupsState) is the content of the log. State of classic groups that is not in the log (parked
+requests, sessions) is in a ClassicGroup beside the group's last generation, which is created from that when leadership
+begins. A group exists if the newest state has it; a ClassicGroup without it is of a group that was deleted or never
+written. Methods that take a state decide on it, for CoordinatorPartition.write; those that describe get the committed
+one. Source: Kafka's GroupCoordinatorShard, GroupMetadataManager (onLoaded, onUnloaded), GroupCoordinatorService's
+checks.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -106,7 +107,7 @@ class GroupShard:
         for group_id in sorted(turn.state.groups):
             found = turn.state.groups[group_id]
             if not isinstance(found, ClassicGeneration) or not found.value.members:
-                continue  # a group without members is made of its record when it is asked for
+                continue  # a group without members is created from its record on first use
             group = self._classic[group_id] = loaded_group(found, turn.wall_ms)
             for member in group.members.values():
                 self._rebalances.renew_session(group, member)
@@ -133,7 +134,7 @@ class GroupShard:
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def group(self, state: GroupsState, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-        """Return a group as it is now, None if there is none."""
+        """Return the present state of a group, None if it does not exist."""
         found = state.groups.get(group_id)
         return self._classic_of(found) if isinstance(found, ClassicGeneration) else found
 
@@ -190,7 +191,7 @@ class GroupShard:
         return Decision(response=decision.response, records=decision.records, outcome=outcome)
 
     def describe_consumer(self, committed: GroupsState, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
-        """Tell of consumer groups; see consumer.describing.describe."""
+        """Describe consumer groups; see consumer.describing.describe."""
         topics, default = self._desk.turn.image.topics, self._settings.consumer.assignors[0]
         return consumer_describing.describe(committed, group_ids, topics, default)
 
@@ -286,7 +287,7 @@ class GroupShard:
     def commit(
         self, state: GroupsState, client: Client, request: OffsetCommitRequest
     ) -> Decision[OffsetCommitResponse]:
-        """Decide on an OffsetCommit; see offsets.commit. A member of a classic group is heard of by it."""
+        """Decide on an OffsetCommit; see offsets.commit. It renews the session of a member of a classic group."""
         group = self.group(state, request.group_id)
         wall_ms, version = self._desk.turn.wall_ms(), client.api_version
         decision = offsets.commit(group, request, api_version=version, wall_ms=wall_ms, settings=self._settings)
@@ -328,7 +329,7 @@ class GroupShard:
     # --- what there is -----------------------------------------------------------------------------------------------
 
     def describe(self, committed: GroupsState, group_ids: Sequence[str], api_version: int) -> list[DescribedGroup]:
-        """Tell of classic groups; see describing.describe."""
+        """Describe classic groups; see describing.describe."""
         return describing.describe(committed, self.group, group_ids, api_version)
 
     def listed(

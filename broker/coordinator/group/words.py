@@ -69,7 +69,7 @@ class MemberState(IntEnum):
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It is to give partitions up, and has not said that it has."""
+    """It has to revoke partitions and has not reported the revocation."""
     UNRELEASED_PARTITIONS = 2
     """It waits for partitions that others have not given up yet."""
     UNKNOWN = 127
@@ -135,7 +135,7 @@ Group: TypeAlias = ClassicGeneration | ConsumerGroup
 
 
 class GroupsState(NamedTuple):
-    """All that one partition of __consumer_offsets says. A new one for each record: a tuple costs the least."""
+    """The content of one partition of __consumer_offsets. A new one for each record: a tuple costs the least."""
 
     groups: HashTrieMap[str, Group] = HashTrieMap()
     offsets: HashTrieMap[str, Offsets] = HashTrieMap()
@@ -143,7 +143,7 @@ class GroupsState(NamedTuple):
     """Offsets of transactions that are not over: by producer id, by group."""
 
     def group_offsets(self, group_id: str) -> Offsets:
-        """Return a group's committed offsets, none if it has none."""
+        """Return a group's committed offsets, empty without any."""
         return self.offsets.get(group_id) or NO_OFFSETS
 
     def pending_of(self, group_id: str) -> Iterator[Offsets]:

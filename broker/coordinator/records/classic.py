@@ -16,7 +16,7 @@ class GroupMetadataKey:
 
 @dataclass(slots=True, kw_only=True)
 class MemberMetadata:
-    """One member as it was when the generation was complete. Timeouts in ms; bytes are the client's own."""
+    """One member when the generation was complete. Timeouts in ms; bytes are the client's own."""
 
     member_id: str = ""
     group_instance_id: str | None = None

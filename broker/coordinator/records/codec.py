@@ -122,7 +122,7 @@ def transaction_record(
 
 
 def decode_record(shapes: Mapping[int, Shape], record: CoordinatorRecord) -> Decoded:
-    """Read a record. Raises UnknownRecordType; ProtocolError where the bytes are not what their type says."""
+    """Read a record. Raises UnknownRecordType; ProtocolError if the bytes do not match their type."""
     record_type = _prefix(record.key)
     shape = shapes.get(record_type)
     if shape is None:
@@ -137,8 +137,10 @@ def decode_record(shapes: Mapping[int, Shape], record: CoordinatorRecord) -> Dec
 
 
 def _prefixed(prefix: int, struct: Struct, version: int, *, flexible: bool) -> bytes:
-    """Return the bytes. Raises KafkaError UNKNOWN_SERVER_ERROR, as Kafka answers, where a name that a client gave is
-    longer than the 32,767 bytes a record has for it: requests can carry such.
+    """Return the bytes.
+
+    Raises KafkaError UNKNOWN_SERVER_ERROR, as in Kafka, if a client's name exceeds the 32,767 bytes of a record's
+    field, which is possible in requests.
     """
     out = bytearray(prefix.to_bytes(2, "big", signed=True))
     try:

@@ -124,7 +124,7 @@ class ConsumerGroupMemberMetadataValue:
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic_member_metadata: ClassicMemberMetadata | None = field(default_factory=ClassicMemberMetadata)
-    """None says that the member speaks the consumer protocol. The default, as Kafka has it, is what no member is."""
+    """None: the member uses the consumer protocol. Kafka's default value is not used by any member."""
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("instance_id", "string", (0, 0), nullable=(0, 0)),
         Field("rack_id", "string", (0, 0), nullable=(0, 0)),

@@ -1,7 +1,7 @@
 """Runs coordinators' work off the event loop, one item at a time, in order of submission.
 
-So many groups with much to do take one thread, and what else needs threads (fsync, above all) finds them free. Who has
-much to do asks again and again, for a little each time, and others have their turn in between.
+So many busy groups use one thread, and other users of threads (above all fsync) find them free. Long work is submitted
+in small pieces, between which other work runs.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Aside:
-    """See the module. One a broker."""
+    """See the module. One per broker."""
 
     def __init__(self) -> None:
         """Begin with nothing to do."""

@@ -1,7 +1,7 @@
 """The batch that the decisions of one turn of the event loop go into together. Sans-IO.
 
-Many small commits that arrive at once are one append, one fetch of each follower, one wake-up. What is written within a
-transaction stands in a batch of its own, as the log asks for it.
+Many small commits that arrive at once are one append, one fetch of each follower, one wake-up. Records of a transaction
+are in their own batch, as the log requires.
 """
 
 from collections.abc import Sequence

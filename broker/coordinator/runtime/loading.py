@@ -1,8 +1,8 @@
 """Replaying a partition's log into a coordinator's state, in slices under 10 ms.
 
-Everything up to the log end is replayed, what lies above the high watermark too: it was acknowledged to nobody, but as
-the leader's it will be committed. Batches of transactions are replayed where they lie; the marker that ends one is
-replayed at its place. Source: Kafka's CoordinatorLoaderImpl, CoordinatorRuntime.CoordinatorContext (transitionTo).
+Everything up to the log end is replayed, including records above the high watermark: they were not acknowledged, but as
+the leader's they will be committed. Batches of transactions are replayed at their offsets, and their marker at its
+offset. Source: Kafka's CoordinatorLoaderImpl, CoordinatorRuntime.CoordinatorContext (transitionTo).
 """
 
 import asyncio
@@ -48,13 +48,13 @@ class Loading(Generic[S]):
         now_ms: Callable[[], int],
         on_end: Callable[[History[S] | None], None],
     ) -> None:
-        """Begin. `on_end` is given the states, None if the log cannot be read; it is not called after `give_up`."""
+        """Begin. `on_end` gets the states, None if the log is unreadable; it is not called after `give_up`."""
         self._is_wanted = True
         # Nothing of it is kept here: a shard goes with its leadership.
         self._task = spawn(f"load-{key[0]}-{key[1]}", self._run(key, epoch, coordinator_log, shard, now_ms, on_end))
 
     def give_up(self) -> None:
-        """Nobody wants it any more: leadership has ended. Idempotent, and nothing once it is loaded."""
+        """Cancel: leadership has ended. Idempotent; no effect once it is loaded."""
         self._is_wanted = False
 
     async def ended(self) -> None:
@@ -92,8 +92,7 @@ async def load(coordinator_log: CoordinatorLog, shard: Shard[S], is_wanted: Call
     """Return the states of a log.
 
     Raises:
-        Superseded: `is_wanted` said no.
-        KafkaError: the log cannot be read.
+        Superseded: `is_wanted` returned False. KafkaError: the log is unreadable.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + SLICE_S
@@ -138,7 +137,7 @@ def replay_batch(
 
 
 def _keyed(data: memoryview, position: int, from_offset: int) -> Iterator[tuple[int, CoordinatorRecord]]:
-    """Yield the records that have a key: no other says anything to a coordinator."""
+    """Yield the records that have a key: others have no meaning for a coordinator."""
     for record in decode_records(data, position):
         if record.offset >= from_offset and record.key is not None:
             yield record.offset, CoordinatorRecord(record.key, record.value)

@@ -230,10 +230,10 @@ class CoordinatorPartition(Generic[S, H]):
         return waiter
 
     async def read(self) -> S:
-        """Return the committed state, once it has all that the log had when this leadership began.
+        """Return the committed state, once it contains all records that the log had when this leadership began.
 
-        A new leader's high watermark lags: what an earlier one acknowledged may lie above it for a while, and a read
-        that goes back behind that is a lost commit to whoever reads. Raises KafkaError as `write`.
+        A new leader's high watermark lags: records that an earlier one acknowledged may be above it for a while, and a
+        read below them would show a lost commit. Raises KafkaError as `write`.
         """
         self.require_active()
         if self._active_history.has_committed(self._loaded_end_offset):
@@ -317,7 +317,7 @@ class CoordinatorPartition(Generic[S, H]):
             self._flush()
 
     def _answer_behind(self, answers: list[Answer]) -> None:
-        """Answer with the newest change that is not committed, at once if there is none."""
+        """Answer with the newest uncommitted change, at once if there is none."""
         if self._open is not None:
             self._open.answers += answers
             return
@@ -368,7 +368,7 @@ class CoordinatorPartition(Generic[S, H]):
                 return None
             first_offset = self._log.append(data, self.epoch, terms)
         except KafkaError as error:
-            if self._history is history:  # else whoever ended the leadership has told them
+            if self._history is history:  # else the end of the leadership has answered them
                 history.drop(appended, base_offset)
                 self._waiting.tell(answers, refusal_of(error))
             return error
@@ -376,7 +376,7 @@ class CoordinatorPartition(Generic[S, H]):
         return None
 
     def _load_anew(self, offset: int) -> None:
-        """Somebody else wrote to the partition: what the states are is not known any more."""
+        """Another writer appended to the partition: the states are unknown now."""
         log.error("unexpected write to a coordinator partition, state is reloaded", partition=self.key, offset=offset)
         self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded anew"))
         self._begin_loading()

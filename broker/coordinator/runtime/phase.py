@@ -2,7 +2,7 @@
 
     CLOSED ---lead(epoch)---> LOADING ---log replayed---> ACTIVE
     LOADING, ACTIVE --resign / another epoch / deleted--> CLOSED
-    LOADING --the log cannot be read--> FAILED          ACTIVE --somebody else wrote--> LOADING
+    LOADING --the log cannot be read--> FAILED          ACTIVE --another writer------> LOADING
 
 CLOSED   another broker leads, or none: NOT_COORDINATOR.
 LOADING  COORDINATOR_LOAD_IN_PROGRESS.
@@ -29,7 +29,7 @@ class Phase(Enum):
 
 
 def refusal_in(phase: Phase, key: TopicPartition) -> KafkaError:
-    """Return what is said of a partition in any phase but ACTIVE."""
+    """Return the error of a partition in any phase but ACTIVE."""
     if phase is Phase.LOADING:
         return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{key} is being loaded")
     return KafkaError(ErrorCode.NOT_COORDINATOR, f"{key} is not led here")

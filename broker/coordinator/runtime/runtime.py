@@ -1,10 +1,10 @@
-"""A coordinator as a whole: all partitions of its internal topic that this broker has a replica of.
+"""A coordinator: all partitions of its internal topic with a replica on this broker.
 
-    metadata says that a partition is led here  -> load it         listener: high watermark moved -> answer
-    it is led elsewhere, deleted, or failed     -> let go of it
+    the metadata name this broker as the leader -> load it         listener: high watermark moved -> answer
+    it is led elsewhere, deleted, or failed     -> unload it
 
-The replicas have followed the metadata before the coordinators do (broker.metadata.publisher); from then on the
-partition itself tells of its role, at the moment in which it changes. Source: Kafka's CoordinatorRuntime.
+The replicas follow the metadata before the coordinators do (broker.metadata.publisher); from then on the partition
+itself reports its role, at the moment of the change. Source: Kafka's CoordinatorRuntime.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ class Replicas(Protocol):
     """The replica manager, as far as coordinators need it."""
 
     def leader_of(self, key: TopicPartition) -> tuple[int, int] | None:
-        """Return (leader id, leader epoch) as the replica here knows them, None if there is none here."""
+        """Return (leader id, leader epoch) of the replica here, None without one."""
         ...
 
     def add_listener(self, key: TopicPartition, listener: PartitionListener) -> bool:
-        """Tell of changes of a replica here; False if there is none."""
+        """Report changes of a replica here to a listener; False if there is none."""
         ...
 
     def remove_listener(self, key: TopicPartition, listener: PartitionListener) -> None:
@@ -65,10 +65,10 @@ class CoordinatorRuntime(Generic[S, H]):
         self._count: int | None = None
         self._is_closed = False
 
-    # --- who is asked ------------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     def partition_count(self) -> int | None:
-        """Return how many partitions keys are spread over, None before the internal topic exists."""
+        """Return the number of partitions of the internal topic, None before it exists."""
         image = self._image()
         if image.topics is not self._topics:  # called for each request, while topics change rarely
             self._topics, self._count = image.topics, coordinator_partitions(image, self.topic)
@@ -106,7 +106,7 @@ class CoordinatorRuntime(Generic[S, H]):
         return any(each.phase is Phase.LOADING for each in self._partitions.values())
 
     async def close(self) -> None:
-        """Let go of all, and take nothing up again. Idempotent."""
+        """Unload all partitions, and load none afterwards. Idempotent."""
         self._is_closed = True
         partitions, self._partitions = self._partitions, {}
         for index in partitions:
@@ -152,7 +152,7 @@ class CoordinatorRuntime(Generic[S, H]):
         self._partitions[topic_partition.partition].resign(leader_epoch)
 
     def on_high_watermark_moved(self, topic_partition: TopicPartition, high_watermark: int) -> None:
-        """See PartitionListener. A follower's says nothing of what was appended here."""
+        """See PartitionListener. A follower's high watermark proves nothing about appends here."""
         leader = self._replicas.leader_of(topic_partition)
         partition = self._partitions[topic_partition.partition]
         if leader == (self._broker_id, partition.epoch):

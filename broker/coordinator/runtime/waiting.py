@@ -1,6 +1,7 @@
 """Waiters for a commit, with one common timeout: the oldest times out first. Sans-IO.
 
-Whoever gives up does not know whether the change comes to be; it is told COORDINATOR_NOT_AVAILABLE, and asks again.
+A request that times out does not know whether the change will be committed; it gets COORDINATOR_NOT_AVAILABLE, and the
+client retries.
 """
 
 import asyncio

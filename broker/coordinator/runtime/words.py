@@ -1,9 +1,9 @@
-"""Words of the coordinator runtime: what a coordinator decides, what it is made of, and the log it lives on.
+"""Types of the coordinator runtime: decisions, states, shards, and the log.
 
-A coordinator's *state* is what its partition's records make of it: immutable, so that each append can keep the state
-behind it, and what was not committed is thrown away by keeping the older reference. Its *shard* is what lives as long
-as this broker leads the partition in one epoch: the decisions, and what they need beside the state and no log remembers
-(who waits for a rebalance, which session ends when).
+A coordinator's *state* is the replay of its partition's records: immutable, so that each append can keep the state
+after it, and uncommitted changes are dropped by a return to an older reference. Its *shard* lives as long as this
+broker leads the partition in one epoch: the decisions, and volatile data beside the state (requests that wait for a
+rebalance, session timers).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ R_co = TypeVar("R_co", covariant=True)
 class CoordinatorRecord(NamedTuple):
     """One record as stored in the log: Kafka's key and value; a value of None is a tombstone.
 
-    `content` is what the bytes say, where whoever has just made them knows it: the very thing that reading them gives,
-    so that replay need not read them. A record out of the log has none.
+    `content` is the decoded value, if the creator of the record knows it: it equals the result of decoding, so that
+    replay need not decode. A record read from the log has none.
     """
 
     key: bytes
@@ -44,8 +44,7 @@ class Producer(NamedTuple):
 NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 Outcome: TypeAlias = Callable[[KafkaError | None], None]
-"""Told once what became of a decision's records: None when they are committed, else why they never will be (or why
-nobody can say: leadership was lost)."""
+"""Called once with the result of a decision's records: None when they are committed, else the error."""
 
 
 class Decision(NamedTuple, Generic[R_co]):
@@ -61,7 +60,7 @@ Decide: TypeAlias = Callable[[S, int], Decision[R]]
 
 
 class Turn(Protocol[S_co]):
-    """A shard's side of its partition, for as long as it is active."""
+    """A shard's interface to its partition, while it is active."""
 
     @property
     def epoch(self) -> int:
@@ -170,8 +169,8 @@ class CoordinatorLog(Protocol):
 def refusal_of(error: KafkaError) -> KafkaError:
     """Return the client's error after a failed write of a coordinator.
 
-    Source: CoordinatorOperationExceptionHelper. A client asks again after COORDINATOR_NOT_AVAILABLE and
-    NOT_COORDINATOR (there it looks for the coordinator first).
+    Source: CoordinatorOperationExceptionHelper. A client retries after COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR
+    (there it looks up the coordinator first).
     """
     match error.code:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:

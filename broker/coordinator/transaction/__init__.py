@@ -1,1 +1,1 @@
-"""The transaction coordinator: who may write under a transactional id, and how each transaction ends."""
+"""The transaction coordinator: fences producers of a transactional id, and ends each transaction."""

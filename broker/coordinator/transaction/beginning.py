@@ -1,14 +1,14 @@
 """How a transaction begins: InitProducerId gives the producer its epoch, partitions are added or verified. Sans-IO.
 
     InitProducerId    no epoch expected                   the epoch expected is the current one, or was the last
-    not known         a new id, epoch 0                   the same: there is nobody to be fenced
+    not known         a new id, epoch 0                   the same: no producer has to be fenced
     EMPTY, COMPLETE   the next epoch; a new id after the  the next epoch (or a new id); of a retry, which has the last
                       last epoch                          one, the current epoch again; else PRODUCER_FENCED
     ONGOING           aborted with the next epoch, CONCURRENT_TRANSACTIONS: the producer tries again
     PREPARE_*         CONCURRENT_TRANSACTIONS
 
     partitions        add                                 verify only
-    PREPARE_*         CONCURRENT_TRANSACTIONS             the same, but a wrong id or epoch is told first
+    PREPARE_*         CONCURRENT_TRANSACTIONS             the same, after the checks of id and epoch
     not known         INVALID_PRODUCER_ID_MAPPING: so for another producer id
     another epoch     PRODUCER_FENCED
     else              ONGOING, with the partitions        TRANSACTION_ABORTABLE for what is not in it
@@ -73,7 +73,7 @@ CONCURRENT: Final = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _may_be_expected(metadata: TransactionMetadata, expected: Producer) -> bool:
-    """Tell whether a producer may go on, as far as its id says: it is the current one, or was until its last epoch."""
+    """Tell whether a producer may continue, by its id: it is the current one, or was until its last epoch."""
     was_last = expected.producer_id == metadata.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)
     return expected.producer_id == metadata.producer_id or was_last
 
@@ -95,7 +95,7 @@ def _with_new_id(metadata: TransactionMetadata | None, request: InitProducer, te
 
 
 def _with_next_epoch(metadata: TransactionMetadata, request: InitProducer, terms: Terms) -> Verdict:
-    """Give the next epoch; the current one to a producer that was given it and has not heard of it."""
+    """Assign the next epoch; the current one to a producer that did not receive the response with it."""
     next_epoch = metadata.producer_epoch + 1
     if request.expected is None:
         return _initialized(metadata, request, terms, next_epoch, NO_PRODUCER_EPOCH)

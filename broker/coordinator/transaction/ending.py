@@ -1,7 +1,9 @@
-"""How a transaction ends: EndTxn by its producer, an abort by the coordinator, completion by the last marker. Sans-IO.
+"""End of a transaction: EndTxn by its producer, an abort by the coordinator, completion by the last marker.
 
-Of transaction version 2 (KIP-890) each end bumps the epoch, so that a request of an earlier transaction can be told
-from one of this. An EndTxn has the *current* epoch, or the one before: a *retry* of the end that bumped it.
+Sans-IO.
+
+In transaction version 2 (KIP-890) each end increments the epoch, which distinguishes requests of earlier transactions.
+An EndTxn has the *current* epoch, or the one before: a *retry* of the end that bumped it.
 
     version 2         abort, retry        abort, current     commit, retry       commit, current
     EMPTY             PRODUCER_FENCED     aborts             PRODUCER_FENCED     INVALID_TXN_STATE
@@ -10,9 +12,9 @@ from one of this. An EndTxn has the *current* epoch, or the one before: a *retry
     COMPLETE_ABORT    NONE                aborts             PRODUCER_FENCED     INVALID_TXN_STATE
     COMPLETE_COMMIT   INVALID_TXN_STATE   aborts             NONE                INVALID_TXN_STATE
 
-An abort of nothing bumps the epoch, too: the producer may not know that its writes never came. A commit that finds its
-transaction aborted lost against the coordinator, which aborts what takes too long: it is fenced, which clients survive,
-not in an invalid state, which they do not (KAFKA-20785).
+An abort of an empty transaction increments the epoch too: the producer may not know that its writes never arrived. A
+commit after the coordinator aborted the transaction (timeout) is fenced, which clients survive, not in an invalid
+state, which they do not (KAFKA-20785).
 
     version 0, 1      abort               commit             (the current epoch only: else PRODUCER_FENCED)
     EMPTY             INVALID_TXN_STATE   INVALID_TXN_STATE
@@ -46,7 +48,10 @@ from kvorum.protocol.errors import ErrorCode
 
 
 def end_transaction(metadata: TransactionMetadata | None, request: EndTransaction, terms: Terms) -> Verdict:
-    """Decide on an EndTxn: see the tables above. An answer of version 2 has the id and epoch to go on with."""
+    """Decide on an EndTxn: see the tables above.
+
+    A response of version 2 has the id and epoch for the next transaction.
+    """
     if not request.transactional_id:
         return refused(ErrorCode.INVALID_REQUEST)
     if metadata is None:
@@ -95,7 +100,7 @@ def _end_with_bump(metadata: TransactionMetadata, request: EndTransaction, terms
 
 
 def _is_retry_with_new_id(metadata: TransactionMetadata, producer: Producer) -> bool:
-    """Tell whether this is the last producer of an id, whose epochs were used up by the very end that it repeats."""
+    """Tell whether this is the last producer of an id whose epochs were exhausted by the end that it retries."""
     is_last = producer.producer_epoch == EPOCH_MAX - 1 and metadata.producer_epoch == 0
     return is_last and metadata.previous_producer_id == producer.producer_id
 
@@ -131,9 +136,9 @@ def _prepared_with_bump(metadata: TransactionMetadata, state: State, client_vers
 
 
 def abort_and_fence(metadata: TransactionMetadata, terms: Terms) -> Verdict:
-    """Decide that an ongoing transaction is aborted by the coordinator, and that its producer's epoch is over.
+    """Decide that the coordinator aborts an ongoing transaction and fences its producer's epoch.
 
-    The answer's id and epoch are for nobody: whoever made this happen is told CONCURRENT_TRANSACTIONS, and tries again.
+    The id and epoch of the answer are unused: the requester gets CONCURRENT_TRANSACTIONS and retries.
     """
     assert metadata.state is State.ONGOING, "there is no other transaction to abort"
     if terms.transaction_version >= VERSION_WITH_EPOCH_BUMP:

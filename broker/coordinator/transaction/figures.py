@@ -20,7 +20,7 @@ class TransactionFigures:
         self.refused_count = 0
         """Partitions, so far."""
         metrics.summary(names.VERIFICATION_MS).follow(self._took_ms, now_ms)
-        # A Meter of Kafka's whose name does not end in PerSec: the JMX exporter tells its count alone, as of a summary.
+        # A Kafka Meter whose name does not end in PerSec: the JMX exporter exposes only its count, as of a summary.
         metrics.summary(names.VERIFICATION_FAILURES).sample(lambda: [((), self.refused_count, {})])
 
     def verified(self, took_ms: int, refused_count: int) -> None:
@@ -30,7 +30,7 @@ class TransactionFigures:
 
 
 class WaitingMarkers(Protocol):
-    """A MarkerSender, as far as it is counted."""
+    """A MarkerSender, for metrics."""
 
     @property
     def without_leader_count(self) -> int:
@@ -44,6 +44,6 @@ class WaitingMarkers(Protocol):
 
 
 def follow_markers(metrics: Metrics, markers: WaitingMarkers) -> None:
-    """Tell of the markers that wait."""
+    """Expose the number of waiting markers."""
     metrics.gauge(names.MARKERS_WITHOUT_LEADER).labels().follow(lambda: markers.without_leader_count)
     metrics.gauge(names.MARKERS_RETRIED).labels().follow(lambda: markers.retried_count)

@@ -1,15 +1,17 @@
-"""Which markers go to which broker, until every partition of an ended transaction has its own. Sans-IO.
+"""Assigns markers to brokers, until every partition of an ended transaction has its own.
+
+Sans-IO.
 
     new --route--> queued for the leader --take--> in flight --settle--> done | refused --retry--> new
                    no leader: refused; no such partition: done
 
-A marker that is refused is tried again, for ever: behind it lies a decision that is made. Two answers end it earlier.
-TRANSACTION_COORDINATOR_FENCED: a later coordinator has taken over, and this one will hear of it.
-INVALID_PRODUCER_EPOCH: the partition has seen a later epoch, so this transaction is over there. Kafka gives up the
-whole transaction then, and its id hangs until there is another coordinator; here the partition counts as done, loudly.
+A rejected marker is retried without limit: the decision behind it is final. Two errors end it earlier.
+TRANSACTION_COORDINATOR_FENCED: a later coordinator has taken over, and this one will receive the change.
+INVALID_PRODUCER_EPOCH: the partition has a later epoch, so this transaction is over there. Kafka stops the whole
+transaction then, and its id hangs until the coordinator changes; here the partition counts as done, with a log line.
 
-Invariants, asserted: a partition is in one place of the picture; a transaction is done once, with no partition left.
-Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
+Invariants, asserted: a partition is in one of these states; a transaction is done once, with no partition left. Source:
+TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +25,7 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import first_names, get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
@@ -145,12 +147,14 @@ class MarkerPlan:
         """
         new, self._new = self._new, {}
         done: list[Ending] = []
+        deleted: list[TopicPartition] = []
         is_refused = False
         for ending, keys in new.items():
             for key in sorted(keys):
                 leader = leader_of(key)
                 if leader is None:
-                    log.info("transaction marker skipped, partition deleted", partition=key, ending=ending.key)
+                    deleted.append(key)
+                    log.debug("transaction marker skipped, partition deleted", partition=key, ending=ending.key)
                     ending.unfinished.discard(key)
                 elif leader == NO_LEADER:
                     self._refused.setdefault(ending, set()).add(key)
@@ -160,6 +164,9 @@ class MarkerPlan:
                     self._queued.setdefault(leader, {}).setdefault(ending, set()).add(key)
             if self._is_done(ending):
                 done.append(ending)
+        if deleted:
+            first = first_names(deleted)
+            log.info("transaction markers skipped, partitions deleted", partitions=len(deleted), first=first)
         return Settled(done, is_refused)
 
     def take(self, broker_id: int, count: int) -> list[Entry]:
@@ -248,7 +255,7 @@ class MarkerPlan:
 
 
 def request_of(entries: Iterable[Entry]) -> WriteTxnMarkersRequest:
-    """Return the request that says this."""
+    """Return the request with these markers."""
     return WriteTxnMarkersRequest(markers=[_row_of(ending.marker, partitions) for ending, partitions in entries])
 
 

@@ -25,7 +25,7 @@ class Places:
         return None if partition is None else partition.leader
 
     def coordinator_of(self, transactional_id: str) -> int | None:
-        """Return the broker that coordinates a transactional id, None if none does now."""
+        """Return the broker that coordinates a transactional id, None if there is none now."""
         count = coordinator_partitions(self._image(), TRANSACTION_TOPIC)
         if count is None:
             return None

@@ -35,7 +35,7 @@ IN_MEMORY_ONLY: Final = frozenset({State.DEAD, State.PREPARE_EPOCH_FENCE})
 
 
 def record_of(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:
-    """Return the record that says this; `transaction_version` is the cluster's (0: the value's version 0)."""
+    """Return the record of the metadata; `transaction_version` is the cluster's (0: the value's version 0)."""
     partitions: list[TransactionPartitions] | None = None
     if metadata.state is not State.EMPTY:
         by_topic: dict[str, list[int]] = {}
@@ -86,7 +86,7 @@ def replay(state: TransactionsState, offset: int, record: CoordinatorRecord) -> 
 
 
 def _metadata_of(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata | None:
-    """Return what a record says, None if it names a state that is never in the log."""
+    """Return the content of a record, None if its state is never in the log."""
     if value.transaction_status not in State.__members__.values() or value.transaction_status in IN_MEMORY_ONLY:
         return None
     state = State(value.transaction_status)

@@ -108,7 +108,7 @@ class MarkerSender:
                 task.add_done_callback(self._tasks.pop)
 
     async def _ask(self, broker_id: int, entries: list[Entry]) -> None:
-        """Send what is given, then what was queued meanwhile; whatever is queued after that gets another task."""
+        """Send the given markers, then those queued in between; later ones get another task."""
         while entries:
             try:
                 response = await self._channel.write_txn_markers(broker_id, request_of(entries))

@@ -2,14 +2,14 @@
 
     decided -> PREPARE_* committed -> markers sent -> all partitions have theirs -> COMPLETE_* written -> committed
 
-An end is answered when PREPARE_* is committed; from then on it will happen, whoever coordinates. So markers are never
-sent earlier, not even for what an earlier leader wrote: after a failover they wait until all of the log is committed.
+An end is answered when PREPARE_* is committed; from then on it is final under every coordinator. So markers are never
+sent earlier, including those of an earlier leader: after a failover they wait until the whole log is committed.
 
-What lives here and in no log: the epochs that producers had before (see state.TransactionMetadata), the timers that
-look for transactions that take too long and for ids that nobody uses.
+Volatile data: the previous epochs of producers (see state.TransactionMetadata), and the timers for transactions that
+exceed their timeout and for unused ids.
 
-Invariants, asserted: markers are sent for committed PREPARE_* only, and a completion is written for the very epoch they
-were sent for. Source: TransactionCoordinator, TransactionStateManager.
+Invariants, asserted: markers are sent for committed PREPARE_* only, and a completion is written for the same epoch as
+its markers. Source: TransactionCoordinator, TransactionStateManager.
 """
 
 import asyncio
@@ -134,11 +134,11 @@ class TransactionShard:
     def replay_marker(
         self, state: TransactionsState, offset: int, producer: Producer, is_commit: bool
     ) -> TransactionsState:
-        """See Shard. Nobody writes to this topic within a transaction."""
+        """See Shard. This topic has no transactional batches."""
         return state
 
     def activated(self, turn: Turn[TransactionsState]) -> None:
-        """See Shard: go on with what was decided, once it is certain that it was."""
+        """See Shard: continue with the decisions, once they are committed."""
         self._active_turn = turn
         turn.write_nowait("go on", lambda state, now_ms: Decision(response=None, outcome=self._go_on))
         turn.at(turn.now_ms() + self._settings.abort_interval_ms, self._abort_timed_out)
@@ -195,7 +195,7 @@ class TransactionShard:
         return decide
 
     def unfinished(self, transactional_id: str) -> frozenset[TopicPartition] | None:
-        """Return the partitions that a transaction's end has not reached yet, None if none is being ended."""
+        """Return the partitions without a marker, None if no transaction is being ended."""
         return self._markers.unfinished(EndingKey(self._home, transactional_id))
 
     def _terms(self, new_producer_id: int | None = None) -> Terms:
@@ -282,9 +282,9 @@ class TransactionShard:
             assert metadata is not None and metadata.state.is_prepared, "nothing else follows upon this state"
             assert (metadata.producer_id, metadata.producer_epoch) == marker[:2], "the end its markers were sent for"
             decision = self._decision(Verdict(ending.completed(metadata, self._turn.wall_ms()), Answer()))
-            return Decision(response=None, records=decision.records, outcome=told)
+            return Decision(response=None, records=decision.records, outcome=retry_on_error)
 
-        def told(error: KafkaError | None) -> None:
+        def retry_on_error(error: KafkaError | None) -> None:
             if error is not None:
                 turn.at(turn.now_ms() + COMPLETION_RETRY_MS, again)
 
@@ -327,7 +327,7 @@ class TransactionShard:
         self._turn.write_nowait("abort a transaction", decide)
 
     def _fetch_producer_id(self, transactional_id: str) -> None:
-        """Abort with a new producer id, once there is one; the timer looks again if there is none."""
+        """Abort with a new producer id, once available; otherwise the timer retries."""
 
         async def fetch() -> None:
             try:

@@ -9,11 +9,11 @@
     COMPLETE_ABORT     the same as COMPLETE_COMMIT
     EMPTY              DEAD (expired)
 
-DEAD and PREPARE_EPOCH_FENCE are never in the log: Kafka keeps them in memory while it writes a tombstone, or bumps the
-epoch in order to abort; here both are one decision, so nobody ever sees them.
+DEAD and PREPARE_EPOCH_FENCE are never in the log: Kafka keeps them in memory while it writes a tombstone, or increments
+the epoch for an abort; here both are one decision, so these states do not occur.
 
 Invariants, asserted by `moved`: only the transitions above; an epoch is never negative once an id is in the log;
-partitions are there in ONGOING and PREPARE_* only. PREPARE_* is the point of no return: whoever coordinates next has to
+partitions are there in ONGOING and PREPARE_* only. PREPARE_* is the point of no return: every later coordinator has to
 finish it. Source: Kafka's TransactionState, TransactionMetadata.
 """
 
@@ -144,14 +144,14 @@ def moved(metadata: TransactionMetadata, state: TransactionState, **changes: Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsState:
-    """All that one partition of __transaction_state says."""
+    """The content of one partition of __transaction_state."""
 
     transactions: HashTrieMap[str, TransactionMetadata] = field(default_factory=HashTrieMap)
     ongoing: HashTrieSet[str] = field(default_factory=HashTrieSet)
     """The ids in ONGOING: those that can time out."""
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return an id's metadata, None if nothing is known of it."""
+        """Return an id's metadata, None if it is unknown."""
         return self.transactions.get(transactional_id)
 
     def with_metadata(self, metadata: TransactionMetadata) -> TransactionsState:

@@ -1,9 +1,9 @@
-"""Asks the coordinators of transactional ids to verify partitions, or to add them, in batches.
+"""Sends verifications and additions of partitions to the coordinators of transactional ids, in batches.
 
-    asked --in the same turn of the loop, or while a request is under way--> batch --> one AddPartitionsToTxn --> told
+    queued --in the same loop iteration, or while a request is in flight--> batch --> AddPartitionsToTxn --> done
 
-An id is in a batch once: a newer question of it ends an older one that was not sent, since its producer has given that
-one up. Source: AddPartitionsToTxnManager.
+An id is in a batch once: a newer verification ends an older unsent one, since its producer has dropped that one.
+Source: AddPartitionsToTxnManager.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Question:
     transactional_id: str
     partitions: Sequence[TopicPartition]
     on_done: VerifierDone
-    asked_ms: int
+    started_ms: int
 
     def refused(self, code: ErrorCode) -> PartitionErrors:
         """Return the answer that refuses all of it."""
@@ -69,7 +69,7 @@ class PartitionVerifier:
         clock: Clock,
         figures: TransactionFigures,
     ) -> None:
-        """`coordinator_of` says which broker coordinates a transactional id, None if none does."""
+        """`coordinator_of` returns the broker that coordinates a transactional id, None without one."""
         self._channel = channel
         self._coordinator_of = coordinator_of
         self._clock = clock
@@ -89,7 +89,7 @@ class PartitionVerifier:
             transactional_id=producer.transactional_id,
             partitions=partitions,
             on_done=on_done,
-            asked_ms=self._clock.monotonic_ms(),
+            started_ms=self._clock.monotonic_ms(),
         )
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id is None:
@@ -150,12 +150,12 @@ class PartitionVerifier:
         self._in_flight[broker_id] -= 1
 
     def _tell(self, question: Question, errors: PartitionErrors) -> None:
-        self._figures.verified(self._clock.monotonic_ms() - question.asked_ms, len(errors))
+        self._figures.verified(self._clock.monotonic_ms() - question.started_ms, len(errors))
         question.on_done(errors)
 
 
 def request_of(questions: Sequence[Question]) -> AddPartitionsToTxnRequest:
-    """Return the request that asks this."""
+    """Return the request for these verifications."""
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(

@@ -61,7 +61,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducer:
-    """A producer asks for its id and epoch; `expected` is what it had, if it wants to go on (KIP-360)."""
+    """InitProducerId; `expected` is the producer's id and epoch, if it wants to continue (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int

@@ -25,7 +25,7 @@ from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.keeper import NotPermitted
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.inside import Door, Inside
-from kvorum.chaos.serve import fault_told
+from kvorum.chaos.serve import fault_reporter
 from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
 from kvorum.chaos.serve_routes import silent_of
 from kvorum.chaos.serve_scenarios import Busy, Scenarios
@@ -280,7 +280,7 @@ def test_who_cannot_answer_is_not_asked_what_is_in_force_inside(monkeypatch: pyt
     silent = silent_of(nodes)
     assert silent == {"node-1/broker", "node-2/node", "node-2/broker"}
     monkeypatch.setattr(Door, "ask", lambda door, command: {"asked": command["do"]})
-    inside = Inside.of(ClusterPlan("id", [NodePlan("node-1", NODE)]), FaultRegister(fault_told(Events())))
+    inside = Inside.of(ClusterPlan("id", [NodePlan("node-1", NODE)]), FaultRegister(fault_reporter(Events())))
     assert inside.state(silent) == {"node-1/broker": None, "node-1/controller": {"asked": "state"}}
 
 

@@ -59,8 +59,8 @@ def test_all_brokers_are_told_in_order() -> None:
 def test_maintenance_begins_and_ends() -> None:
     cluster = AdminStateCluster()
     assert refused(cluster, broker_admin_state_routes.end_maintenance) == ErrorCode.INVALID_REQUEST
-    assert call(cluster, broker_admin_state_routes.begin_maintenance).asked == "maintenance"
-    assert call(cluster, broker_admin_state_routes.begin_maintenance).asked == "maintenance", "asked again"
+    assert call(cluster, broker_admin_state_routes.begin_maintenance).requested == "maintenance"
+    assert call(cluster, broker_admin_state_routes.begin_maintenance).requested == "maintenance", "asked again"
     call(cluster, broker_admin_state_routes.end_maintenance)
     assert cluster.asked[1] == BACK
 

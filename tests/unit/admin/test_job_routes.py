@@ -18,7 +18,7 @@ from kvorum.admin.connect_client import ConnectClient
 from kvorum.admin.job_answers import HIDDEN, hidden_config
 from kvorum.admin.job_models import ConnectorConfig, ConnectorCreate
 from kvorum.admin.operations import Role
-from kvorum.admin.trail import asked_of
+from kvorum.admin.trail import body_text_of
 from tests.unit.admin.fake import Client, FakeCluster, call, serve
 from tests.unit.admin.fake_connect import CONFIG, SERVER, FakeConnect, refused
 
@@ -190,7 +190,7 @@ def test_the_trail_has_no_secret_of_a_connectors_config() -> None:
         "rate": "3",
     }
     for body in (ConnectorConfig(config), ConnectorCreate(name="n", config=config)):
-        said = asked_of(body, {"connector": "n"})
+        said = body_text_of(body, {"connector": "n"})
         assert "open-sesame" not in said and '"rate":"3"' in said
 
 

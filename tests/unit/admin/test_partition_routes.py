@@ -307,7 +307,7 @@ def test_what_retention_takes_away_meanwhile_is_not_missing(at_once: bool, monke
 
 
 def test_faults_are_counted_where_they_are_too_many_to_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_routes, "FAULTS_TOLD_MAX", 3)
+    monkeypatch.setattr(verify_routes, "FAULTS_REPORTED_MAX", 3)
 
     async def test(client: Client, cluster: ManagedCluster) -> None:
         replicated(cluster)

@@ -13,7 +13,7 @@ from kvorum.admin.access import Access, labels_of, tokens_of
 from kvorum.admin.job_models import ConnectorConfig
 from kvorum.admin.models import ConfigAlter, TopicCreate
 from kvorum.admin.topic_document import read_yaml
-from kvorum.admin.trail import asked_of
+from kvorum.admin.trail import body_text_of
 from kvorum.admin.v3 import requests as v3
 from kvorum.runtime.config_types import HIDDEN
 from tests.unit.admin.fake import Client, FakeClock, FakeCluster, call, serve, with_fake
@@ -184,4 +184,4 @@ BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("body", "path", "said"), BODIES)
 def test_no_value_that_may_be_secret_is_written(body: BaseModel, path: dict[str, str], said: dict[str, Any]) -> None:
-    assert json.loads(asked_of(body, path)) == said
+    assert json.loads(body_text_of(body, path)) == said

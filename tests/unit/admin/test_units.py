@@ -219,14 +219,14 @@ def asked(**query: str) -> Call[NoBody]:
 
 def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
     names = Count(name="names", what="names of a page", default=5, most=20)
-    assert names.told == {"names": "names of a page, 1 to 20 (default 5)"}
+    assert names.documentation == {"names": "names of a page, 1 to 20 (default 5)"}
     assert [names.of(asked()), names.of(asked(names="1")), names.of(asked(names="20"))] == [5, 1, 20]
     for wrong in ("0", "21", "-1", "many"):
         with pytest.raises(BadInput, match="is not a number from 1 to 20") as raised:
             names.of(asked(names=wrong))
         assert raised.value.field == "names"
-    assert Count(default=2, most=3).told == {"limit": "1 to 3 (default 2)"}
-    assert STREAM_COUNT.told == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
+    assert Count(default=2, most=3).documentation == {"limit": "1 to 3 (default 2)"}
+    assert STREAM_COUNT.documentation == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
 
 
 def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_is_there() -> None:

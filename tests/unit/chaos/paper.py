@@ -13,7 +13,7 @@ from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.chaos.inside import Inside
-from kvorum.chaos.serve import ChaosServer, fault_told
+from kvorum.chaos.serve import ChaosServer, fault_reporter
 from kvorum.chaos.serve_events import Events
 from kvorum.chaos.served import Served
 from kvorum.cluster.plan import ClusterPlan, NodePlan
@@ -107,7 +107,7 @@ def on_paper(tmp_path: Path, nodes: int = 2, **more: Any) -> tuple[ChaosServer, 
     """Return a server of so many nodes, each broker and controller; `more`: what of Served is to be another."""
     plan = ClusterPlan("id", [NodePlan(f"node-{n}", {**NODE, "node.id": str(n)}) for n in range(1, nodes + 1)])
     paper, events = Paper(plan, str(tmp_path)), Events()
-    register = FaultRegister(fault_told(events))
+    register = FaultRegister(fault_reporter(events))
     processes = ProcessFaults(paper, register, AtOnce())  # type: ignore[arg-type]
     whole: dict[str, Any] = {
         "cluster": paper,

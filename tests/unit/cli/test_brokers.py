@@ -44,7 +44,7 @@ def test_brokers_are_listed_and_described(cluster: AdminStateCluster) -> None:
         (3, "active", 0),
     ]
     told = json.loads(run("describe", "1", "-o", "json").stdout)
-    assert told["asked"] == "maintenance" and told["done"] is False and "still to move" in told["message"]
+    assert told["requested"] == "maintenance" and told["done"] is False and "still to move" in told["message"]
 
 
 def test_maintenance_is_watched_until_it_leads_nothing(cluster: AdminStateCluster) -> None:

@@ -1,4 +1,4 @@
-"""`kvorum config validate` and `kvorum format`: what is wrong is said by file and line, and nothing is done twice."""
+"""`kvorum configs validate` and `kvorum format`: what is wrong is said by file and line, and nothing is done twice."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def node(folder: Path, *lines: str) -> Path:
 
 @pytest.mark.parametrize("path", sorted(filter(Path.is_file, (ROOT / "configs").iterdir())), ids=lambda path: path.name)
 def test_every_ready_configuration_is_in_order(path: Path) -> None:
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert (code, "OK, " in printed) == (Exit.DONE, True), printed
     assert "warning" not in printed
 
@@ -63,7 +63,7 @@ def test_an_unknown_key_is_a_warning_with_its_line_and_what_took_its_place(
     line: str, warning: str, tmp_path: Path
 ) -> None:
     path = node(tmp_path, line)
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert code == Exit.DONE
     assert re.search(rf"^warning: {re.escape(str(path))}:6: .*{re.escape(warning)}", printed, re.M), printed
 
@@ -71,7 +71,7 @@ def test_an_unknown_key_is_a_warning_with_its_line_and_what_took_its_place(
 def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said_of_its_keys(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("broker.id=1\nzookeeper.connect=zk-1:2181\nlog.message.format.version=2.8\n")
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert code == exits.Exit.CONFIG and "process.roles=: must be broker, controller or broker,controller" in printed
     for line, word in ((2, "controller.quorum.voters"), (3, "remove the key")):
         assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
@@ -96,7 +96,7 @@ def test_a_node_with_a_configuration_that_cannot_be_ends_as_service_managers_are
 )
 def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tmp_path: Path) -> None:
     path = node(tmp_path, *lines)
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert (code, f"{path}{said}" in printed) == (exits.Exit.CONFIG, True), printed
 
 
@@ -114,14 +114,14 @@ def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tm
 def test_a_cluster_file_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert (code, f"{path}{said}" in printed) == (exits.Exit.CONFIG, True), printed
 
 
 def test_a_cluster_file_warns_of_a_misspelt_key_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text("nodes:\n  - id: 1\n    num.io.thread: 3\n")
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert code == Exit.DONE
     assert f"warning: {path}:3: num.io.thread is not" in printed and "did you mean num.io.threads" in printed
 
@@ -191,7 +191,7 @@ def test_nodes_side_by_side_share_neither_ports_nor_pid_files(tmp_path: Path) ->
 def test_a_file_with_nothing_in_it_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.touch()
-    code, printed = kvorum("config", "validate", str(path))
+    code, printed = kvorum("configs", "validate", str(path))
     assert (code, printed.startswith(f"kvorum: {path}: process.roles")) == (exits.Exit.CONFIG, True), printed
 
 
@@ -199,7 +199,7 @@ def test_a_listener_with_tls_is_refused_by_its_line(tmp_path: Path) -> None:
     path = node(tmp_path, "listeners=SSL://127.0.0.1:9092", "inter.broker.listener.name=SSL")
     with path.open("a") as file:
         file.write("listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n")
-    for words in (["config", "validate", str(path)], ["format", str(path), "--cluster-id", CLUSTER_ID]):
+    for words in (["configs", "validate", str(path)], ["format", str(path), "--cluster-id", CLUSTER_ID]):
         code, printed = kvorum(*words)
         assert code != Exit.DONE and f"{path}:8: listener.security.protocol.map=" in printed, printed
         assert "serves PLAINTEXT only" in printed

@@ -127,7 +127,7 @@ def test_the_version_is_the_packages() -> None:
         (["dev", "--nodes", "0"], "0 is not in the range x>=1"),
         (["up", "nowhere.yaml"], "'nowhere.yaml' does not exist"),
         (["format"], "give CONFIG and --cluster-id"),
-        (["config", "validate"], "Missing argument 'PATH'"),
+        (["configs", "validate"], "Missing argument 'PATH'"),
         (["quorum", "readmit", "2"], "Missing argument 'DIRECTORY_ID'"),
         (["bench", "--records", "0"], "0 is not in the range x>=1"),
         (["bench", "--nodes", "3", "-b", "127.0.0.1:9092"], "--bootstrap"),
@@ -138,6 +138,19 @@ def test_the_version_is_the_packages() -> None:
 def test_wrong_usage_says_what_was_meant(arguments: list[str], said: str) -> None:
     code, printed = run(*arguments)
     assert (code, said in printed) == (Exit.USAGE, True), printed
+
+
+def test_config_is_an_alias_of_configs(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text("nosuch.key=1\n")
+    assert run("config", "validate", str(path)) == run("configs", "validate", str(path))
+    assert ["config"] not in commands() and ["configs", "validate"] in commands()
+
+
+def test_the_folder_of_pipelines_is_given_by_state(tmp_path: Path) -> None:
+    """`--state` as of the worker and the manager; the older names are aliases."""
+    for option in ("--state", "--dir", "-d"):
+        assert "No such option" not in run("pipelines", "list", option, str(tmp_path))[1]
 
 
 SSL = "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"

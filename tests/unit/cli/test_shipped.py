@@ -20,7 +20,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_example_is_found_from_every_folder(elsewhere: Path) -> None:
     for name in ("configs/three-nodes.yaml", "configs/single.yaml", "configs/pipelines/first.yaml"):
         assert ConfigFile().convert(name, None, None) == str(ROOT / name)
-    done = CliRunner().invoke(main, ["config", "validate", "configs/three-nodes.yaml"])
+    done = CliRunner().invoke(main, ["configs", "validate", "configs/three-nodes.yaml"])
     assert done.exit_code == 0, done.output
 
 

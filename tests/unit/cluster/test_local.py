@@ -9,7 +9,7 @@ import pytest
 
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
-from kvorum.cluster.foreground import run_until_told
+from kvorum.cluster.foreground import run_until_signal
 from kvorum.cluster.local import ClusterError, LocalCluster
 from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import dev_cluster
@@ -97,7 +97,7 @@ def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_starte
 ) -> None:
     cluster.wrap = lambda name, command: [sys.executable, "-c", f"raise SystemExit({int(code)})"]
     seen: list[dict[str, str]] = []
-    assert run_until_told(cluster, lambda outcome, _: seen.append(outcome)) == told
+    assert run_until_signal(cluster, lambda outcome, _: seen.append(outcome)) == told
     assert seen == [{NODE: "died"}]
 
 

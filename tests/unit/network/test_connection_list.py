@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kvorum.network.connection_list import TEXT_CHARS_MAX, newest_first, told
+from kvorum.network.connection_list import TEXT_CHARS_MAX, describe, newest_first
 from kvorum.network.context import ANONYMOUS, Peer, RequestContext
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.network.outbox import GATHERED_BYTES_MAX
@@ -48,17 +48,17 @@ def test_the_latest_that_were_active_are_told_first_whichever_listener_they_came
 
 
 def test_times_are_told_by_the_wall_and_who_did_not_say_is_nobody() -> None:
-    found = told(Idle(5.0), now_s=6.5, now_ms=NOW_MS)
+    found = describe(Idle(5.0), now_s=6.5, now_ms=NOW_MS)
     assert (found.since_ms, found.idle_ms) == (NOW_MS - 5_500, 1_500)
     assert (found.client_id, found.software_name, found.software_version) == (None, None, None)
     assert (found.principal, found.address, found.id) == (str(ANONYMOUS), "127.0.0.1:4711", "P-5.0")
-    assert told(Idle(7.0), now_s=6.5, now_ms=NOW_MS).idle_ms == 0, "active since the moment was read"
+    assert describe(Idle(7.0), now_s=6.5, now_ms=NOW_MS).idle_ms == 0, "active since the moment was read"
 
 
 def test_what_a_client_says_of_itself_is_cut() -> None:
     one = Idle(1.0)
     one.peer.client_id = one.peer.software_name = one.peer.software_version = "x" * 30_000
-    found = told(one, now_s=2.0, now_ms=NOW_MS)
+    found = describe(one, now_s=2.0, now_ms=NOW_MS)
     assert found.client_id == found.software_name == found.software_version == "x" * TEXT_CHARS_MAX
 
 
@@ -75,7 +75,7 @@ def test_a_connection_tells_its_client_its_requests_and_its_bytes() -> None:
             writer.write(request)
             got += 4 + len(await read_frame(reader))
         (connection,) = listener.connections()
-        found = told(connection, now_s=asyncio.get_running_loop().time(), now_ms=NOW_MS)
+        found = describe(connection, now_s=asyncio.get_running_loop().time(), now_ms=NOW_MS)
         assert (found.client_id, found.software_name, found.software_version) == ("second", "librdkafka", "2.3.0")
         assert (found.requests, found.bytes_in, found.bytes_out) == (2, sum(map(len, asked)), got)
         assert found.listener == "PLAINTEXT" and found.id.startswith(f"PLAINTEXT-{found.address}-")
@@ -139,7 +139,7 @@ def test_a_connection_that_was_taken_over_does_not_tell_what_it_sends() -> None:
         assert await read_frame(reader) == b"welcome"
         await until(lambda: sink.frames)
         (connection,) = listener.connections()
-        found = told(connection, now_s=0.0, now_ms=NOW_MS)
+        found = describe(connection, now_s=0.0, now_ms=NOW_MS)
         assert (found.client_id, found.requests, found.bytes_out) == ("node-2", 1, None)
         assert found.bytes_in == 4 + len(hello) + len(frame)
         writer.close()

@@ -14,7 +14,7 @@ from kvorum.network.request_times import (
     STRIDE,
     RequestTimes,
     Sample,
-    told_as,
+    metric_name,
 )
 from kvorum.network.router import Handler
 from kvorum.protocol.api import ApiKey
@@ -124,14 +124,14 @@ def fetch(replica_id: int = -1, state: int = -1) -> FetchRequest:
 
 
 def test_kafkas_names_tell_followers_from_consumers_and_questions_from_additions() -> None:
-    assert told_as("Fetch", fetch()) == "FetchConsumer"
-    assert told_as("Fetch", fetch(replica_id=2)) == told_as("Fetch", fetch(state=2)) == "FetchFollower"
+    assert metric_name("Fetch", fetch()) == "FetchConsumer"
+    assert metric_name("Fetch", fetch(replica_id=2)) == metric_name("Fetch", fetch(state=2)) == "FetchFollower"
     asks, adds = (AddPartitionsToTxnTransaction(verify_only=each) for each in (True, False))
     api = "AddPartitionsToTxn"
-    assert told_as(api, AddPartitionsToTxnRequest(transactions=[asks])) == "AddPartitionsToTxnVerification"
-    assert told_as(api, AddPartitionsToTxnRequest(transactions=[asks, adds])) == api
-    assert told_as(api, AddPartitionsToTxnRequest()) == api
-    assert told_as("Fetch", None) == "Fetch"
+    assert metric_name(api, AddPartitionsToTxnRequest(transactions=[asks])) == "AddPartitionsToTxnVerification"
+    assert metric_name(api, AddPartitionsToTxnRequest(transactions=[asks, adds])) == api
+    assert metric_name(api, AddPartitionsToTxnRequest()) == api
+    assert metric_name("Fetch", None) == "Fetch"
 
 
 def told(metrics: Metrics) -> dict[tuple[str, ...], float]:

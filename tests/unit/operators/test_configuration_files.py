@@ -50,7 +50,7 @@ REFUSED = [
 def test_yaml_that_is_not_read_is_named_with_its_line_and_key(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(text)
-    printed = run(FakeCluster(), "config", "validate", str(path))
+    printed = run(FakeCluster(), "configs", "validate", str(path))
     assert printed.code == NodeExit.CONFIG, printed
     assert f"{path}{said}" in printed.err and len(printed.err.splitlines()) == 1
 

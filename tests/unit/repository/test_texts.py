@@ -157,6 +157,18 @@ def test_texts_are_plain(kind: str) -> None:
     assert not hits, "\n".join(hits)
 
 
+def test_no_line_at_info_is_one_of_many_partitions() -> None:
+    """A batch of partitions has one line, with their number and the first names."""
+    hits = [
+        f"{path}:{node.lineno}"
+        for path, module in sources()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "log.info"
+        if any(each.arg == "partition" for each in node.keywords)
+    ]
+    assert not hits, "\n".join(hits)
+
+
 def test_each_shape_is_found() -> None:
     """One text per kind, as they were."""
     found = {

@@ -76,7 +76,7 @@ SANS_IO = (
     "admin/group_members.py",
     "admin/internal_records.py",
     "admin/job_answers.py",
-    "admin/narrator.py",
+    "admin/metadata_events.py",
     "admin/offset_csv.py",
     "admin/offset_reset.py",
     "admin/paging.py",

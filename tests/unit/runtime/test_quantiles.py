@@ -16,7 +16,7 @@ def test_they_are_near_the_true_ones(spread: float) -> None:
     values = sorted(chance.lognormvariate(0, spread) for _ in range(10_000))
     for value in values:
         quantiles.add(value, 0)
-    told = quantiles.told(0)
+    told = quantiles.collect(0)
     assert list(told) == list(QUANTILES) == ["0.50", "0.75", "0.95", "0.98", "0.99", "0.999"]
     for label, share in QUANTILES.items():
         assert told[label] == pytest.approx(values[int(share * len(values)) - 1], rel=NEAR), label
@@ -33,8 +33,8 @@ def test_nothing_is_nothing_and_stays_below_all_else() -> None:
     quantiles = Quantiles()
     for value in (0.0, 0.0, 0.0, 5.0):
         quantiles.add(value, 0)
-    assert quantiles.told(0)["0.50"] == quantiles.told(0)["0.75"] == 0.0
-    assert quantiles.told(0)["0.95"] == pytest.approx(5.0, rel=NEAR)
+    assert quantiles.collect(0)["0.50"] == quantiles.collect(0)["0.75"] == 0.0
+    assert quantiles.collect(0)["0.95"] == pytest.approx(5.0, rel=NEAR)
 
 
 def test_a_value_that_stands_for_several_weighs_as_much() -> None:
@@ -42,19 +42,19 @@ def test_a_value_that_stands_for_several_weighs_as_much() -> None:
     quantiles.add(1.0, 0, 9)
     quantiles.add(100.0, 0)
     assert quantiles.count == 10
-    assert quantiles.told(0)["0.75"] == pytest.approx(1.0, rel=NEAR)
-    assert quantiles.told(0)["0.95"] == pytest.approx(100.0, rel=NEAR)
+    assert quantiles.collect(0)["0.75"] == pytest.approx(1.0, rel=NEAR)
+    assert quantiles.collect(0)["0.95"] == pytest.approx(100.0, rel=NEAR)
 
 
 def test_what_is_old_is_forgotten_and_counts_on() -> None:
     quantiles = Quantiles()
-    assert quantiles.told(0) == {}
+    assert quantiles.collect(0) == {}
     quantiles.add(1.0, 0)
     quantiles.add(10.0, WINDOW_MS)
-    assert quantiles.told(WINDOW_MS)["0.50"] == pytest.approx(1.0, rel=NEAR)
-    assert quantiles.told((WINDOWS - 1) * WINDOW_MS)["0.50"] == pytest.approx(1.0, rel=NEAR)
-    assert quantiles.told(WINDOWS * WINDOW_MS)["0.50"] == pytest.approx(10.0, rel=NEAR)
-    assert quantiles.told((WINDOWS + 1) * WINDOW_MS) == {}
+    assert quantiles.collect(WINDOW_MS)["0.50"] == pytest.approx(1.0, rel=NEAR)
+    assert quantiles.collect((WINDOWS - 1) * WINDOW_MS)["0.50"] == pytest.approx(1.0, rel=NEAR)
+    assert quantiles.collect(WINDOWS * WINDOW_MS)["0.50"] == pytest.approx(10.0, rel=NEAR)
+    assert quantiles.collect((WINDOWS + 1) * WINDOW_MS) == {}
     assert quantiles.count == 2
     for minute in range(20):
         quantiles.add(3.0, minute * WINDOW_MS)

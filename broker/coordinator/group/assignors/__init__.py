@@ -1,1 +1,1 @@
-"""Server-side assignors (KIP-848): who is to have which partitions."""
+"""Server-side assignors (KIP-848): they assign partitions to members."""

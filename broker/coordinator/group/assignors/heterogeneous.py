@@ -1,14 +1,14 @@
 """The assignor `uniform` for members that read different topics. Sans-IO.
 
     keep     what is still subscribed to
-    hand out what nobody has, topic by topic, to whoever of its readers has least; topics with most partitions a reader
+    assign   unassigned partitions, by topic, to the reader with fewest; topics with most partitions per reader
              come first
-    balance  topic by topic, from whoever of its readers has most to whoever has least, while they differ by more than
+    balance  topic by topic, from the reader with most to the one with fewest, while they differ by more than
              one; again until a whole round moved nothing, at most ROUNDS_MAX times
 
 Where readers of a topic read the same topics it ends balanced to one. With overlapping subscriptions it comes near:
-each topic is balanced among its readers, which does not make the whole so. Balance goes before stickiness.
-Source: Kafka's UniformHeterogeneousAssignmentBuilder (the same rule and limit; heaps in the place of its ranges).
+each topic is balanced among its readers, but not necessarily the whole. Balance goes before stickiness. Source: Kafka's
+UniformHeterogeneousAssignmentBuilder (the same rule and limit; heaps in the place of its ranges).
 """
 
 from collections.abc import Iterable

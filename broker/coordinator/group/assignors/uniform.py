@@ -41,7 +41,7 @@ def assign_homogeneous(spec: GroupSpec) -> Targets:
         free += given_up
         quota -= sum(map(len, kept.values()))
         if quota and takes_extra and len(spec.members) - index > extras:
-            # Another one may have it already; the last ones must take it, or nobody would.
+            # Another member may have it already; the last ones must take it, or it would stay unassigned.
             quota -= 1
             takes_extra = False
         if quota:

@@ -1,7 +1,7 @@
 """Input and output of assignors. Sans-IO.
 
 Source: Kafka's GroupSpec, MemberSubscription, SubscribedTopicDescriber, ConsumerGroupPartitionAssignor. No assignor of
-Kafka 4.3 looks at racks: those only decide when there is something to assign anew (they are in the metadata hash).
+Kafka 4.3 uses racks: a change of racks only causes a new assignment (they are in the metadata hash).
 """
 
 from collections.abc import Callable, Mapping

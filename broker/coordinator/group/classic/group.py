@@ -1,24 +1,25 @@
-"""A classic group: its members, its generation, and who waits. Sans-IO, changed in place by rebalance.py and requests.
+"""A classic group: its members, its generation, and its parked requests.
+
+Sans-IO, changed in place by rebalance.py and requests.
 
     from \\ to              EMPTY   PREPARING   COMPLETING   STABLE   DEAD
     EMPTY                            first join                        deleted, unloaded
-    PREPARING_REBALANCE     nobody left          all joined            unloaded
+    PREPARING_REBALANCE     no members           all joined            unloaded
     COMPLETING_REBALANCE             see below            assigned     unloaded
     STABLE                           see below                         unloaded
 
 EMPTY                 no members; there may be offsets. A generation of its own, so that older ones are refused.
-PREPARING_REBALANCE   joins are parked until all members have sent theirs, or the rebalance timeout has passed: whoever
-                      has not by then is dropped, static members excepted.
+PREPARING_REBALANCE   joins are parked until all members have sent theirs, or the rebalance timeout has passed. Dynamic
+                      members without a join are removed then.
 COMPLETING_REBALANCE  joins are answered, the leader has the list of members; syncs are parked until its assignment is
-                      committed. Whoever has not sent one after a rebalance timeout is dropped.
+                      committed. Members without one after a rebalance timeout are removed.
 STABLE                each member has its assignment.
-Back to PREPARING: a member came, left, died, changed what it speaks; the leader joins again; an assignment could not be
+Back to PREPARING: a member joined, left, expired or changed its protocols; the leader joins again; an assignment could not be
 written.
 
 Invariants, asserted: `awaiting_join_count` is the number of parked joins; the leader is a member; a static member has
-one member id; pending ids are of no member; a transition is in the table.
-Volatile but for what its record says (a complete generation): see `generation_record`, `loaded_group`.
-Source: Kafka's ClassicGroup.
+one member id; pending ids are of no member; a transition is in the table. Not persistent, except for the fields of its
+record (a complete generation): see `generation_record`, `loaded_group`. Source: Kafka's ClassicGroup.
 """
 
 from collections import Counter
@@ -68,7 +69,7 @@ class ClassicGroup:
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
         self.pending_joins: set[str] = set()
-        """Member ids given out, whose members have not joined with them yet (KIP-394)."""
+        """Member ids given out whose members have not joined with them yet (KIP-394)."""
         self.pending_syncs: set[str] = set()
         """Members of this generation that have not sent a SyncGroup."""
         self.awaiting_join_count = 0
@@ -76,7 +77,7 @@ class ClassicGroup:
         """Whether a member joined since the initial delay was last extended."""
         self.state_timestamp_ms: int | None = wall_ms()
         self.topics: frozenset[str] | None = None
-        """The topics its consumers subscribe to, None if that is not known."""
+        """The topics that its consumers subscribe to, None if unknown."""
         self.join_timer: Timer | None = None
         self.sync_timer: Timer | None = None
         self.sessions: dict[str, Session] = {}
@@ -98,7 +99,7 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin: none has."""
+        """Whether a rebalance may begin: none is in progress."""
         return self.state in COMES_FROM[State.PREPARING_REBALANCE]
 
     @property
@@ -138,7 +139,7 @@ class ClassicGroup:
         self.check()
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or one that is pending; whatever of it is parked was answered before."""
+        """Remove a member or a pending one; its parked requests were answered before."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member, -1)
@@ -159,9 +160,9 @@ class ClassicGroup:
         session_timeout_ms: int,
         answer: JoinAnswer | None,
     ) -> None:
-        """Take what a member says when it joins again.
+        """Apply the values of a rejoin.
 
-        A join that is parked already gives its place to this one: its client has given it up, with its connection.
+        It replaces a parked join of the member: the client has dropped that one, with its connection.
         """
         if answer is not None:
             displaced = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -187,7 +188,7 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one whose join is parked; False if there is none."""
+        """Elect a leader among the members with parked joins; False without any."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -247,14 +248,14 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(self._speakers[name] == everybody for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol most members like best, of those that all speak; of equals, the one voted for first."""
+        """Return the protocol with most votes among those that all members support; ties go to the first vote."""
         everybody = len(self.members)
         candidates = {name for name, count in self._speakers.items() if count == everybody}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=lambda name: votes[name])
 
     def compute_topics(self) -> frozenset[str] | None:
-        """Return the topics of all members' subscriptions, None where they cannot be known."""
+        """Return the topics of all members' subscriptions, None if one is unknown."""
         if not self.is_consumers:
             return None
         if not self.members:
@@ -279,7 +280,7 @@ class ClassicGroup:
         self.state_timestamp_ms = self._wall_ms()
 
     def begin_generation(self) -> None:
-        """Go on with those who joined."""
+        """Start a generation with the members that joined."""
         self.generation = self.generation + 1 if self.generation < 2**31 - 1 else 0
         self.protocol_name = self.select_protocol() if self.members else None
         self.topics = self.compute_topics()
@@ -321,8 +322,9 @@ class ClassicGroup:
     ) -> None:
         """Raise KafkaError unless offsets may be committed.
 
-        Without a generation: only while nobody is a member, or within a transaction of a client that knows none.
-        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS until the assignment is known.
+        Without a generation: only while the group has no members, or within a transaction of a client that does not
+        know one. UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS until the assignment
+        is known.
         """
         if generation < 0 and self.state is State.EMPTY:
             return
@@ -372,7 +374,10 @@ def metadata_record(group_id: str, value: GroupMetadataValue | None) -> Coordina
 
 
 def loaded_group(generation: ClassicGeneration, wall_ms: Callable[[], int]) -> ClassicGroup:
-    """Return a group as its last record has it: STABLE if it has members. Takes whatever another broker wrote."""
+    """Return a group as its last record has it: STABLE if it has members.
+
+    Accepts every record that another broker can write.
+    """
     value = generation.value
     group = ClassicGroup(generation.group_id, wall_ms)
     for row in value.members:

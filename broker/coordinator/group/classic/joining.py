@@ -3,7 +3,7 @@
     member id unknown, dynamic   v4+: an id is given out, to be joined with (KIP-394); older: a member at once
     unknown, static, new         a member at once
     unknown, static, known       takes the place of its former self. STABLE and the chosen protocol stays the same: the
-                                 new id is written, and nobody else hears of it (KIP-345); else a rebalance
+                                 new id is written, without a rebalance (KIP-345); else a rebalance
     member id pending            a member
     member id known              PREPARING: parked. COMPLETING, STABLE: the current generation again, or a rebalance if
                                  it says something new; always if it leads a stable group (topics may have changed)
@@ -180,7 +180,7 @@ class Joining:
         if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
             group.has_new_member = True
         group.add(member, join.answer)
-        # A parked client that goes away is not noticed, and may join again as another: it is not waited for for ever.
+        # A parked client that disconnects is not noticed and may join again under another id: the wait is bounded.
         self._rebalances.begin_session(group, member_id, self._settings.new_member_join_timeout_ms)
         return self._rebalances.prepare_or_complete(group, f"new member {member_id}, client reason: {join.reason}")
 
@@ -234,7 +234,7 @@ class Joining:
             return self._rebalances.complete_if_joined(group)
         reason = f"static member {instance_id} is {new_member_id} now, client reason: {join.reason}"
         if group.state is State.COMPLETING_REBALANCE or group.select_protocol() != group.protocol_name:
-            # The leader may have been told of the old id; or what all speak best is another protocol now.
+            # The leader may know only the old id, or the preferred protocol may have changed.
             return self._rebalances.prepare(group, reason)
 
         def revert() -> None:
@@ -260,7 +260,7 @@ class Joining:
                 return  # a rebalance, another join of it, or its end came first, and answered
             if error is None:
                 group.answer_join(member, self._return_answer(group, join, member, leader_before))
-                # While its join was parked its session may have ended, which was excused: it begins anew.
+                # The session may have expired while the join was parked, which is permitted: it restarts.
                 self._rebalances.renew_session(group, member)
                 return
             log.warning("new id of a static member not written", group=group.group_id, reason=error)
@@ -276,7 +276,8 @@ class Joining:
     ) -> JoinGroupResponse:
         """Return the response for a static member that rejoins a stable group.
 
-        A leader of an older version is told its former id as the leader's: it would assign anew, and nobody would ask.
+        A leader with an older version gets its former id as the leader's: otherwise it would send a new assignment that
+        nothing reads.
         """
         answer = self._rebalances.current_answer(group, member.member_id)
         if join.client.api_version >= SKIP_ASSIGNMENT_FROM:

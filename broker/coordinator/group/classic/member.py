@@ -84,14 +84,14 @@ class ClassicMember:
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Return what it has to say in a protocol, nothing if it does not speak it."""
+        """Return its metadata for a protocol, empty if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the one it likes best of protocols that all members speak."""
+        """Return its preferred protocol among those that all members support."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name

@@ -1,10 +1,12 @@
-"""How a classic group comes together: who is waited for, how long, and what happens to who does not come. Sans-IO.
+"""Rebalance of a classic group: which members it waits for, how long, and the removal of those that do not join.
 
-    prepare     members are told (REBALANCE_IN_PROGRESS) and have one rebalance timeout to join again. The first of a
-                group waits group.initial.rebalance.delay.ms instead, again for each while in which somebody came, and
+Sans-IO.
+
+    prepare     members get REBALANCE_IN_PROGRESS and have one rebalance timeout to join again. The first of a
+                group waits group.initial.rebalance.delay.ms instead, again after each interval with a join, and
                 at most one rebalance timeout in all.
-    complete    those who joined are the next generation; nobody left: the empty generation is written.
-    pending sync  one rebalance timeout later, whoever has not asked for its assignment is dropped: a rebalance again.
+    complete    the joined members are the next generation; without any the empty generation is written.
+    pending sync  one rebalance timeout later, members without a SyncGroup are removed: another rebalance.
     session     a member that was not heard of for its session timeout is dropped, unless its request is parked here.
 
 Operations change the group and return what is to be written; timers write that themselves.
@@ -113,7 +115,7 @@ class Rebalances:
         return self.complete(group) if is_waiting and group.has_all_joined else NOTHING
 
     def complete(self, group: ClassicGroup) -> Change:
-        """Go on with those who joined; dynamic members that did not are dropped."""
+        """Continue with the members that joined; dynamic members that did not are removed."""
         if group.state is not State.PREPARING_REBALANCE:
             return NOTHING
         cancel(group.join_timer)
@@ -184,7 +186,7 @@ class Rebalances:
 
     def _answer_sync(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
         if group.answer_sync(member, response):
-            # While its sync was parked its session may have ended, which was excused: it begins anew.
+            # The session may have expired while the sync was parked, which is permitted: it restarts.
             self.renew_session(group, member)
 
     def received_sync(self, group: ClassicGroup, member_id: str) -> None:
@@ -219,7 +221,7 @@ class Rebalances:
         self.begin_session(group, member.member_id, member.session_timeout_ms)
 
     def begin_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """Drop a member, or a pending one, unless it is heard of by then."""
+        """Remove a member, or a pending one, unless a request of it arrives in time."""
         session = group.sessions.get(member_id)
         if session is not None:
             session.renew(timeout_ms)

@@ -41,13 +41,13 @@ class MemberRequests:
         try:
             member = group.validate_member(request.member_id, request.group_instance_id, "sync")
             validate_generation(group, request.generation_id)
-            for asked, is_so in (
+            for requested, is_so in (
                 (request.protocol_type, group.protocol_type),
                 (request.protocol_name, group.protocol_name),
             ):
-                if asked is not None and is_so is not None and asked != is_so:
+                if requested is not None and is_so is not None and requested != is_so:
                     raise KafkaError(
-                        ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{asked!r} does not match the group's {is_so!r}"
+                        ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{requested!r} does not match the group's {is_so!r}"
                     )
             if group.state is State.PREPARING_REBALANCE:
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -73,7 +73,7 @@ class MemberRequests:
 
         def outcome(error: KafkaError | None) -> None:
             if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a rebalance began meanwhile, and told everybody
+                return  # a rebalance began in between and has answered all
             if error is None:
                 self._rebalances.set_assignments(group, assignments)
                 return
@@ -88,7 +88,7 @@ class MemberRequests:
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
         """Renew a member's session; report a rebalance.
 
-        Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the session goes on to its end.
+        Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the session is not renewed.
         """
         member = group.validate_member(request.member_id, request.group_instance_id, "heartbeat")
         validate_generation(group, request.generation_id)

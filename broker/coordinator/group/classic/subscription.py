@@ -1,7 +1,9 @@
-"""The topics in what a consumer says when it joins. Sans-IO. Source: Kafka's ConsumerProtocol.
+"""Reads the topics of a consumer's JoinGroup metadata.
 
-Only the beginning is read, which all versions have: int16 version, then an array of strings. What a client sends here
-is between it and its leader; bytes that cannot be read mean that the topics are not known, and nothing else.
+Sans-IO. Source: Kafka's ConsumerProtocol.
+
+Only the beginning is read, which is common to all versions: int16 version, then an array of strings. The metadata are
+between a client and its leader; unreadable bytes mean unknown topics, and nothing else.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Words of the classic protocol: states, who asks, and what an operation on a group comes to. Sans-IO."""
+"""Types of the classic protocol: states, requesters, and results of operations. Sans-IO."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -39,7 +39,7 @@ class Client(NamedTuple):
 
 
 class OfferedProtocol(NamedTuple):
-    """A protocol that a member can speak, and what it has to say in it."""
+    """A protocol that a member supports, with its metadata."""
 
     name: str
     metadata: bytes

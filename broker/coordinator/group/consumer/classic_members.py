@@ -1,14 +1,15 @@
 """The classic protocol's requests within a consumer group: members of both protocols side by side (KIP-848). Sans-IO.
 
     JoinGroup    what it reads is taken from its subscription, what it has from the partitions it owns; its generation
-                 is its member epoch, and it is nobody's leader
+                 is its member epoch, and it is never the leader
     SyncGroup    its assignment, in the words of the embedded protocol
     Heartbeat    REBALANCE_IN_PROGRESS where it has to join again to go on: to give partitions up, or to take some
     LeaveGroup   as leaving with -1
 
-Who is told to join has its rebalance timeout for it, and again for the sync behind the join. A static member that takes
-the place of the last one of the consumer protocol makes the group a classic one. Source: Kafka's GroupMetadataManager
-(classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup, classicGroup{Heartbeat,Leave}ToConsumerGroup).
+A member that has to rejoin has its rebalance timeout for it, and another one for the sync after the join. A static
+member that replaces the last one of the consumer protocol makes the group a classic one. Source: Kafka's
+GroupMetadataManager (classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup,
+classicGroup{Heartbeat,Leave}ToConsumerGroup).
 """
 
 from collections import Counter
@@ -156,7 +157,7 @@ class ClassicMembers:
             if change.outcome is not None:
                 change.outcome(error)
             if error is not None:
-                return  # whoever wrote answers
+                return  # the writer answers
             groups.timers.end(Deadline.JOIN, group_id, member.member_id)
             if not is_classic:
                 groups.renew_session(group_id, member)
@@ -187,7 +188,7 @@ class ClassicMembers:
 
         def outcome(error: KafkaError | None) -> None:
             if error is not None:
-                return  # whoever wrote answers
+                return  # the writer answers
             self._groups.timers.end(Deadline.SYNC, group.group_id, member.member_id)
             self._groups.renew_session(group.group_id, member)
             answer(response)
@@ -245,7 +246,7 @@ class ClassicMembers:
 
 
 def require_common_protocol(group: ConsumerGroup, protocol_type: str, names: Collection[str]) -> None:
-    """Raise KafkaError INCONSISTENT_GROUP_PROTOCOL unless all members of the classic protocol speak one of these."""
+    """Raise KafkaError INCONSISTENT_GROUP_PROTOCOL unless all members of the classic protocol support one of these."""
     classic = [member.classic for member in group.members.values() if member.classic is not None]
     speakers = Counter(row.name for each in classic for row in each.supported_protocols)
     is_common = any(speakers[name] == len(classic) for name in names)
@@ -256,7 +257,7 @@ def require_common_protocol(group: ConsumerGroup, protocol_type: str, names: Col
 def classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return a member that speaks the classic protocol. Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Return a member that uses the classic protocol. Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     member = member_of(group, member_id, instance_id)
     if member.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
@@ -277,10 +278,10 @@ def require_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def is_settled(group: ConsumerGroup) -> bool:
-    """Tell whether every member is where the newest target wants it.
+    """Tell whether every member has reached the newest target.
 
-    Kafka asks only whether there is such a target: a member that waited for partitions would then, in the classic
-    group, be told of none until something else made the group rebalance.
+    Kafka checks only whether there is such a target: a member that waited for partitions would then, in the classic
+    group, get none until another event causes a rebalance.
     """
     epoch = group.group_epoch
     members = group.members.values()
@@ -297,7 +298,7 @@ def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _subscription_of(metadata: bytes) -> Subscription:
-    """Read what a member says. Kafka takes what cannot be read for a fault of its own: so does a client."""
+    """Read the subscription of a member. Kafka reports unreadable bytes as an error of its own: so does a client."""
     try:
         return read_subscription(metadata)
     except ProtocolError as error:

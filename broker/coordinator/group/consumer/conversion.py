@@ -116,7 +116,7 @@ def _upgraded(
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Collection[OfferedProtocol]) -> ClassicMemberMetadata:
-    """Return what is kept of a member that speaks the classic protocol."""
+    """Return the stored metadata of a member that uses the classic protocol."""
     rows = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols]
     return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=rows)
 
@@ -124,8 +124,10 @@ def classic_metadata(session_timeout_ms: int, protocols: Collection[OfferedProto
 def downgrade(
     group: ConsumerGroup, gone: Collection[str], topics: TopicsImage, wall_ms: Callable[[], int]
 ) -> Downgrade:
-    """Return the classic group that those who are not gone become. Where Kafka stays with a consumer group because a
-    member's subscription cannot be read, this one gets its assignment in the oldest version.
+    """Return the classic group of the remaining members.
+
+    If a member's subscription is unreadable, Kafka keeps the consumer group; here the member gets its assignment in the
+    oldest version.
     """
     staying = [group.members[member_id] for member_id in sorted(group.members) if member_id not in gone]
     made = ClassicGroup(group.group_id, wall_ms)

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe for the groups of one partition, from the committed state. Sans-IO.
 
-What a member is still to give up is told as its own: it answers for it until then. Topics that are gone are left out.
-Source: Kafka's ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember.
+A partition that a member still has to revoke is listed as its own: the member owns it until then. Deleted topics are
+left out. Source: Kafka's ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ CONSUMER_MEMBER: Final = 1
 def describe(
     state: GroupsState, group_ids: Sequence[str], topics: TopicsImage, default_assignor: str
 ) -> list[DescribedGroup]:
-    """Return a row for each group; one that is not there, or of the other protocol, is GROUP_ID_NOT_FOUND."""
+    """Return a row for each group; a missing one, or one of the other protocol, is GROUP_ID_NOT_FOUND."""
     return [_described(state, group_id, topics, default_assignor) for group_id in group_ids]
 
 

@@ -43,7 +43,7 @@ class Draft:
     """A change of a group. `group` is the new state, `records` lead to it."""
 
     def __init__(self, group: ConsumerGroup) -> None:
-        """Begin with a group as it is; one that is not there yet is empty."""
+        """Start with the present state of a group; a missing group is empty."""
         self.records: list[CoordinatorRecord] = []
         self.group = group
 
@@ -107,7 +107,7 @@ class Draft:
         self._write(Type.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, key, value)
 
     def write_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """Write the topics that match a pattern; None: no member subscribes to it any more."""
+        """Write the topics that match a pattern; None: no member subscribes to it now."""
         key = RegularExpressionKey(group_id=self.group.group_id, regular_expression=regex)
         value = None
         if resolved is not None:

@@ -63,7 +63,7 @@ class EmbeddedAssignment:
 
 
 def version_of(data: bytes) -> int:
-    """Return the version a consumer speaks, as far as it is known here. Raises ProtocolError."""
+    """Return the version of a consumer, limited to the versions known here. Raises ProtocolError."""
     if len(data) < 2:
         raise ProtocolError(f"{len(data)} bytes are too short for a version")
     version = int.from_bytes(data[:2], "big", signed=True)
@@ -90,7 +90,7 @@ def _read(cls: type[T], data: bytes) -> T:
 
 
 def read_subscription(data: bytes) -> Subscription:
-    """Read what a consumer says when it joins. Raises ProtocolError."""
+    """Read the subscription of a consumer. Raises ProtocolError."""
     return _read(Subscription, data)
 
 
@@ -100,7 +100,7 @@ def read_assignment(data: bytes) -> EmbeddedAssignment:
 
 
 def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: TopicsImage, version: int) -> bytes:
-    """Write an assignment for a consumer that speaks this version; topics that are gone are left out."""
+    """Write an assignment in this version; deleted topics are left out."""
     rows = []
     for topic_id, numbers in partitions.items():
         topic = topics.topic_by_id(topic_id)

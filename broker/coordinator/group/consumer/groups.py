@@ -86,7 +86,7 @@ class ConsumerGroups:
         self.resolving: set[str] = set()
         """Groups whose patterns are being resolved."""
         self.resolved: dict[str, ConsumerGroup] = {}
-        """Groups as they were when all their patterns were found to be resolved."""
+        """Groups in the state in which all their patterns were resolved."""
         self.classic = classic
         self._classic_size_max = settings.group_size_max
         self._stamp = 0

@@ -1,4 +1,6 @@
-"""ConsumerGroupHeartbeat: members join, go on, change what they read, and leave. Sans-IO.
+"""ConsumerGroupHeartbeat: members join, send heartbeats, change their subscriptions, and leave.
+
+Sans-IO.
 
     epoch 0     join, or join again with nothing            -1  leave          -2  leave for a while (static members)
     otherwise   go on: every heartbeat may move the member a step, and says what it has where that has changed
@@ -110,7 +112,7 @@ class Heartbeats:
     def heartbeat(
         self, found: ConsumerGroup | ClassicGroup | None, asker: Asker, request: Request
     ) -> Decision[Response]:
-        """Decide on a valid heartbeat to a group as it is; a classic group is a consumer group after a join's decision.
+        """Decide on a valid heartbeat to a group; a classic group is a consumer group after a join's decision.
 
         Raises KafkaError GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
         UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
@@ -171,7 +173,7 @@ class Heartbeats:
     # --- the member --------------------------------------------------------------------------------------------------
 
     def _updated(self, draft: Draft, asker: Asker, request: Request) -> tuple[ConsumerMember | None, ConsumerMember]:
-        """Return the member as it was (None: there was none), and with what it says now; nothing of that is written."""
+        """Return the member before (None: new) and after the request; nothing is written."""
         group, is_joining = draft.group, request.member_epoch == JOIN_EPOCH
         require_room(group, request.member_id, self._groups.settings.size_max)
         member_id = request.member_id or str(Uuid(random_uuid_bytes(self._rng)))
@@ -254,12 +256,12 @@ class Heartbeats:
 
 
 def not_a_consumer_group(group_id: str) -> str:
-    """Return what is said of a group of another protocol."""
+    """Return the message for a group of another protocol."""
     return f"Group {group_id} is not a consumer group."
 
 
 def owned_of(request: Request) -> Owned | None:
-    """Return what a member says it has, None if it did not say."""
+    """Return the partitions that a member reports as owned, None if it reports none."""
     if request.topic_partitions is None:
         return None
     owned: dict[Uuid, list[int]] = {}

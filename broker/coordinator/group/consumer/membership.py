@@ -1,8 +1,7 @@
 """Checks of member ids and member epochs. Sans-IO.
 
-A static member that comes back takes the place of its former self: of one that said it would be back (-2), or, where
-one of the two speaks the classic protocol, of any. Source: Kafka's GroupMetadataManager (getOrMaybeSubscribe...Member,
-throwIf...).
+A static member that returns replaces its former self: one that left temporarily (-2), or, if one of the two uses the
+classic protocol, any. Source: Kafka's GroupMetadataManager (getOrMaybeSubscribe...Member, throwIf...).
 """
 
 from dataclasses import replace
@@ -42,7 +41,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def known_instance(group: ConsumerGroup, instance_id: str, member_id: str | None) -> ConsumerMember:
-    """Return a static member, if it has this member id (None: whichever).
+    """Return a static member if it has this member id (None: any).
 
     Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
@@ -58,7 +57,7 @@ def known_instance(group: ConsumerGroup, instance_id: str, member_id: str | None
 
 
 def member_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """Return who a request says it is from. Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Return the member that a request is from. Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     return known_member(group, member_id) if instance_id is None else known_instance(group, instance_id, member_id)
 
 

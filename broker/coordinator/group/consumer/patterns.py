@@ -1,10 +1,10 @@
 """Topics by pattern (RE2), off the requests. Sans-IO.
 
-A pattern stands for the topics whose whole name it matches, and that the member whose heartbeat asked may describe. It
-is resolved again when topics have been made, at the latest after regex_refresh_interval_ms, at most every
-REFRESH_INTERVAL_MS_MIN; always all patterns of a group at once. RE2 matches in time linear in the name, but linear in
-the pattern, too: a crafted one takes ten milliseconds a name, so names are matched off the loop, and a pattern must
-compile in little memory, which is little time. Source: Kafka's TopicRegexResolver,
+A pattern selects the topics whose whole name it matches and that the requesting member may describe. It is resolved
+again after topics were created, at the latest after regex_refresh_interval_ms, at most every REFRESH_INTERVAL_MS_MIN;
+always all patterns of a group at once. RE2 matches in time linear in the name, but also linear in the pattern: a
+malicious pattern takes ten milliseconds per name. So names are matched off the loop, and a pattern must compile in
+little memory, which limits its time. Source: Kafka's TopicRegexResolver,
 GroupMetadataManager.maybeUpdateRegularExpressions.
 """
 
@@ -35,7 +35,7 @@ log = get_logger("groups")
 
 
 def compiled(pattern: str) -> Callable[[str], bool]:
-    """Return what tells whether a whole name matches. Raises KafkaError INVALID_REGULAR_EXPRESSION."""
+    """Return a function that tells whether a whole name matches. Raises KafkaError INVALID_REGULAR_EXPRESSION."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MEMORY_MAX
@@ -89,7 +89,8 @@ class Resolution:
             try:
                 matches = compiled(pattern)
             except KafkaError as error:
-                # Whoever brought one was told. This one is in the log, from an implementation with another dialect.
+                # The member that sent it got an error. This pattern is in the log, from an implementation with another
+                # dialect.
                 log.error("subscription pattern is invalid and matches no topic", pattern=pattern, error=error)
                 continue
             found = self._found[pattern]

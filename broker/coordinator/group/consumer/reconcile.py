@@ -1,13 +1,15 @@
-"""One member's way from what it has to what it is to have. Sans-IO, pure.
+"""One member's steps from its current to its target assignment.
+
+Sans-IO, pure.
 
     STABLE                  at the target's epoch, with its target; or behind, then on its way at its next heartbeat
-    UNREVOKED_PARTITIONS    was told to give partitions up; goes on when it says that it has
+    UNREVOKED_PARTITIONS    has to revoke partitions; continues when it reports that it has
     UNRELEASED_PARTITIONS   at the target's epoch, without partitions that others have not given up yet
 
     first give up what is not in the target (the epoch stays), then take what is free (the epoch is the target's)
 
-So no partition is ever two members': one is taken only when nobody has it (`owners`), and whoever is to give it up has
-it until it says that it has not. Source: Kafka's CurrentAssignmentBuilder (KIP-848, KIP-1251 for the epochs).
+So no partition has two owners: it is assigned only when no member owns it (`owners`), and a member that has to revoke
+it owns it until it reports the revocation. Source: Kafka's CurrentAssignmentBuilder (KIP-848, KIP-1251 for the epochs).
 """
 
 from collections.abc import Collection, Mapping
@@ -19,7 +21,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 
 Owned: TypeAlias = Mapping[Uuid, Collection[int]]
-"""Partitions that a member says it has, by topic."""
+"""Partitions that a member reports as owned, by topic."""
 State = MemberState
 
 
@@ -30,7 +32,7 @@ class Goal:
     epoch: int
     target: Assignment
     subscribed: frozenset[Uuid]
-    """The topics it reads; of others it is to have nothing, whatever the target says."""
+    """The topics it subscribes to; it gets no partitions of others, whatever the target contains."""
     has_new_subscription: bool
     owners: Mapping[tuple[Uuid, int], str]
     owned: Owned | None
@@ -38,7 +40,7 @@ class Goal:
 
 
 def reconciled(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """Return the member as it is next, itself if it cannot move on. Raises KafkaError FENCED_MEMBER_EPOCH."""
+    """Return the member after the next step, itself if it cannot advance. Raises KafkaError FENCED_MEMBER_EPOCH."""
     match member.state:
         case State.STABLE:
             if member.member_epoch != goal.epoch:
@@ -100,7 +102,7 @@ def _next(member: ConsumerMember, epoch: int, goal: Goal) -> ConsumerMember:
         for each in target:
             if each in staying:
                 continue
-            # What it is itself to give up is free to it again: it has just said that it has not got it any more.
+            # Partitions that it had to revoke are free for it again: it has just reported that it does not own them.
             owner = goal.owners.get((topic_id, each))
             if owner is None or owner == member.member_id:
                 free.setdefault(topic_id, []).append(each)

@@ -49,9 +49,9 @@ class Regexes:
     def update(
         self, draft: Draft, was: ConsumerMember, member: ConsumerMember, may_describe: MayDescribe | None
     ) -> RegexUpdate:
-        """Write the member, if it has changed, and forget a pattern that was its alone; resolve if it is time to.
+        """Write the member if it has changed, remove patterns that only it used, and resolve if it is time to.
 
-        Not for somebody of whom it is not known which topics it may describe (None).
+        Not for a client whose permissions to describe topics are unknown (None).
 
         Raises KafkaError INVALID_REGULAR_EXPRESSION.
         """
@@ -81,7 +81,7 @@ class Regexes:
             return
         resolved_at_ms = max((each.timestamp_ms for each in before.regexes.values()), default=None)
         if resolved_at_ms is not None and 0 <= wall_ms - resolved_at_ms <= REFRESH_INTERVAL_MS_MIN:
-            return  # a time that is yet to come is another clock's, and says nothing
+            return  # a time in the future is from another clock and proves nothing
         version = min((each.version for each in before.regexes.values()), default=-1)
         interval_ms = self._groups.settings.regex_refresh_interval_ms
         is_old = resolved_at_ms is not None and wall_ms > resolved_at_ms + interval_ms

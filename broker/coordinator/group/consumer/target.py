@@ -1,7 +1,9 @@
-"""The target of a consumer group: who is to have which partitions, as an assignor of the server decides. Sans-IO.
+"""The target assignment of a consumer group, computed by a server-side assignor.
 
-Made anew when the group's epoch has passed that of the target, at most once in group.consumer.assignment.interval.ms,
-by whoever's heartbeat comes first. Source: Kafka's TargetAssignmentBuilder,
+Sans-IO.
+
+Computed again when the group epoch is larger than the target's, at most once per group.consumer.assignment.interval.ms,
+with the next heartbeat of any member. Source: Kafka's TargetAssignmentBuilder,
 GroupMetadataManager.maybeUpdateTargetAssignment.
 """
 

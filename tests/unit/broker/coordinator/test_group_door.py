@@ -173,7 +173,7 @@ def test_a_sum_of_lags_is_told_when_all_of_it_is_known(run: Run) -> None:
 
 
 def test_of_too_many_offsets_groups_are_told_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "OFFSETS_TOLD_MAX", 3)
+    monkeypatch.setattr(figures, "OFFSETS_EXPOSED_MAX", 3)
 
     async def work() -> None:
         metrics = Metrics()

@@ -125,7 +125,7 @@ def test_who_may_have_its_log_in_a_directory_that_is_offline_is_not_elected_with
         unknown = change(directories=(UNASSIGNED_DIRECTORY,))
         broker.held = []
         await broker.again(unknown, without="a")
-        waiting = asyncio.ensure_future(broker.world.manager.wait_lost_told())
+        waiting = asyncio.ensure_future(broker.world.manager.wait_lost_reported())
         await until(lambda: broker.told == [LOST_DIRECTORY])
         await settled()
         assert not waiting.done() and broker.role() is Role.OFFLINE
@@ -156,7 +156,7 @@ def test_a_copy_takes_the_place_of_a_log_that_others_count_on_once_that_is_known
         await broker.again(waits_for)
         assert broker.role() is Role.OFFLINE and broker.lies_in() is None
         await until(lambda: broker.told == [LOST_DIRECTORY, B])
-        await broker.world.manager.wait_lost_told()
+        await broker.world.manager.wait_lost_reported()
         assert broker.lies_in() == "b" and broker.folders() == ["a/orders-0", "b/orders-0"]
         await until(lambda: broker.named == "b")
         await broker.world.metadata(change(isr=(1,), leader=1))
@@ -168,8 +168,8 @@ def test_a_copy_takes_the_place_of_a_log_that_others_count_on_once_that_is_known
 def test_nobody_waits_where_nothing_is_lost(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         await broker.again()
-        await asyncio.wait_for(broker.world.manager.wait_lost_told(), 30)
+        await asyncio.wait_for(broker.world.manager.wait_lost_reported(), 30)
         await broker.again(without="a")
-        await asyncio.wait_for(broker.world.manager.wait_lost_told(), 30)
+        await asyncio.wait_for(broker.world.manager.wait_lost_reported(), 30)
 
     run(test, tmp_path)

@@ -431,14 +431,14 @@ def test_what_waits_for_a_follower_is_told_as_remote_and_what_does_not_as_local(
         feed(connection, alone)
         await settled()
         now_ms = loop.time() * 1000
-        assert remote.told(now_ms)["0.999"] == 0 < local.told(now_ms)["0.50"]
+        assert remote.collect(now_ms)["0.999"] == 0 < local.collect(now_ms)["0.50"]
         feed(connection, both)
         since = loop.time()
         await until(lambda: loop.time() > since + 0.05)
         await broker.follow()
         now_ms = loop.time() * 1000
-        assert remote.told(now_ms)["0.999"] > 40 > local.told(now_ms)["0.999"]
-        sizes = stages[STAGES.index(names.REQUEST_BYTES)].told(now_ms)
+        assert remote.collect(now_ms)["0.999"] > 40 > local.collect(now_ms)["0.999"]
+        sizes = stages[STAGES.index(names.REQUEST_BYTES)].collect(now_ms)
         assert sizes["0.50"] == pytest.approx(len(alone) - 4, rel=0.05)
         assert broker.slow == 2 and codes(wire, 9) == [0] * 4
 

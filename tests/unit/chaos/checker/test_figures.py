@@ -36,7 +36,7 @@ def test_a_long_run_is_counted_in_wider_buckets_and_none_is_lost() -> None:
     for second in range(1_000):
         paced.take(float(second), "ok")
     paced.take(0.0, "fail")  # what comes late is counted where it belongs
-    pace = paced.told()
+    pace = paced.pace()
     assert pace.width > WIDTH_MIN and 1_000 / pace.width <= BUCKETS_MAX
     assert sum(pace.ok) == 1_000 and pace.fail[0] == 1 and len(pace.ok) == len(pace.fail) == len(pace.info)
     assert max(pace.ok) <= pace.width + 1, "each in its own time"

@@ -11,7 +11,7 @@ from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
 from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import HistoryWriter
 from kvorum.chaos.scenario.models import Randomised, Step
-from kvorum.chaos.scenario.schedule import DOWN, drawn, told
+from kvorum.chaos.scenario.schedule import DOWN, drawn, step_text
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
 from kvorum.chaos.scenario.verbs import Breakable, Verbs
 from kvorum.chaos.workload.recorder import Recorder
@@ -147,4 +147,4 @@ def test_a_target_that_is_nobody_is_refused(targets: Targets, target: str) -> No
 
 def test_steps_read_as_sentences() -> None:
     step = Step.model_validate_json('{"do": "cut", "target": "leader orders-0", "to": "node-1", "for": 2.5}')
-    assert told(step) == "cut leader orders-0 to node-1 for 2.5 s"
+    assert step_text(step) == "cut leader orders-0 to node-1 for 2.5 s"

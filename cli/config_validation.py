@@ -1,4 +1,4 @@
-"""`kvorum config`: configuration files."""
+"""`kvorum configs validate`: checks configuration files."""
 
 import click
 
@@ -6,17 +6,8 @@ from kvorum.cli.folders import end_command
 from kvorum.cli.shipped import ConfigFile
 
 
-@click.group()
-def config() -> None:
-    """Check a configuration file.
-
-    \b
-    kvorum config validate configs/three-nodes.yaml
-    """
-
-
-def said_of_keys(path: str) -> tuple[str, ...]:
-    """Return what is to be said of single keys where the whole cannot be: a file of an older Kafka has many such."""
+def warnings_of_keys(path: str) -> tuple[str, ...]:
+    """Return the warnings about single keys of an invalid file: a file of an older Kafka has many."""
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
 
@@ -26,14 +17,14 @@ def said_of_keys(path: str) -> tuple[str, ...]:
         return ()
 
 
-@config.command()
+@click.command()
 @click.argument("path", type=ConfigFile())
 def validate(path: str) -> None:
     """Validate a node's configuration or a cluster file and report errors with their lines.
 
     \b
-    kvorum config validate configs/three-nodes.yaml
-    kvorum config validate node.properties
+    kvorum configs validate configs/three-nodes.yaml
+    kvorum configs validate node.properties
     """
     from kvorum.cli.files import load_any
     from kvorum.runtime.config import ConfigError
@@ -41,7 +32,7 @@ def validate(path: str) -> None:
     try:
         warnings, what = load_any(path)
     except ConfigError as error:
-        for warning in said_of_keys(path):
+        for warning in warnings_of_keys(path):
             click.echo(f"warning: {warning}", err=True)
         end_command(error, path)
     for warning in warnings:

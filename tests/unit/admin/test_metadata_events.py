@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.narrator import Known, Narrator, PartitionState
+from kvorum.admin.metadata_events import Known, MetadataEventBuilder, PartitionState
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 
 ID = Uuid(bytes(15) + b"\x09")
 
 
-def told(narrator: Narrator, *written: Any) -> list[tuple[str, Any, Any]]:
+def told(builder: MetadataEventBuilder, *written: Any) -> list[tuple[str, Any, Any]]:
     """Return (type, before, after) of what records tell, encoded as the metadata log has them."""
     import json
 
     found = []
     for offset, each in enumerate(written):
-        found += narrator.take(offset, 1, json.loads(records.encode(each)))
+        found += builder.take(offset, 1, json.loads(records.encode(each)))
     return [(each.type, dict(each.before), dict(each.after)) for each in found]
 
 
@@ -30,31 +30,31 @@ def change(**fields: Any) -> records.PartitionChange:
 
 
 def test_the_life_of_a_topic() -> None:
-    narrator = Narrator()
-    assert told(narrator, records.Topic(name="t", topic_id=ID), partition()) == [
+    builder = MetadataEventBuilder()
+    assert told(builder, records.Topic(name="t", topic_id=ID), partition()) == [
         ("topic_created", {}, {}),
         ("partition_created", {}, {"leader": 1, "isr": [1, 2], "replicas": [1, 2]}),
     ]
-    assert told(narrator, change(isr=(1,)), change(isr=(1, 2)), change(leader=2)) == [
+    assert told(builder, change(isr=(1,)), change(isr=(1, 2)), change(leader=2)) == [
         ("isr_changed", {"isr": [1, 2]}, {"isr": [1]}),
         ("isr_changed", {"isr": [1]}, {"isr": [1, 2]}),
         ("leader_elected", {"leader": 1, "leader_epoch": 0}, {"leader": 2, "leader_epoch": 1}),
     ]
-    assert told(narrator, change(leader=2, isr=(2, 1)), change(leader=-1)) == [
+    assert told(builder, change(leader=2, isr=(2, 1)), change(leader=-1)) == [
         ("leader_lost", {"leader": 2, "leader_epoch": 2}, {"leader": -1, "leader_epoch": 3}),
     ]
-    (row,) = narrator.take(9, 1, {"type": "RemoveTopic", "topic_id": str(ID)})
-    assert (row.type, row.topic, row.topic_id, narrator.partitions) == ("topic_deleted", "t", str(ID), {})
+    (row,) = builder.take(9, 1, {"type": "RemoveTopic", "topic_id": str(ID)})
+    assert (row.type, row.topic, row.topic_id, builder.partitions) == ("topic_deleted", "t", str(ID), {})
 
 
 def test_what_was_known_before_is_not_told_again() -> None:
-    narrator = Narrator()
-    told(narrator, records.Topic(name="t", topic_id=ID), partition())
-    assert told(narrator, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []
+    builder = MetadataEventBuilder()
+    told(builder, records.Topic(name="t", topic_id=ID), partition())
+    assert told(builder, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []
 
 
 def test_brokers_come_and_go() -> None:
-    narrator = Narrator(fenced={1: False})
+    builder = MetadataEventBuilder(fenced={1: False})
 
     def registered(broker: int) -> records.RegisterBroker:
         return records.RegisterBroker(broker_id=broker, broker_epoch=1, incarnation_id=ID, endpoints=())
@@ -63,7 +63,7 @@ def test_brokers_come_and_go() -> None:
         return records.BrokerRegistrationChange(broker_id=broker, broker_epoch=1, fenced=fenced)
 
     def kinds(*written: Any) -> list[str]:
-        return [each[0] for each in told(narrator, *written)]
+        return [each[0] for each in told(builder, *written)]
 
     assert kinds(registered(2), fencing(2, False)) == ["broker_registered", "broker_unfenced"]
     assert kinds(fencing(2, False), fencing(1, True), fencing(1, True)) == ["broker_fenced"]
@@ -74,63 +74,65 @@ def test_brokers_come_and_go() -> None:
 
 
 def test_who_begins_in_the_middle_tells_all_and_says_before_of_nothing_it_was_not_told() -> None:
-    narrator = Narrator(labels={str(ID): "t"})
+    builder = MetadataEventBuilder(labels={str(ID): "t"})
     fenced = records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True)
-    assert told(narrator, fenced, change(isr=(1,))) == [
+    assert told(builder, fenced, change(isr=(1,))) == [
         ("broker_fenced", {}, {}),
         ("isr_changed", {"isr": None}, {"isr": [1]}),
     ]
-    (row,) = narrator.take(2, 1, {"type": "PartitionChange", "topic_id": str(ID), "partition_id": 0, "leader": 2})
+    (row,) = builder.take(2, 1, {"type": "PartitionChange", "topic_id": str(ID), "partition_id": 0, "leader": 2})
     assert (row.topic, row.before, row.after["leader_epoch"]) == ("t", {"leader": None, "leader_epoch": None}, None)
 
 
 def test_what_is_known_of_the_cluster_fills_in_what_no_record_told_of() -> None:
-    narrator = Narrator()
-    told(narrator, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
+    builder = MetadataEventBuilder()
+    told(builder, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
     places = {(str(ID), 0): PartitionState(2, 7, [1, 2]), (str(ID), 1): PartitionState(1, 3, [1])}
-    narrator.learn(Known(2, {str(ID): "t"}, places, {1: False, 2: True}))
-    assert narrator.names == {str(ID): "t"} and narrator.fenced == {1: True, 2: True}
-    assert narrator.partitions == {
+    builder.learn(Known(2, {str(ID): "t"}, places, {1: False, 2: True}))
+    assert builder.names == {str(ID): "t"} and builder.fenced == {1: True, 2: True}
+    assert builder.partitions == {
         (str(ID), 0): PartitionState(2, 7, [1]),
         (str(ID), 1): PartitionState(1, 3, [1]),
     }
-    led = Narrator(partitions={(str(ID), 0): PartitionState(leader=3)})
+    led = MetadataEventBuilder(partitions={(str(ID), 0): PartitionState(leader=3)})
     led.learn(Known(2, {}, places, {}))
     assert led.partitions[str(ID), 0] == PartitionState(3, None, [1, 2]), "the epoch is another leader's"
 
 
 def test_a_change_that_is_not_whole_is_not_told_of() -> None:
-    narrator = Narrator()
-    told(narrator, change(leader=1))
-    assert narrator.told_before(1) == 1
-    narrator.take(4, 1, {"type": "BeginTransaction"})
-    narrator.take(5, 1, {"type": "NoOp"})
-    assert narrator.told_before(6) == 4
-    narrator.take(6, 1, {"type": "EndTransaction"})
-    assert narrator.told_before(7) == 7
+    builder = MetadataEventBuilder()
+    told(builder, change(leader=1))
+    assert builder.complete_until(1) == 1
+    builder.take(4, 1, {"type": "BeginTransaction"})
+    builder.take(5, 1, {"type": "NoOp"})
+    assert builder.complete_until(6) == 4
+    builder.take(6, 1, {"type": "EndTransaction"})
+    assert builder.complete_until(7) == 7
 
 
 def test_a_change_in_parts_is_told_when_it_is_whole_or_not_at_all() -> None:
-    narrator = Narrator()
+    builder = MetadataEventBuilder()
     topic = records.Topic(name="t", topic_id=ID)
-    assert told(narrator, records.BeginTransaction(), topic) == []
-    assert told(narrator, records.AbortTransaction(), records.EndTransaction()) == []
-    assert told(narrator, records.BeginTransaction(), topic, partition()) == []
-    assert [each[0] for each in told(narrator, records.EndTransaction())] == ["topic_created", "partition_created"]
+    assert told(builder, records.BeginTransaction(), topic) == []
+    assert told(builder, records.AbortTransaction(), records.EndTransaction()) == []
+    assert told(builder, records.BeginTransaction(), topic, partition()) == []
+    assert [each[0] for each in told(builder, records.EndTransaction())] == ["topic_created", "partition_created"]
 
 
 def test_a_config_is_told_without_its_value() -> None:
     secret = records.Config(resource_type=2, resource_name="t", name="x", value="secret")
-    (row,) = Narrator().take(0, 1, {"type": "Config", **{k: getattr(secret, k) for k in secret.__struct_fields__}})
+    (row,) = MetadataEventBuilder().take(
+        0, 1, {"type": "Config", **{k: getattr(secret, k) for k in secret.__struct_fields__}}
+    )
     assert (row.type, row.topic) == ("config_changed", "t") and "secret" not in repr(row)
 
 
 def test_a_reassignment_is_told_from_its_beginning_to_its_end() -> None:
-    narrator = Narrator()
-    told(narrator, records.Topic(name="t", topic_id=ID), partition())
+    builder = MetadataEventBuilder()
+    told(builder, records.Topic(name="t", topic_id=ID), partition())
     begun = change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1,))
     done = change(isr=(3, 2), replicas=(3, 2), adding_replicas=(), removing_replicas=())
-    assert told(narrator, begun, done, change(replicas=(2, 3))) == [
+    assert told(builder, begun, done, change(replicas=(2, 3))) == [
         ("reassignment_changed", {}, {"replicas": [3, 1, 2], "adding_replicas": [3], "removing_replicas": [1]}),
         ("isr_changed", {"isr": [1, 2]}, {"isr": [3, 2]}),
         ("reassignment_changed", {}, {"replicas": [3, 2], "adding_replicas": [], "removing_replicas": []}),
@@ -142,7 +144,7 @@ def test_quotas_and_features_are_told() -> None:
     entity = (records.QuotaEntity(entity_type="user", entity_name=None),)
     quota = records.ClientQuota(entity=entity, key="producer_byte_rate", value=1024.0)
     gone = records.ClientQuota(entity=entity, key="producer_byte_rate", remove=True)
-    assert told(Narrator(), quota, gone, records.Feature(name="f", level=1)) == [
+    assert told(MetadataEventBuilder(), quota, gone, records.Feature(name="f", level=1)) == [
         ("quota_changed", {}, {"entity": {"user": None}, "key": "producer_byte_rate", "set": True}),
         ("quota_changed", {}, {"entity": {"user": None}, "key": "producer_byte_rate", "set": False}),
         ("feature_changed", {}, {"name": "f", "level": 1}),
@@ -150,6 +152,11 @@ def test_quotas_and_features_are_told() -> None:
 
 
 def test_other_records_are_passed_over_and_broken_ones_are_not() -> None:
-    assert told(Narrator(), records.NoOp(), records.ProducerIds(broker_id=1, broker_epoch=1, next_producer_id=9)) == []
+    assert (
+        told(
+            MetadataEventBuilder(), records.NoOp(), records.ProducerIds(broker_id=1, broker_epoch=1, next_producer_id=9)
+        )
+        == []
+    )
     with pytest.raises(ValueError, match="PartitionChange"):
-        Narrator().take(0, 1, {"type": "PartitionChange", "topic_id": "x"})
+        MetadataEventBuilder().take(0, 1, {"type": "PartitionChange", "topic_id": "x"})

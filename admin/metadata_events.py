@@ -52,7 +52,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Narrator:
+class MetadataEventBuilder:
     """Known state of the cluster, updated by records."""
 
     names: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Narrator:
             if state.isr is None:
                 state.isr = found.isr
 
-    def told_before(self, offset: int) -> int:
+    def complete_until(self, offset: int) -> int:
         """Return the offset below which all events are complete; an incomplete change is not."""
         return offset if self._change is None else self._begun
 
@@ -93,18 +93,18 @@ class Narrator:
             return []
         if kind == "EndTransaction":
             change, self._change = self._change or [], None
-            return [each for row in change for each in self._told(*row)]
+            return [each for row in change for each in self._events_of(*row)]
         if self._change is not None:
             if len(self._change) >= CHANGE_RECORDS_MAX:
                 raise ValueError(f"a metadata change has more than {CHANGE_RECORDS_MAX} records")
             self._change.append((offset, timestamp_ms, record))
             return []
-        return self._told(offset, timestamp_ms, record)
+        return self._events_of(offset, timestamp_ms, record)
 
-    def _told(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
-        tell = TELLERS.get(str(record.get("type")))
+    def _events_of(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
+        build = BUILDERS.get(str(record.get("type")))
         try:
-            rows = [] if tell is None else tell(self, record)
+            rows = [] if build is None else build(self, record)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a {record.get('type')} without {error}") from error
         return [MetadataEvent(offset=offset, timestamp_ms=timestamp_ms, **row) for row in rows]
@@ -223,15 +223,15 @@ KINDS: Final = (
     *("config_changed", "quota_changed", "feature_changed", "reassignment_changed"),
 )
 """Kinds of events."""
-TELLERS: Final = {
-    "Topic": Narrator._topic,
-    "RemoveTopic": Narrator._remove_topic,
-    "Partition": Narrator._partition,
-    "PartitionChange": Narrator._partition_change,
-    "RegisterBroker": Narrator._register,
-    "UnregisterBroker": Narrator._unregister,
-    "BrokerRegistrationChange": Narrator._registration_change,
-    "Config": Narrator._config,
-    "ClientQuota": Narrator._quota,
-    "Feature": Narrator._feature,
+BUILDERS: Final = {
+    "Topic": MetadataEventBuilder._topic,
+    "RemoveTopic": MetadataEventBuilder._remove_topic,
+    "Partition": MetadataEventBuilder._partition,
+    "PartitionChange": MetadataEventBuilder._partition_change,
+    "RegisterBroker": MetadataEventBuilder._register,
+    "UnregisterBroker": MetadataEventBuilder._unregister,
+    "BrokerRegistrationChange": MetadataEventBuilder._registration_change,
+    "Config": MetadataEventBuilder._config,
+    "ClientQuota": MetadataEventBuilder._quota,
+    "Feature": MetadataEventBuilder._feature,
 }
