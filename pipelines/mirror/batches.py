@@ -15,7 +15,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,7 +29,7 @@ from kvorum.pipelines.bridge.sink import Delivery, write_batch
 from kvorum.pipelines.jobs.store import Store
 from kvorum.pipelines.mirror.clients import Control, ControlWriter, read_topic
 from kvorum.pipelines.mirror.metrics import Figures, now
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_mark
+from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_key, read_mark
 from kvorum.pipelines.mirror.policy import PROVENANCE, Policy
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.topics import TopicSync
@@ -59,11 +59,13 @@ class Ledger:
         self.map = OffsetMap()
         for message in read_topic(settings, self._topic):
             key, value = message.key(), message.value()
-            if key is None or value is None:
+            if key is None:
                 continue
-            name, mark = read_mark(key, value)
-            if name == spec.name:
-                self.map.take(mark)
+            name, place, slot = read_key(key)
+            if name == spec.name and value is None:
+                self.map.drop(place, slot)
+            elif name == spec.name and value is not None:
+                self.map.take(read_mark(key, value)[1])
 
     def mark(self, ends: Mapping[Place, tuple[int, int]]) -> int:
         """Write marks: (source, target) by partition, as far as they say something new. Returns how many."""
@@ -74,6 +76,14 @@ class Ledger:
             for mark in fresh:
                 self.map.take(mark)
         return len(fresh)
+
+    def restart(self, place: Place) -> None:
+        """Remove the marks of a partition whose topic on the target was deleted and created again."""
+        with self._lock:
+            marks = self.map.marks(place)
+            self._writer.write([Control(self._topic, mark.key(self._name), None) for mark in marks])
+            for mark in marks:
+                self.map.drop(place, mark.slot())
 
     def write(self, records: list[Control]) -> None:
         """Write other control records."""
@@ -114,6 +124,7 @@ class Batches:
         began = time.monotonic()
         starts, ends = self._bounds(batch_id)
         self._topics.ensure()
+        self._restart_recreated([place for place in ends if self._ledger.map.last(place) is not None])
         fresh = [place for place in ends if self._ledger.map.last(place) is None]
         self._mark({place: starts.get(place, 0) for place in fresh})
         rows = to_target(frame, self._naming, provenance=self._spec.marks_records)
@@ -128,11 +139,27 @@ class Batches:
         figures.batch_seconds = time.monotonic() - began
         figures.last_batch = now()
 
+    def _restart_recreated(self, places: Iterable[Place]) -> None:
+        """Begin the map anew for partitions that end before their last mark: their topic was deleted and recreated."""
+        for place, end in self._ends(places).items():
+            last = self._ledger.map.last(place)
+            if last is not None and end < last.target:
+                logger.warning(
+                    "%s-%d was recreated on %s (it ends at %d, before offset %d of its last mark): its marks are "
+                    "removed; what was mirrored to it before is not mirrored again",
+                    *(self._naming.to_target(place.topic), place.partition, self._spec.target.alias, end, last.target),
+                )
+                self._ledger.restart(place)
+
     def _mark(self, sources: Mapping[Place, int]) -> None:
         """Mark source offsets with where the target's partitions end now."""
-        wanted = {TopicPartition(self._naming.to_target(place.topic), place.partition): place for place in sources}
+        self._ledger.mark({place: (sources[place], end) for place, end in self._ends(sources).items()})
+
+    def _ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Return where partitions of the target end now; places are by the source's names."""
+        wanted = {TopicPartition(self._naming.to_target(place.topic), place.partition): place for place in places}
         found = self._target.everywhere(wanted, LATEST, is_read_committed=False)
-        self._ledger.mark({wanted[where]: (sources[wanted[where]], end) for where, end in found.items()})
+        return {wanted[where]: end for where, end in found.items()}
 
     def _bounds(self, batch_id: int) -> tuple[Ends, Ends]:
         """Return where a micro-batch begins and ends."""

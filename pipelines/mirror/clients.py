@@ -28,7 +28,7 @@ class Control(NamedTuple):
 
     topic: str
     key: bytes
-    value: bytes
+    value: bytes | None
 
 
 class ControlWriter:

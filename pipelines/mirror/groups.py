@@ -19,7 +19,7 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.mirror import policy
 from kvorum.pipelines.mirror.clients import REQUEST_SECONDS, consumer, read_range
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_mark
+from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_key, read_mark
 from kvorum.pipelines.mirror.policy import PROVENANCE
 from kvorum.pipelines.mirror.refine import Record, refine
 from kvorum.pipelines.mirror.spec import MirrorSpec
@@ -64,6 +64,7 @@ class Translator:
         self._readers: tuple[Consumer, Consumer] | None = None
         self._emptied: set[Place] = set()
         self._reported: set[Place] = set()
+        self._first_marks: dict[Place, Mark] = {}
         self._opposite: dict[str, OffsetMap] = {}
         self._opposite_end = 0
         self._unread = UnreadRecords(self.opposite_maps, self.first_foreign)
@@ -95,13 +96,16 @@ class Translator:
             self._opposite, self._opposite_end = {}, 0
         for message in read_range(reader, topic, 0, max(low, self._opposite_end), high):
             key, value = message.key(), message.value()
-            if key is not None and value is not None:
+            if key is not None:
                 try:
-                    name, mark = read_mark(key, value)
+                    name, there, slot = read_key(key)
+                    known = self._opposite.setdefault(name, OffsetMap())
+                    if value is None:
+                        known.drop(there, slot)
+                    else:
+                        known.take(read_mark(key, value)[1])
                 except ValueError as error:  # without it a group moves less far
                     logger.warning("record %s of %s is ignored: %s", message.offset(), topic, error)
-                else:
-                    self._opposite.setdefault(name, OffsetMap()).take(mark)
             self._opposite_end = (message.offset() or 0) + 1
 
     def first_foreign(self, place: Place, low: int, high: int) -> tuple[int, bool]:
@@ -138,6 +142,8 @@ class Translator:
 
         Never beyond the true place. Exact at marks, and wherever the walk between them succeeds.
         """
+        if not self._may_be_placed(place):
+            return {}
         found: dict[int, int] = {}
         between: dict[Mark, list[int]] = {}
         followers: dict[Mark, Mark] = {}
@@ -157,6 +163,33 @@ class Translator:
         for mark, inside in between.items():
             found |= self._inside(place, mark, followers[mark], inside)
         return found
+
+    def _may_be_placed(self, place: Place) -> bool:
+        """Whether the marks of a partition are those of its topic on the target as it is now.
+
+        A topic that was deleted and created again ends before the last mark until the next batch begins its marks anew.
+        """
+        marks = self._map.marks(place)
+        if not marks:
+            return False
+        there = Place(self._naming.to_target(place.topic), place.partition)
+        if self._first_marks.setdefault(place, marks[0]) != marks[0]:
+            self._first_marks[place] = marks[0]
+            self._refined.pop(place, None)
+            self._emptied.discard(place)
+            self._unread.forget(there)
+        try:
+            return self._end(there) >= marks[-1].target
+        except (KafkaException, TimeoutError) as error:  # it may have been deleted
+            logger.warning("groups of %s-%d are not translated: %s", there.topic, there.partition, error)
+            return False
+
+    def _end(self, place: Place) -> int:
+        """Return where a partition ends on the target, by its name there."""
+        _, reader = self._both()
+        where = confluent_kafka.TopicPartition(*place)
+        _, high = retried(lambda: reader.get_watermark_offsets(where, timeout=REQUEST_SECONDS))
+        return int(high)
 
     def _may_pass_unmarked(self, place: Place) -> bool:
         """Whether the target had records of the same name before the mirror began, and nothing tells whose they are."""

@@ -57,18 +57,27 @@ class Mark:
         return _json({"number": self.number, "source": self.source, "target": self.target})
 
 
-def read_mark(key: bytes, value: bytes) -> tuple[str, Mark]:
-    """Return the mirror's name and the mark of a record. Raises ValueError if it is none."""
+def read_key(key: bytes) -> tuple[str, Place, str]:
+    """Return the mirror's name, the partition and the slot of a mark's key. Raises ValueError if it is none."""
     try:
-        form, mirror, topic, partition, _ = json.loads(key)
-        fields = json.loads(value)
+        form, mirror, topic, partition, slot = json.loads(key)
         place = Place(str(topic), int(partition))
-        mark = Mark(place=place, number=fields["number"], source=fields["source"], target=fields["target"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f"not a mark of an offset map: {key!r}") from error
     if form != FORMAT:
         raise ValueError(f"unsupported mark format {form!r}")
-    return str(mirror), mark
+    return str(mirror), place, str(slot)
+
+
+def read_mark(key: bytes, value: bytes) -> tuple[str, Mark]:
+    """Return the mirror's name and the mark of a record. Raises ValueError if it is none."""
+    mirror, place, _ = read_key(key)
+    try:
+        fields = json.loads(value)
+        mark = Mark(place=place, number=fields["number"], source=fields["source"], target=fields["target"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"not a mark of an offset map: {key!r}") from error
+    return mirror, mark
 
 
 class OffsetMap:
@@ -89,6 +98,10 @@ class OffsetMap:
         if there is None or there.number <= mark.number:
             self._slots[mark.place] = {**slots, slot: mark}
 
+    def drop(self, place: Place, slot: str) -> None:
+        """Remove the mark of a slot."""
+        self._slots[place] = {each: mark for each, mark in self._slots.get(place, {}).items() if each != slot}
+
     def next_mark(self, place: Place, source: int, target: int) -> Mark | None:
         """Return the mark to write, None where nothing new is said.
 
@@ -101,7 +114,7 @@ class OffsetMap:
 
     def places(self) -> Iterator[Place]:
         """Yield the partitions that have a mark."""
-        return iter(tuple(self._slots))
+        return iter([place for place, slots in tuple(self._slots.items()) if slots])
 
     def last(self, place: Place) -> Mark | None:
         """Return the newest mark."""

@@ -46,6 +46,10 @@ class UnreadRecords:
                 return at
         return target
 
+    def forget(self, place: Place) -> None:
+        """Forget what was read of a partition: its topic was deleted and created again."""
+        self._clean.pop(place, None)
+
     def _first(self, place: Place, low: int, high: int) -> int:
         """Return the offset of the first foreign record in a range, or where the search stopped; `high` if none is."""
         ranges = self._clean.get(place, [])

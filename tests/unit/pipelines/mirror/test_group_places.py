@@ -25,6 +25,9 @@ def translator(starting_offsets: str) -> Translator:
 
 
 @pytest.mark.parametrize(("starting", "found"), [("earliest", {174: 178, 179: 178}), ("latest", {179: 178})])
-def test_who_stands_before_a_mirror_that_began_at_the_end_is_not_moved(starting: str, found: dict[int, int]) -> None:
+def test_who_stands_before_a_mirror_that_began_at_the_end_is_not_moved(
+    starting: str, found: dict[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The records between are not mirrored, and the target may have them by itself: it would leave them out."""
+    monkeypatch.setattr(Translator, "_end", lambda self, place: 1_000)
     assert translator(starting).translate(PLACE, [174, 179]) == found

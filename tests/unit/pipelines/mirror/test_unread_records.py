@@ -84,6 +84,9 @@ class Reading(Translator):
         super().__init__(MirrorSpec.model_validate(said), mirror.map)
         self.mirror, self.other, self.scan_max = mirror, opposite, scan_max
 
+    def _end(self, place: Place) -> int:
+        return self.mirror.target.end
+
     def opposite_maps(self) -> Iterable[OffsetMap]:
         return [] if self.other is None else [self.other.map]
 

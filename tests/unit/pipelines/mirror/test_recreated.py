@@ -1,0 +1,101 @@
+"""A topic of the target that is deleted and created again: its marks begin anew, and no group is moved by old ones."""
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvorum.pipelines.bridge.offsets import TopicPartition
+from kvorum.pipelines.mirror import batches
+from kvorum.pipelines.mirror.batches import Batches, Ledger
+from kvorum.pipelines.mirror.clients import Control
+from kvorum.pipelines.mirror.groups import Translator
+from kvorum.pipelines.mirror.offset_map import Place
+from kvorum.pipelines.mirror.spec import MirrorSpec
+
+PLACE = Place("orders", 0)
+OTHER = Place("orders", 1)
+SPEC = MirrorSpec.model_validate(
+    {
+        "name": "x",
+        "source": {"alias": "a", "bootstrap": "a:9092"},
+        "target": {"alias": "b", "bootstrap": "b:9092"},
+        "topics": ["orders"],
+        "checkpoint": "/nowhere",
+        "policy": "identity",
+        "provenance": False,
+    }
+)
+
+
+class Fixture:
+    """A mirror's ledger over a map topic in memory, its batches, and where the target's partitions end."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.records: list[Control] = []
+        self.ends = {PLACE: 0, OTHER: 0}
+        writer = SimpleNamespace(write=self.records.extend, close=lambda: None)
+        monkeypatch.setattr(batches, "ControlWriter", lambda settings, name: writer)
+        monkeypatch.setattr(batches, "read_topic", lambda settings, topic: map(message, list(self.records)))
+        monkeypatch.setattr(Translator, "_end", lambda _, place: self.ends[place])
+        self.ledger = Ledger(SPEC)
+        self.batches = Batches.__new__(Batches)
+        self.batches._spec, self.batches._naming, self.batches._ledger = SPEC, SPEC.naming, self.ledger
+        lookup: Any = SimpleNamespace(everywhere=self.everywhere)
+        self.batches._target = lookup
+
+    def everywhere(self, wanted: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Any:
+        return {where: self.ends[Place(*where)] for where in wanted}
+
+    def batch(self, place: Place, start: int, end: int, written: int) -> None:
+        """Do what Batches.write does for a partition, without Spark."""
+        if self.ledger.map.last(place) is not None:
+            self.batches._restart_recreated([place])
+        if self.ledger.map.last(place) is None:
+            self.batches._mark({place: start})
+        self.ends[place] += written
+        self.batches._mark({place: end})
+
+
+def message(record: Control) -> Any:
+    return SimpleNamespace(key=lambda: record.key, value=lambda: record.value)
+
+
+@pytest.fixture
+def fixture(monkeypatch: pytest.MonkeyPatch) -> Fixture:
+    return Fixture(monkeypatch)
+
+
+def test_no_group_is_moved_by_marks_of_the_former_topic(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator(SPEC, fixture.ledger.map)
+    monkeypatch.setattr(translator, "_inside", lambda place, mark, following, offsets: {})
+    fixture.batch(PLACE, 0, 1000, 1000)
+    fixture.batch(OTHER, 0, 70, 70)
+    assert translator.translate(PLACE, [1000, 1200]) == {1000: 1000, 1200: 1000}
+
+    fixture.ends[PLACE] = 0  # deleted and created again
+    assert translator.translate(PLACE, [1000, 1200]) == {}
+    fixture.batch(PLACE, 1000, 3000, 2000)
+    assert translator.translate(PLACE, [900, 1000, 1200, 3000]) == {900: 0, 1000: 0, 1200: 0, 3000: 2000}
+    assert translator.translate(OTHER, [70]) == {70: 70}
+
+
+def test_the_map_topic_says_so_to_the_next_run(fixture: Fixture) -> None:
+    for number in range(40):
+        fixture.batch(PLACE, 10 * number, 10 * number + 10, 10)
+    fixture.ends[PLACE] = 5
+    fixture.batch(PLACE, 400, 410, 10)
+    found = [(mark.source, mark.target) for mark in Ledger(SPEC).map.marks(PLACE)]
+    assert found == [(400, 5), (410, 15)]
+
+
+def test_a_topic_that_cannot_be_reached_holds_its_groups_only(
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(translator: Translator, place: Place) -> int:
+        raise TimeoutError("no answer")
+
+    fixture.batch(PLACE, 0, 10, 10)
+    monkeypatch.setattr(Translator, "_end", fail)
+    assert Translator(SPEC, fixture.ledger.map).translate(PLACE, [10]) == {}
