@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Final
 
+from kvorum.pipelines.run.failures import BAD_RECORD
 from kvorum.pipelines.spec import Pipeline
 
 LINE_CHARACTERS_MAX: Final = 500
@@ -59,7 +60,7 @@ def reason(error: BaseException, pipeline: Pipeline | None = None) -> str:
     if not ours and what == one_line(text):
         what = f"{type(error).__name__}: {what}" if what else type(error).__name__
     where = place(error)
-    if pipeline is None or where is None or "(record " in what:
+    if pipeline is None or where is None or BAD_RECORD in text:  # a record's own message says enough
         return what or type(error).__name__
     end = pipeline.source if where == "source" else pipeline.sink
     return f"{where} {end.type}: {what}"
