@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.spec.parts import Predicate
 from kvorum.pipelines.spec.parts import Transform as TransformSpec
-from kvorum.pipelines.transforms import cast, fields, routing, timestamps
+from kvorum.pipelines.transforms import cast, fields, routing, sql, timestamps
 from kvorum.pipelines.transforms.steps import Options, Part, Step, Transform, apply
 from kvorum.pipelines.transforms.values import TransformError
 
@@ -35,6 +35,7 @@ FORMLESS: Final[Mapping[str, tuple[type[Options], Transform]]] = {
     "Filter": (routing.FilterOptions, routing.drop),
     "DropHeaders": (routing.DropHeadersOptions, routing.drop_headers),
     "InsertHeader": (routing.InsertHeaderOptions, routing.insert_header),
+    "sql": (sql.SqlOptions, partial(sql.sql, 0)),
 }
 
 
@@ -62,8 +63,10 @@ def build(transforms: Sequence[TransformSpec], predicates: Mapping[str, Predicat
     transform cannot work on. A transform that is none of ours is looked for among the plugins (PluginError).
     """
     conditions = {name: _condition(name, predicate) for name, predicate in (predicates or {}).items()}
-    steps = [_step(index, transform, conditions) for index, transform in enumerate(transforms)]
+    return _chained([_step(index, transform, conditions) for index, transform in enumerate(transforms)])
 
+
+def _chained(steps: Sequence[Step]) -> Step:
     def run(frame: DataFrame) -> DataFrame:
         return reduce(lambda before, step: step(before), steps, frame)
 
@@ -94,7 +97,10 @@ def _step(index: int, transform: TransformSpec, conditions: Mapping[str, Column]
         raise TransformError(f"{where}: {wrong}")
     model, function = {**FORMED, **FORMLESS}[transform.plain]
     options = _options(where, model, transform.settings)
-    return partial(_apply, where, function, options, transform.part or "value", condition)
+    functions = [function]
+    if isinstance(options, sql.SqlOptions):
+        functions = [partial(sql.sql, number) for number in range(len(options.statements))]
+    return _chained([partial(_apply, where, each, options, transform.part or "value", condition) for each in functions])
 
 
 def _options(where: str, model: type[Options], settings: Mapping[str, Any]) -> Options:

@@ -18,6 +18,7 @@ transforms:
   - {type: InsertFeild$Value, topic.field: t}
   - type: TimestampConverter$Value
     target.type: date
+  - {type: sql, statements: []}
 predicates:
   p: {type: HasHeaderKey}
 sink: {type: topics}
@@ -34,5 +35,6 @@ def test_options_are_told_with_their_line() -> None:
         "11:6: transforms[1].type: there is no transform 'InsertFeild'; did you mean 'InsertField'?",
         "13:5: transforms[2].target.type: 'date' is not one of 'string', 'unix', 'Date', 'Time' or 'Timestamp'"
         "; did you mean 'Date'?",
-        "15:3: predicates.p.name: is missing",
+        "14:17: transforms[3].statements: list should have at least 1 item after validation, not 0",
+        "16:3: predicates.p.name: is missing",
     ]
