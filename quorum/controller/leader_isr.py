@@ -86,7 +86,7 @@ def unfence_records(context: Context, broker_id: int) -> Steps[list[MetadataReco
 
 
 def controlled_shutdown_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
-    """Return the records that start or continue a controlled shutdown: it leaves every ISR and every leadership it can."""
+    """Return the records that start or continue a controlled shutdown: it leaves ISRs and leaderships."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
     changes = yield from leaving_records(context, broker_id)

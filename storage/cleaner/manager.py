@@ -1,7 +1,7 @@
 """The cleaners of a broker (Kafka's LogCleaner): each takes the dirtiest log, cleans it, and looks again.
 
     idle -> choosing -> cleaning (map, then group by group: write, swap) -> checkpoint -> choosing
-                            |-> aborted: the log was truncated, deleted, or is not compacted any longer; chosen again when due
+                            |-> aborted: the log was truncated, deleted, or is not compacted now; chosen again when due
                             |-> uncleanable: its bytes cannot be read; not tried again, a person has to look
                             |-> its disk failed: the log directory goes offline
 
