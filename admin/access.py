@@ -1,14 +1,14 @@
 """Access to the admin API: from this machine only, or with a token.
 
-Without tokens it is for this machine: it listens on loopback only, and what a browser sends on behalf of a page from
-elsewhere is refused by its Host (a foreign name that leads here), its Origin, and, as an image or a frame is asked for
-without one, by what the browser says of where it comes from (Fetch Metadata). With tokens every request but those
-for health and the description of the API says one (`Authorization: Bearer TOKEN`), which has a role; a page from
-elsewhere does not have it, and its Origin is refused all the same (no CORS). Clients of Confluent's paths send a key
-and a secret (`Authorization: Basic`): there the secret is the token. No browser is asked for one.
+Without tokens it is for this machine: it listens on loopback only, and browser requests from foreign pages are rejected
+by their Host (a foreign name that leads here), their Origin, and, for images and frames, which have no Origin, by Fetch
+Metadata. With tokens every request except those for health and the API description needs one (`Authorization: Bearer
+TOKEN`), which has a role; a foreign page does not have it, and its Origin is rejected in addition (no CORS). Clients of
+Confluent's paths send a key and a secret (`Authorization: Basic`): there the secret is the token. Browsers are never
+prompted for it.
 
-The file of tokens has a line a token: its role (read, operate or admin), the SHA-256 of the token in hexadecimal, and
-whatever is to be remembered of it. Empty lines and those that begin with # do not count.
+The token file has one line per token: its role (read, operate or admin), the SHA-256 of the token in hexadecimal, and
+an optional label. Empty lines and those that begin with # are ignored.
 """
 
 import base64
@@ -113,7 +113,7 @@ def is_local(host: str) -> bool:
 
 
 def token_of(authorization: str, basic: bool) -> str | None:
-    """Return the token that a header says, None if it says none."""
+    """Return the token of a header, None without one."""
     scheme, _, said = authorization.partition(" ")
     token = said.strip()
     if basic and scheme.lower() == BASIC and len(token) <= 2 * TOKEN_CHARS_MAX:
@@ -146,7 +146,7 @@ class Access:
         """
         if self.tokens is None and not is_local(host):
             raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
-        # With tokens there may be a proxy in front that speaks TLS: the page is the same one all the same.
+        # With tokens there may be a TLS proxy in front: the page is the same one.
         own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
         if origin is not None and origin.lower() not in own:
             raise Refused(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
@@ -154,9 +154,11 @@ class Access:
             raise Refused(403, "FORBIDDEN_ORIGIN", "cross-origin requests are rejected")
 
     def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
-        """Return the role of who asks; refuse who has no token, or one of a lesser role. Raises Refused.
+        """Return the role of the caller; reject a caller without a token, or with a lesser role.
 
-        `basic`: a password may be a token, too.
+        Raises Refused.
+
+        `basic`: a password may be a token too.
         """
         if self.tokens is None:
             return Role.ADMIN
@@ -165,7 +167,7 @@ class Access:
             raise Refused(401, "UNAUTHENTICATED", "token required: send the header Authorization: Bearer TOKEN")
         said = hash_of(token)
         role = None
-        for known, its_role in self.tokens.items():  # all of them, whichever it is: the time tells nothing
+        for known, its_role in self.tokens.items():  # all of them, always: the time reveals nothing
             if hmac.compare_digest(known, said):
                 role = its_role
         if role is None:
@@ -179,7 +181,7 @@ class Access:
         return role
 
     def who(self, authorization: str | None, *, basic: bool = False) -> str:
-        """Return what to call who asks, and may: the label of the token, or the beginning of its hash."""
+        """Return the name of an authorised caller: the label of the token, or the beginning of its hash."""
         token = token_of(authorization or "", basic)
         if self.tokens is None or token is None:
             return "this machine"

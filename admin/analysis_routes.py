@@ -1,7 +1,7 @@
 """Topic analysis over HTTP: GET /v1/topics/{topic}/analysis reads all records and returns statistics.
 
-There is no job to be remembered: who asks listens until it is done, is told how far it is meanwhile, and ends it by
-going away. What is counted is in topic_analysis.
+There is no stored job: the caller reads the stream, which reports the progress, and ends the analysis by disconnecting.
+The counting is in topic_analysis.
 """
 
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def analyse_topic(call: Call[NoBody]) -> Stream:
     Server-sent events: `progress` once per second, `result`, and `end` last. Limits and filter are those of browsing;
     records that do not match the filter are not counted.
     """
-    await browser_of(call, call.cluster, ANALYSIS, ANALYSIS, "earliest")  # what is wrong is told before it begins
+    await browser_of(call, call.cluster, ANALYSIS, ANALYSIS, "earliest")  # errors are reported before the stream begins
 
     async def events() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()

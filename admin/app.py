@@ -1,8 +1,8 @@
 """The admin HTTP server: checks a request, calls the operation behind it, and answers in JSON.
 
-Errors have one shape (models.Problem) with Kafka's error name. Who may ask is in access.py; besides, a body must say
-that it is JSON (a form can send text without asking first, but no JSON). An answer may also be a stream
-(operations.Stream): it is written as fast as it is read, ends with who reads it, and with the server.
+Errors have one shape (models.Problem) with Kafka's error name. Authorisation is in access.py; in addition, a body must
+be declared as JSON (a form can send text without a preflight request, but no JSON). An answer may also be a stream
+(operations.Stream): it is written as fast as it is read, and ends with its reader or with the server.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def described_by(known: Sequence[Operation]) -> Descriptions:
 
 
 class AdminApp:
-    """One admin server's state: its connections to the cluster, who may use it, the streams that run."""
+    """One admin server's state: its connections to the cluster, its access rules, the running streams."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class AdminApp:
 
     def _handler(self, operation: Operation) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            basic = is_v3(operation.path)  # what Confluent's clients send; a browser is never asked for it
+            basic = is_v3(operation.path)  # as Confluent's clients send it; browsers are never prompted for it
             role = self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
             if operation.method == "GET":
                 return await self._call(operation, request, role)
@@ -147,7 +147,7 @@ class AdminApp:
         return handle
 
     async def _noted(self, operation: Operation, request: web.Request, role: Role, entry: Entry) -> web.StreamResponse:
-        """Make a change, and note what became of it."""
+        """Make a change, and log its result."""
         try:
             answer = await self._call(operation, request, role, entry)
         except Exception as error:
@@ -183,7 +183,7 @@ class AdminApp:
             headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
             name = error.reason.upper().replace(" ", "_")
             return problem(error.status, name, f"{request.method} {request.path}", headers=headers)
-        except Exception as error:  # whatever it is, the caller is told in our shape, and the log has the rest
+        except Exception as error:  # every error is returned in our format, and the log has the details
             log.unexpected("admin request", error, method=request.method, path=request.path)
             return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
@@ -272,8 +272,8 @@ class AdminApp:
 def answer_of(operation: Operation, result: Result) -> web.Response:
     """Return a result as JSON, always in full.
 
-    The ETag is of what a change could overwrite, and leaders and offsets are told besides: an answer with the same tag
-    is not the same answer, so nobody may keep it, and there is no 304.
+    The ETag covers the values that a change could overwrite, and the answer has leaders and offsets besides: answers
+    with the same tag may differ, so they must not be cached, and there is no 304.
     """
     headers = {"Cache-Control": "no-store"}
     if operation.state is not None:

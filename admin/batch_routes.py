@@ -1,6 +1,6 @@
-"""A partition's log as the batches that it is made of: what `kvorum dump-log` prints of files, over the wire.
+"""A partition's log as its batches: the output of `kvorum dump-log` over the wire.
 
-Fetch brings batches as they lie in the leader's segments; where a segment begins and ends it does not tell.
+Fetch returns batches as they are in the leader's segments, without the segments' boundaries.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from kvorum.runtime import blocking
 
 BATCHES = Count(what="batches", default=100, most=1_000)
 BYTES_MAX = 16 * 1024 * 1024
-"""Read for one answer; where it is reached `next` says where to go on."""
+"""Limit of one answer; above it `next` has the next position."""
 
 
 class Batch(BaseModel):
@@ -158,7 +158,7 @@ def shown(view: memoryview, position: int, header: BatchHeader) -> Batch:
 
 
 def codec_name(header: BatchHeader) -> str:
-    """Return how a batch says that it is compressed, known or not."""
+    """Return the codec name of a batch, known or not."""
     try:
         return codec_of(header).name.lower()
     except KafkaError:
@@ -171,7 +171,7 @@ def known(number: int) -> int | None:
 
 
 def control_of(view: memoryview, position: int) -> tuple[str, int | None]:
-    """Return what a control batch says, and of a transaction's marker its coordinator's epoch."""
+    """Return the type of a control batch, and of a transaction's marker its coordinator's epoch."""
     try:
         record = decode_records(view, position)[0]
         kind = CONTROL_KEY.unpack_from(record.key or b"")[1]

@@ -22,13 +22,13 @@ async def alter_broker(
 ) -> None:
     """Change configs of a broker: at itself if it is alive and answers, else at the active controller.
 
-    Raises KafkaError; Unreachable: nobody took the change.
+    Raises KafkaError; Unreachable: no node accepted the change.
     """
     if broker_id in alive:
         try:
             await cluster.alter_configs(ResourceType.BROKER, str(broker_id), changes)
         except Unreachable:
-            pass  # it has died, or stands still: the controller is asked the same, which does no harm
+            pass  # it is dead or unresponsive: the controller gets the same request, which is harmless
         else:
             return
     try:

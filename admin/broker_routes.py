@@ -153,7 +153,7 @@ def registration_of(registered: Registered | Silence, wanted: int) -> Registrati
     """Return a broker's registration, or why it is not available."""
     found = registered.get(wanted) if isinstance(registered, dict) else None
     if found is None:
-        # One that has registered just now may not be in the log as far as it was read.
+        # A broker that has just registered may be missing in the part of the log that was read.
         error = registered.error if isinstance(registered, Silence) else ErrorCode.BROKER_ID_NOT_REGISTERED.name
         return Registration(registration_error=error)
     cordoned = found.cordoned_log_dirs or ()

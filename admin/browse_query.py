@@ -18,7 +18,7 @@ TAIL_MAX = 10_000
 async def browser_of(
     call: Call[NoBody], cluster: ClusterClient, default: Limits, most: Limits, start: str, follow: bool = False
 ) -> Browser:
-    """Return what looks through the topic as the query says. Raises BadInput, KafkaError."""
+    """Return the browser for the query. Raises BadInput, KafkaError."""
     limits, wanted, reader = limits_of(call, default, most), filter_of(call), reader_of(call, cluster)
     offsets, ends = await places_of(call, reader, start, wanted.key)
     return Browser(
@@ -122,7 +122,7 @@ async def partitions_of(call: Call[NoBody], reader: Reader, named: list[int] | N
 
 
 def offsets_of(call: Call[NoBody], parameter: str = "offsets") -> dict[int, int] | None:
-    """Return {partition: offset} of 0:12,1:40, None if it is not there. Raises BadInput."""
+    """Return {partition: offset} of 0:12,1:40, None without the parameter. Raises BadInput."""
     text = call.query.get(parameter)
     if text is None:
         return None

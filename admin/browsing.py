@@ -1,8 +1,7 @@
-"""Looking through a topic: which records, from where, how much of it, and why it ended.
+"""Browsing of a topic: the selected records, the start, the limits, and the reason for the end.
 
-Records of several partitions come in the order of their timestamps, as far as each partition has them so. The end is
-where the logs ended when the looking began, unless it follows: then it goes on until a limit, or until nobody reads any
-more.
+Records of several partitions come in the order of their timestamps, if each partition has them in order. The end is
+that of the logs at the beginning, unless it follows: then it continues until a limit, or until the reader disconnects.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ async def worked(record: Record, work: Callable[[*Arguments], T], *arguments: *A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where to stop, whatever is still to be read."""
+    """Limits, whatever is still unread."""
 
     records: int
     scanned: int
@@ -103,9 +102,9 @@ class Browser:
     """{partition: where to read on}."""
 
     async def records(self) -> AsyncIterator[Found | None]:
-        """Yield what is looked for, None where a round brought nothing: a moment to see who is still there.
+        """Yield the selected records, None after a round without any: a chance to notice a disconnect.
 
-        `progress.stopped_by` says afterwards why it ended. Raises KafkaError, Unreachable.
+        `progress.stopped_by` has the reason of the end afterwards. Raises KafkaError, Unreachable.
         """
         deadline_ms = self.clock.monotonic_ms() + self.limits.time_ms
         self._read = dict(self.progress.offsets)
@@ -134,7 +133,7 @@ class Browser:
                     turn_bytes = 0
                     await asyncio.sleep(0)  # others have their turn
                     if self.ends is None:
-                        yield None  # nothing of all that may be what is looked for: who waits hears that it goes on
+                        yield None  # no record was selected: the reader sees that it continues
                 stopped = self._spent(deadline_ms)
             if stopped is not None:
                 self.progress.stopped_by = stopped

@@ -69,7 +69,7 @@ async def end_at(connections: Connections, address: Address, timeout_ms: int) ->
 
 
 async def grown(connections: Connections, address: Address, end: int, wait_ms: int) -> int | None:
-    """Wait for a broker's copy to go on behind its end; return where it ends then, None as above. Raises as above."""
+    """Wait for a broker's copy to grow beyond its end; return the new end, None as above. Raises as above."""
     row = FetchPartition(partition=METADATA_PARTITION, fetch_offset=end, partition_max_bytes=1)
     topic = FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[row])
     request = FetchRequest(
@@ -83,7 +83,7 @@ async def grown(connections: Connections, address: Address, end: int, wait_ms: i
 
 
 def said(code: int) -> bool:
-    """Tell whether a broker said to come again. Raises KafkaError for any other refusal."""
+    """Tell whether the error is retriable. Raises KafkaError for any other error."""
     if code not in (ErrorCode.NONE, *COME_AGAIN):
         raise KafkaError(ErrorCode(code), METADATA_TOPIC)
     return code != ErrorCode.NONE

@@ -1,7 +1,7 @@
 """Changes in progress over HTTP: each is completed even if the client disconnects.
 
-A question is dropped with its reader: the server cancels it, and nobody misses the answer. A change that was cancelled
-would be half made. It has a task of its own.
+A read is dropped with its reader: the server cancels it. A cancelled change would be incomplete. It has a task of its
+own.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Changes:
         self._running: set[asyncio.Future[web.StreamResponse]] = set()
 
     async def make(self, change: Awaitable[web.StreamResponse]) -> web.StreamResponse:
-        """Make a change; it goes on when this is cancelled. Raises what it raises."""
+        """Make a change; it continues when this is cancelled. Raises its exceptions."""
         task = asyncio.ensure_future(change)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -36,4 +36,4 @@ class Changes:
     def _ended(self, task: asyncio.Future[web.StreamResponse]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # noted: whoever asked has it, or is gone
+            task.exception()  # retrieved: the caller has it, or is gone

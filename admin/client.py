@@ -1,8 +1,8 @@
-"""The cluster as a client sees it: Kafka's admin requests over the wire, each sent to who must answer it.
+"""The cluster as a client sees it: Kafka's admin requests over the wire, each sent to the right node.
 
-Used by the admin HTTP API and the command line. Brokers forward what belongs to the controller, so any broker will do;
-only offsets are asked of a partition's leader. `bootstrap` may be controllers, too: they answer of themselves and of
-the metadata, as far as they serve it (KIP-919). Refusals are raised as KafkaError with the message of the broker.
+Used by the admin HTTP API and the command line. Brokers forward requests for the controller, so any broker is suitable;
+only offsets come from a partition's leader. `bootstrap` may be controllers too: they answer for themselves and for the
+metadata, as far as they serve it (KIP-919). Rejections are raised as KafkaError with the message of the broker.
 """
 
 import random
@@ -174,8 +174,8 @@ class ClusterClient:
     ) -> M:
         """Send a request to one broker, or to the first that can be reached. Raises Unreachable.
 
-        What changes nothing is asked of the next broker where one that was reached does not answer, too. `version_max`
-        keeps to versions whose fields the caller fills (names where newer ones have topic ids).
+        A read is retried on the next broker if one that was reached does not answer. `version_max` keeps to versions
+        whose fields the caller fills (names where newer ones have topic ids).
         """
         failures = []
         candidates = self._candidates() if address is None else [address]
@@ -202,7 +202,7 @@ class ClusterClient:
     async def ask_active(self, request: Message, response: type[M], code_in: Callable[[M], int]) -> M:
         """Send what belongs to the controller to any broker, and to the controller where brokers forward nothing.
 
-        Such brokers, of clusters with ZooKeeper, answer NOT_CONTROLLER (`code_in` finds it) and say who is. Raises
+        Such brokers, of clusters with ZooKeeper, answer NOT_CONTROLLER (`code_in` finds it) with the controller. Raises
         Unreachable.
         """
         answer = await self.ask(request, response)
@@ -249,7 +249,7 @@ class ClusterClient:
     async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
         """Return {partition: its eligible leader replicas}, for every partition in the Metadata of a topic.
 
-        Metadata has no room for them; a cluster that does not serve DescribeTopicPartitions says nothing of them.
+        Metadata has no field for them; a cluster without DescribeTopicPartitions returns none.
         """
         found = {partition.partition_index: Eligible() for partition in topic.partitions}
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name or "")])
@@ -312,7 +312,7 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[resource], include_synonyms=True, include_documentation=documentation
         )
-        # What a node's static configuration says, and its loggers, only that node knows.
+        # Only the node itself knows its static configuration and its loggers.
         own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name != ""
         address = await self.broker_address(int(name)) if own else None
         answer = (await self.ask(request, DescribeConfigsResponse, address, timeout_ms=timeout_ms)).results[0]

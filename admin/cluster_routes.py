@@ -75,7 +75,7 @@ async def get_health(call: Call[NoBody]) -> Health:
     described, metadata, (controller_id, controller_error) = await asyncio.gather(
         call.cluster.describe_cluster(), call.cluster.metadata(), active_controller(call.cluster)
     )
-    may_move = metadata.topics if controller_id >= 0 else []  # without a controller nobody could tell
+    may_move = metadata.topics if controller_id >= 0 else []  # without a controller they are unknown
     living = [broker.broker_id for broker in described.brokers if not broker.is_fenced]
     moving, counted, left_out = await asyncio.gather(
         moving_of(call.cluster, may_move),

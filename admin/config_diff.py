@@ -1,11 +1,11 @@
-"""Where configs differ: between brokers, between topics, or from what they would be without one of their layers.
+"""Differences of configs: between brokers, between topics, or to the values without one of their layers.
 
     broker:1           what is in force on broker 1         broker:1:static     without what was set dynamically
     topic:orders       what is in force for the topic       topic:orders:broker without what was set on the topic itself
-    broker:1:default   what nobody set: the release's own   topic:orders:default
+    broker:1:default   the release's default              topic:orders:default
 
 Each is a column; all columns of a table are of one kind. A value is compared by its meaning (1h of ms written two ways
-is one value), and secrets by where they come from alone, since nobody is told more of them. Sans-IO.
+is one value), and secrets only by their source, since their values are never returned. Sans-IO.
 
 Source of layers and their order: Kafka's ConfigHelper, DynamicBrokerConfig.
 """
@@ -66,7 +66,7 @@ LAYERS: Final[Mapping[ResourceType, Mapping[Layer, frozenset[Source]]]] = {
 
 
 class BadColumn(ValueError):
-    """A column that names nothing that can be compared; the message says what was meant."""
+    """A column name that cannot be compared; the message has a suggestion."""
 
 
 class Column(NamedTuple):
@@ -141,9 +141,9 @@ def cell_of(config: DescribeConfigsResourceResult, left_out: frozenset[Source]) 
 
 
 def inherited(name: str, broker: Mapping[str, DescribeConfigsResourceResult], left_out: frozenset[Source]) -> Cell:
-    """Return what a topic has that sets nothing itself: the first synonym a broker has, else the default.
+    """Return the value of a topic without own configs: the first synonym that a broker has, else the default.
 
-    A broker tells the synonyms of what is set on a topic from their main name on only: each is looked up here.
+    A broker lists the synonyms of a topic's config from their main name on only: each is looked up here.
     """
     definition = config_defs.TOPIC.get(name)
     for synonym in () if definition is None else definition.synonyms:

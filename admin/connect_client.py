@@ -1,9 +1,9 @@
 """Client of Kafka Connect's REST interface: of `kvorum pipelines connect`, or Apache Kafka's.
 
-Only the addresses of the node's configuration are asked, and nothing of a request is handed on but its path below
-/v1/jobs, the parameters that the operation knows and its checked body: no header, so no token. Several addresses are
-workers of one Connect cluster. The one that answered last is asked first; the next one is where nobody is reached,
-and where a look was broken off. A change that may have come to a worker is not asked for again.
+Only the addresses of the node's configuration are used, and only these parts of a request are forwarded: its path below
+/v1/jobs, the known parameters and its checked body; no header, so no token. Several addresses are workers of one
+Connect cluster. The one that answered last is tried first; the next one if none is reached, or if a read was
+interrupted. A change that may have reached a worker is not repeated.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,9 @@ class ConnectClient:
     async def ask(
         self, method: str, parts: Sequence[str], *, query: Sequence[tuple[str, str]] = (), body: bytes | None = None
     ) -> Answer:
-        """Return the first answer, whatever it says. Raises Refused where there is none.
+        """Return the first answer, whatever its status.
+
+        Raises Refused without one.
 
         `parts` are those of the path, not escaped.
         """
@@ -82,11 +84,11 @@ class ConnectClient:
             except NOT_REACHED as error:
                 silent.append(f"{url}: {error}")
             except TimeoutError as error:
-                left = "" if method == "GET" else ": what was asked for may be done or not"
+                left = "" if method == "GET" else ": the change may have been made or not"
                 raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not respond in time{left}") from error
             except aiohttp.ClientError as error:
                 if method != "GET":
-                    text = f"{url} broke off before it answered: what was asked for may be done or not"
+                    text = f"{url} closed the connection before it answered: the change may have been made or not"
                     raise Refused(502, "CONNECT_BROKE_OFF", text) from error
                 silent.append(f"{url}: {error}")
             else:
@@ -122,9 +124,9 @@ class ConnectClient:
             return Answer(url=url, status=answer.status, content=bytes(content))
 
     def _opened(self) -> aiohttp.ClientSession:
-        """Return the session, which belongs to the loop that asks first.
+        """Return the session, which belongs to the loop of its first user.
 
-        A connection is for one request: one that was kept may have been closed meanwhile.
+        A connection is for one request: a kept one may have been closed in between.
         """
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, force_close=True)

@@ -1,7 +1,7 @@
 """A client's connections to brokers: a shared one for quick requests, and separate ones for long requests.
 
-A broker answers in the order it is asked, and who does not answer in time loses the connection with all who wait on it.
-So what may wait (for a commit, for the controller, for news, out a quota) has a connection to itself while it does.
+A broker answers in order, and a request that times out closes the connection for all waiting requests. So a request
+that may wait (for a commit, the controller, new records, or a quota) uses its own connection.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ class Connections:
                 await channel.close()
 
     async def close(self) -> None:
-        """Close all; who waits for an answer gets ConnectionLost."""
+        """Close all; waiting requests get ConnectionLost."""
         idle = [channel for own in self._own.values() for channel in own.idle]
         await asyncio.gather(*(channel.close() for channel in (*self._shared.values(), *idle, *self._busy)))
 
@@ -159,7 +159,8 @@ async def send_request(
 def may_repeat(request: Message, error: ChannelError) -> bool:
     """Tell whether the request may be repeated on another broker although this one may have received it.
 
-    Who answers at once and did not will not; who has to wait for others may be as far as anybody, unless it has died.
+    A broker that did not answer a quick request will not; with a request that waits for others it may be as far as any
+    broker, unless it has died.
     """
     if not error.maybe_sent:
         return True

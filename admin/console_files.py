@@ -1,6 +1,7 @@
 """The web console's files, served from memory: a page of plain JavaScript modules that uses the admin API.
 
-Nothing is loaded from elsewhere, and a page may not be put into another's frame: the Content-Security-Policy says so.
+Nothing is loaded from other sites, and the page must not be embedded in another's frame: the Content-Security-Policy
+forbids both.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ def add_console(app: web.Application) -> None:
 
 
 def handler(content: bytes, media_type: str) -> Handler:
-    """Return what serves one file; a browser that has it asks only whether it is still the same."""
+    """Return the handler of one file; a browser that has it only checks whether it is unchanged."""
     tag = hashlib.sha256(content).hexdigest()[:32]
     headers = {
         "ETag": f'"{tag}"',

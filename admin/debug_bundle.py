@@ -6,9 +6,9 @@
     brokers/1/configs.json            what is set of a broker, statically, too
     brokers/1/node.json, metrics.txt, log.json      what the process tells of itself; controllers/1/ likewise
 
-What may be a secret is hidden, as everywhere in the API, and records of topics are not in it. One part after the other
-is asked for, so that no more than one is in memory; what fails, is too large or late is left out, and the manifest
-says so: a bundle is wanted most where not all is well.
+Values that may be secret are hidden, as everywhere in the API, and records of topics are not included. The parts are
+requested one after the other, so that only one is in memory; parts that fail, are too large or late are left out, with
+an entry in the manifest: a bundle is needed most when something is broken.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Included(BaseModel):
-    """A part that is there."""
+    """An included part."""
 
     name: str
     bytes: int
@@ -83,7 +83,7 @@ class Manifest(BaseModel):
 
 
 class ZipPieces:
-    """A ZIP whose bytes are taken away as they are made."""
+    """A ZIP whose bytes are taken as they are written."""
 
     def __init__(self, made_at: datetime) -> None:
         """Begin; `made_at` is the time of each part."""
@@ -135,7 +135,7 @@ class Bundles:
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BUNDLES_MAX))
 
     async def pieces(self, call: Call[NoBody]) -> AsyncGenerator[bytes]:
-        """Yield a bundle's bytes as they are made."""
+        """Yield a bundle's bytes as they are written."""
         async with self._turns:
             made_at = datetime.fromtimestamp(call.clock.wall_ms() / 1000, UTC)
             archive = ZipPieces(made_at)
@@ -154,7 +154,7 @@ class _Parts:
     """The parts of one bundle, got one after the other."""
 
     def __init__(self, call: Call[NoBody], reader: MetadataReader, manifest: Manifest) -> None:
-        """Get them for this call; what became of each is noted in the manifest."""
+        """Collect the parts for this call; the manifest has each result."""
         self._call = call
         self._reader = reader
         self._manifest = manifest
@@ -162,7 +162,7 @@ class _Parts:
         self._until = asyncio.get_running_loop().time() + BUNDLE_SECONDS
 
     async def all(self) -> AsyncGenerator[tuple[str, bytes]]:
-        """Yield (name, what it says) of those that can be got."""
+        """Yield (name, content) of the available parts."""
         for name, ask in self._of_cluster().items():
             if part := await self._part(name, ask):
                 yield part
@@ -198,7 +198,7 @@ class _Parts:
         seconds = min(PART_SECONDS, self._until - asyncio.get_running_loop().time())
         if seconds <= 0:
             self._missing(
-                name, "REQUEST_TIMED_OUT", f"it was not asked for: the bundle took {BUNDLE_SECONDS:g} s already"
+                name, "REQUEST_TIMED_OUT", f"not requested: the bundle has taken {BUNDLE_SECONDS:g} s already"
             )
             return None
         try:
@@ -276,7 +276,7 @@ def of_process(pages: NodePages) -> dict[str, Ask]:
 
 
 def as_json_of(ask: Callable[[], Awaitable[BaseModel | list[BaseModel]]]) -> Ask:
-    """Return what asks for the same as JSON."""
+    """Return a function that returns the result of `ask` as JSON."""
 
     async def read() -> bytes:
         return as_json(await ask())

@@ -33,7 +33,7 @@ class Deleted(NamedTuple):
 async def delete_records(cluster: ClusterClient, offsets: Mapping[Place, int]) -> dict[Place, Deleted]:
     """Delete the records below each offset; return the result per partition. Raises Unreachable.
 
-    Not asked again: what was refused stands in the answer, and to ask twice does no harm.
+    Not retried: the errors are in the answer, and a repetition is harmless.
     """
     leaders = await leaders_of(cluster, sorted({place.topic for place in offsets}))
     found: dict[Place, Deleted] = {}

@@ -12,9 +12,9 @@ from kvorum.protocol.errors import KafkaError
 async def partitions_of(
     cluster: ClusterClient, named: Mapping[str, Sequence[int] | None] | None
 ) -> dict[str, list[int]] | None:
-    """Return {topic: partitions}, all of a topic where None stands for them; None where nothing was named.
+    """Return {topic: partitions}, all of a topic for None; None without any topics.
 
-    Raises NotInBody UNKNOWN_TOPIC_OR_PARTITION for such a topic that is not there.
+    Raises NotInBody UNKNOWN_TOPIC_OR_PARTITION for a missing topic.
     """
     if named is None:
         return None

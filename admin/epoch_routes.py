@@ -1,7 +1,7 @@
-"""The leader epochs of a partition's log over HTTP: which there were, and from where to where each goes.
+"""The leader epochs of a partition's log over HTTP, with their offset ranges.
 
-The leader knows them (its leader-epoch-checkpoint), and answers one at a time: OffsetForLeaderEpoch tells the largest
-epoch not above the one asked for, and where it ends; and the end of the one before is where it begins.
+The leader knows them (its leader-epoch-checkpoint), and returns one at a time: OffsetForLeaderEpoch returns the largest
+epoch not above the requested one, and its end; the end of the previous one is its start.
 """
 
 from pydantic import BaseModel, Field
@@ -84,7 +84,7 @@ async def walk(
 ) -> tuple[list[LeaderEpoch], bool]:
     """Return the epochs of a log that begins at an offset, from one on downwards, and whether there are older ones.
 
-    Below its oldest epoch a log tells of none, but where that one begins. Only the newest may be without records.
+    Below its oldest epoch a log returns no epoch, but its start. Only the newest may be without records.
     """
     found: list[LeaderEpoch] = []
     current = await end_of(cluster, address, place, epoch)

@@ -1,7 +1,7 @@
 """Live events of the cluster: GET /v1/events.
 
-Any broker serves its copy of the metadata log to a client that fetches it as a topic. Only committed records are told.
-The stream begins where the log ends at the time of the request, `back` offsets before that, or behind the offset in
+Any broker serves its copy of the metadata log to a client that fetches it as a topic. Only committed records become
+events. The stream begins at the log end at the time of the request, `back` offsets before that, or after the offset in
 the id of an event. Ids are offsets of the metadata log, the same wherever it is read.
 """
 
@@ -31,7 +31,7 @@ WAIT_MS = 5_000
 ANSWER_MS = 10_000
 """Additional time for its response, before the next broker is queried."""
 BEHIND_MS = 5_000
-"""So long a broker is waited for that has not come to where a reader was."""
+"""Maximum wait for a broker that is behind a reader's offset."""
 PARTITION = 0
 BACK_MAX = 100_000
 """Offsets of the metadata log that `back` may go back: a controller writes two per second when nothing happens."""
@@ -112,7 +112,7 @@ async def follow_events(call: Call[NoBody]) -> Stream:
 
 
 def marked(rows: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, bool]]:
-    """Return each with whether it is the last of its offset: who has seen it has seen all up to there."""
+    """Return each event with whether it is the last one of its offset: its reader has seen everything up to there."""
     for each, following in zip_longest(rows, rows[1:]):
         yield each, following is None or following.offset != each.offset
 
@@ -134,13 +134,11 @@ async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, 
         row = await log_row(cluster, end, left_ms)
         end = end if row is None else max(end, row.high_watermark)
     if end < wanted:
-        text = (
-            f"{METADATA_TOPIC} ends at {end}: {after} is an offset of another one, and what happened here is not told"
-        )
+        text = f"{METADATA_TOPIC} ends at {end}: {after} is from another log, and the earlier events are unknown"
         return end, Missed(after=after, next=end, message=text)
     begin = await offset_of_log(cluster, EARLIEST)
     if begin > wanted:
-        text = f"{METADATA_TOPIC} begins at {begin} by now: what happened from {wanted} on is not told any more"
+        text = f"{METADATA_TOPIC} begins at {begin} now: the events from {wanted} on are no longer available"
         return begin, Missed(after=after, next=begin, message=text)
     return wanted, None
 
@@ -167,11 +165,10 @@ async def end_of_log(cluster: ClusterClient) -> int:
 
 
 async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> PartitionData | None:
-    """Return what a broker has of the metadata log from an offset on, waiting so long for some to come.
+    """Return a broker's metadata log from an offset on, after a wait for records.
 
-    None: come again with the same offset. The copy of the next broker that is asked may end before it; one that is
-    trimmed cannot be read for a moment. Raises Unreachable; KafkaError OFFSET_OUT_OF_RANGE where the log begins behind
-    the offset by now.
+    None: retry with the same offset. The copy of the next broker may end before it; one that is being trimmed is
+    unreadable for a moment. Raises Unreachable; KafkaError OFFSET_OUT_OF_RANGE if the log begins after the offset now.
     """
     topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
     request = request_of(topic, {PARTITION: offset}, wait_ms, 0)
@@ -181,7 +178,7 @@ async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> Partitio
     if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         begin = await offset_of_log(cluster, EARLIEST)
         if begin > offset:
-            text = f"{METADATA_TOPIC} begins at {begin} by now: what happened from {offset} on is not told any more"
+            text = f"{METADATA_TOPIC} begins at {begin} now: the events from {offset} on are no longer available"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
     if row.error_code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_NOT_AVAILABLE):
         await asyncio.sleep(AGAIN_SECONDS)
@@ -206,10 +203,10 @@ async def known_of(cluster: ClusterClient) -> Known:
 
 
 async def news(cluster: ClusterClient, builder: MetadataEventBuilder, offset: int) -> tuple[int, list[MetadataEvent]]:
-    """Return (where to go on, what happened); nothing after a while without news. Raises KafkaError, Unreachable."""
+    """Return (next offset, events); none after a while without records. Raises KafkaError, Unreachable."""
     try:
         row = await log_row(cluster, offset, WAIT_MS)
-    except Unreachable:  # the broker that was asked has died, which is what is to be told: another one goes on
+    except Unreachable:  # the queried broker has died, which is an event itself: the next one continues
         row = await log_row(cluster, offset, WAIT_MS)
     if row is None:
         return offset, []

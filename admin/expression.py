@@ -1,13 +1,15 @@
-"""A small language to choose records by: read here, run against one record at a time. Sans-IO, and nothing is executed.
+"""A small language to select records: parsed here, run against one record at a time.
+
+Sans-IO, and nothing is executed.
 
     value.amount > 100 && headers.source == "web"          key ~ "^order-" || partition in [0, 2]
     !(value.items[0].sku contains "x")                     size(value.tags) >= 2 and timestamp < 1700000000000
 
-Of a record there are key, value, headers, partition, offset and timestamp (ms). `key` and `value` are what their JSON
-says, their text where it is none, null where they are null; `.name` and `[0]` or `["name"]` go into them. What is not
-there is null. `text(value)` is the text as it was sent. Comparisons of different kinds are false, but for !=. `~` finds
-an RE2 pattern, `contains` a part of a text, an element of a list or a name of an object. Functions: text, size, lower,
-upper, starts_with, ends_with, exists.
+Fields of a record: key, value, headers, partition, offset and timestamp (ms). `key` and `value` are their JSON, their
+text without JSON, null if null; `.name` and `[0]` or `["name"]` select parts. A missing part is null. `text(value)` is
+the original text. Comparisons of different kinds are false, except !=. `~` matches an RE2 pattern, `contains` a part of
+a text, an element of a list or a name of an object. Functions: text, size, lower, upper, starts_with, ends_with,
+exists.
 
 Limits: EXPRESSION_CHARS_MAX, NODES_MAX, DEPTH_MAX; RE2 matches in linear time, so a record costs what its size allows.
 """
@@ -48,7 +50,7 @@ CONSTANTS: Final[Mapping[str, object]] = {"true": True, "false": False, "null": 
 
 
 class BadExpression(Exception):
-    """An expression that cannot be read; the message says where."""
+    """An invalid expression; the message has the position."""
 
 
 class Subject(Protocol):
@@ -59,7 +61,7 @@ class Subject(Protocol):
         ...
 
     def text(self, name: str) -> str | None:
-        """Return the text of key or value as it was sent."""
+        """Return the original text of key or value."""
         ...
 
 
@@ -365,7 +367,7 @@ def path(root: str, steps: Sequence[str | int]) -> Node:
 
 
 def matcher(left: Node, search: Callable[[str], object]) -> Node:
-    """Return a node that tells whether a pattern is found in a text."""
+    """Return a node that searches a pattern in a text."""
 
     def found(subject: Subject) -> bool:
         value = left(subject)

@@ -40,7 +40,7 @@ async def describe_features(cluster: ClusterClient, address: Address | None = No
 
 
 async def ask_versions(cluster: ClusterClient, address: Address | None) -> ApiVersionsResponse:
-    """Ask a broker what it can speak. Raises Unreachable."""
+    """Return the API versions of a broker. Raises Unreachable."""
     request = ApiVersionsRequest(client_software_name="kvorum", client_software_version="0.1.0")
     return await cluster.ask(request, ApiVersionsResponse, address)
 
@@ -58,9 +58,11 @@ def features_in(answer: ApiVersionsResponse) -> list[FeatureRow]:
 async def update_features(
     cluster: ClusterClient, levels: Mapping[str, int], kind: UpgradeType, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Have the controller put features to levels; return what was refused, by feature. Raises Unreachable.
+    """Set features to levels on the controller; return the errors, by feature.
 
-    From v2 on it is all or none, and the one refusal is everybody's.
+    Raises Unreachable.
+
+    From v2 on it is all or none, and the one error belongs to all.
     """
     updates = [
         FeatureUpdateKey(

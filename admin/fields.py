@@ -1,6 +1,6 @@
-"""Where in a request stands what the cluster refused: Kafka's answers name a code and a text, never a place.
+"""Maps an error of the cluster to a field of the request: Kafka's answers have a code and a text, never a position.
 
-The operation says which field a code is about. A refused config is found by its name, which Kafka's text has in it.
+The operation defines the field of a code. A rejected config is found by its name, which is in Kafka's text.
 """
 
 import re

@@ -38,7 +38,7 @@ class Membership(NamedTuple):
 
 
 async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return what comes of each, some of them at a time."""
+    """Return the result of each, some of them at a time."""
     turn = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def one(ask: Callable[[], Awaitable[T]]) -> T:

@@ -1,4 +1,6 @@
-"""Groups and their members in one shape, whichever protocol they speak. Sans-IO.
+"""Groups and their members in one shape, for both protocols.
+
+Sans-IO.
 
 Source: Kafka's ConsumerGroupDescription, MemberDescription, and the handlers of its Admin that fill them.
 """
@@ -38,7 +40,7 @@ class Member:
 
     @property
     def protocol(self) -> str:
-        """Return which protocol it speaks itself."""
+        """Return its own protocol."""
         return CLASSIC if self.epoch is None or self.upgraded is False else CONSUMER
 
 

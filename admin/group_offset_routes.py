@@ -49,7 +49,7 @@ async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
 
 
 async def whole(text: str) -> AsyncIterator[bytes]:
-    """Yield a text that is there already."""
+    """Yield an available text."""
     yield text.encode()
 
 
@@ -75,7 +75,7 @@ def offset_of(found: GroupPlace) -> GroupOffset:
 
 
 def offsets_state(page: GroupOffsetPage) -> object:
-    """Return what of a group's places a reset could overwrite: all of them, whichever page it is."""
+    """Return the committed offsets of a group that a reset could overwrite: all of them, on any page."""
     return page.revision
 
 

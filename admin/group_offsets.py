@@ -20,9 +20,9 @@ ATTEMPTS: Final = 4
 
 
 class GroupPlace(NamedTuple):
-    """A partition that a member has, or that the group has committed an offset of.
+    """A partition that a member owns, or that the group has committed an offset of.
 
-    `end` is the offset behind the last record, None where no leader tells it.
+    `end` is the offset after the last record, None if unknown.
     """
 
     place: Place
@@ -57,10 +57,10 @@ async def places_of(groups: Groups, group: Described, *, attempts: int = ATTEMPT
 
 
 async def places_named(cluster: ClusterClient, requested: Iterable[tuple[str, Sequence[int] | None]]) -> list[Place]:
-    """Return partitions as they are named, each once; None stands for all of a topic.
+    """Return the named partitions, each once; None means all of a topic.
 
-    Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for such a topic. Numbers are not looked at: a group may have
-    offsets of partitions that are gone.
+    Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a missing topic. Numbers are not checked: a group may have offsets
+    of deleted partitions.
     """
     found, refused = await places_there(cluster, requested)
     for topic, code in refused.items():

@@ -82,7 +82,7 @@ async def reset_group(
     if not dry_run:
         codes = await groups.commit(group_id, {move.place: move.after for move in moves})
         if ErrorCode.UNKNOWN_MEMBER_ID in codes.values():
-            await refuse_members(groups, group_id)  # who joined meanwhile
+            await refuse_members(groups, group_id)  # members that joined in between
     return ResetResult(
         group_id=group_id,
         dry_run=dry_run,

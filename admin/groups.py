@@ -3,7 +3,7 @@
     list       every broker: ListGroups
     describe   the coordinator: ConsumerGroupDescribe, and where the group is none of that protocol DescribeGroups
     offsets    the coordinator: OffsetFetch
-    commit     the coordinator: OffsetCommit of nobody in particular, which only a group without members takes
+    commit     the coordinator: OffsetCommit without a member, which only a group without members accepts
     delete     the coordinator: DeleteGroups, OffsetDelete
     members    the coordinator: LeaveGroup in the name of members that are to go
 
@@ -184,7 +184,7 @@ class Groups:
         return [classic_group(row, coordinator_id, address) for row in older.groups if not row.error_code]
 
     async def state(self, group_id: str) -> str:
-        """Return a group's state; Dead for a group that does not exist, whose offsets can be committed."""
+        """Return a group's state; Dead for a missing group, for which offsets can be committed."""
         try:
             return (await self.described(group_id)).state
         except KafkaError as error:
@@ -193,7 +193,7 @@ class Groups:
             return DEAD
 
     async def committed(self, group_id: str) -> dict[Place, Committed]:
-        """Return all committed offsets of a group, by topic and partition; none of one that is not there."""
+        """Return all committed offsets of a group, by topic and partition; none of a missing one."""
         # Both the field of one group (before v8) and that of several: the version that is spoken takes its own.
         wanted = OffsetFetchRequestGroup(group_id=group_id, topics=None)
         request = OffsetFetchRequest(groups=[wanted], group_id=group_id, topics=None)
@@ -273,10 +273,10 @@ class Groups:
         }
 
     async def remove_members(self, group_id: str, leaving: Iterable[Leaving], reason: str = "") -> list[Removed]:
-        """Have members leave a classic group at once, as if they had said so; a code for each.
+        """Remove members from a classic group at once, as if they had left; a code for each.
 
-        UNKNOWN_MEMBER_ID is a code of a member: it is not there, or speaks the consumer protocol, whose members nobody
-        else sends away. Raises KafkaError where the group cannot be asked about at all.
+        UNKNOWN_MEMBER_ID is a member's code: it does not exist, or uses the consumer protocol, whose members cannot be
+        removed. Raises KafkaError if the group is not available at all.
         """
         why = reason[:REASON_CHARS_MAX] or REMOVED_BY_ADMIN
         members = [

@@ -82,7 +82,7 @@ def line_of(row: Listed, lag: GroupLag | None, membership: Membership | None) ->
 
 
 def states_of(call: Call[NoBody]) -> list[str]:
-    """Return the states that groups are to be in, as they are written or not. Raises BadInput."""
+    """Return the requested states of groups, in any case. Raises BadInput."""
     known = folded(GROUP_STATES)
     for word in (found := call.words("state")):
         if word.casefold() not in known:
@@ -171,7 +171,7 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
     if wanted is None:
         wanted = [place.partition for place in await groups.committed(group_id) if place.topic == topic]
         if not wanted:
-            await groups.described(group_id)  # whether it is the group that is not there
+            await groups.described(group_id)  # check whether it is the group that does not exist
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no committed offset in {topic!r}"
             )
@@ -214,7 +214,7 @@ def reason_of(call: Call[NoBody]) -> str:
 
 
 def removed_of(removed: Removed) -> RemovedMember:
-    """Return what became of a member for HTTP."""
+    """Return the result of a member for HTTP."""
     return RemovedMember(
         member_id=removed.member_id or None,
         instance_id=removed.instance_id,

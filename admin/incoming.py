@@ -11,7 +11,7 @@ from kvorum.runtime import blocking
 from kvorum.runtime.process import trim_heap
 
 BODY_BYTES_MAX = 1 << 20
-"""A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
+"""A body describes a topic or configs, or has some records; bulk writers use Kafka's protocol."""
 
 BODIES_BYTES_MAX = 32 << 20
 """All bodies that are being received. Above it the one that has taken longest is given up with 503."""
@@ -21,7 +21,7 @@ TRIM_BYTES = 8 << 20
 TRIM_DELAY_SECONDS = 1.0
 """When so much less is being received than at the last peak, the allocator's free memory is returned after a while."""
 BODY_SECONDS = 60
-"""A megabyte comes in that time over the slowest line; who sends less has a connection and a task here meanwhile."""
+"""A megabyte arrives in that time over the slowest line; a slower sender uses a connection and a task meanwhile."""
 
 
 class TooSlow(Exception):
@@ -84,7 +84,7 @@ async def read_json(operation: Operation, request: web.Request, piecemeal: bool,
 
 
 async def read_body(operation: Operation, media: str, data: bytes) -> BaseModel:
-    """Return what a body says. Raises BadInput, ValidationError."""
+    """Return the content of a body. Raises BadInput, ValidationError."""
     document = operation.documents.get(media)
     if document is None:
         return operation.body.model_validate_json(data)
@@ -150,7 +150,7 @@ class Bodies:
 
 
 def needed(data: bytes) -> bytes:
-    """Refuse a body that is not there: it would be taken for one that leaves out everything. Raises BadInput."""
+    """Reject a missing body: it would be taken for one without any fields. Raises BadInput."""
     if not data.strip():
         raise BadInput("body", "a JSON body is required; send {} if no field is set")
     return data

@@ -42,7 +42,7 @@ SHAPES_OF: Final[Mapping[str, Mapping[int, Shape]]] = MappingProxyType(
 
 
 class Unreadable(Exception):
-    """A record that says nothing to this release; the message is what Kafka's tool prints of it."""
+    """A record that this release cannot decode; the message is that of Kafka's tool."""
 
 
 class DecodedRecord(NamedTuple):

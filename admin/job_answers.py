@@ -1,7 +1,7 @@
 """Checks of Kafka Connect's responses: status, shape, and secrets hidden from read-only callers.
 
-Sans-IO. Connect says what is wrong as {"error_code", "message"}. Of the statuses some are not handed on: who asks here
-has not to say to Connect who he is (401, 403), and is not sent elsewhere (a redirect).
+Sans-IO. Connect reports errors as {"error_code", "message"}. Some statuses are not forwarded: callers do not
+authenticate with Connect (401, 403), and are not redirected.
 """
 
 import json
@@ -47,7 +47,7 @@ def check_status(url: str, status: int, content: bytes) -> None:
 
 
 def message_of(content: bytes) -> str | None:
-    """Return what Connect says of an error; None where it was not Connect that spoke."""
+    """Return Connect's message of an error; None if the answer is not Connect's."""
     try:
         said = json.loads(content)
     except (ValueError, RecursionError):

@@ -59,7 +59,7 @@ class JobRoutes:
         return await self._hand_on(call, "DELETE", self._path(call), status=204)
 
     async def describe_connector_config(self, call: Call[NoBody]) -> Reply:
-        """Return a connector's config as it was given."""
+        """Return a connector's original config."""
         return await self._hand_on(call, "GET", self._path(call, CONFIG), models.VisibleConnectorConfig)
 
     async def put_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
@@ -237,7 +237,7 @@ class JobRoutes:
         also: Sequence[int] = (),
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Ask Connect, and return what it says, with its own status where that is one of these. Raises Refused."""
+        """Forward to Connect, and return its answer, with its own status if it is one of these. Raises Refused."""
         body = None if isinstance(call.body, NoBody) else call.body.model_dump_json(exclude_unset=True).encode()
         found = await self._connect.ask(method, path, query=query, body=body)
         check_status(found.url, found.status, found.content)
@@ -301,11 +301,11 @@ def change(
 
 
 run = partial(change, role=Role.OPERATE)
-"""A change of what runs, and of where it goes on: who moves groups may do that."""
+"""Changes of running jobs and of their offsets: the role that may reset groups may do this."""
 
 
 def summary_of(handle: Handle) -> str:
-    """Return the first of what a function says of itself."""
+    """Return the first line of a function's docstring."""
     return re.split(r"[.:;,]", handle.__doc__ or "", maxsplit=1)[0]
 
 

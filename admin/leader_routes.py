@@ -1,7 +1,7 @@
 """Leadership over HTTP: partitions without their preferred leader, and moves of a leadership.
 
-Kafka has no request to move it. A preferred election gives it to the first replica; so who is not the first becomes it,
-by a reassignment that changes nothing but the order, which is over at once.
+Kafka has no request to move it. A preferred election elects the first replica; so another
+replica becomes the first, by a reassignment that changes only the order and completes at once.
 """
 
 from kvorum.admin.client import code_of
@@ -83,7 +83,7 @@ def check_able(place: Place, row: MetadataResponsePartition, broker: int) -> Non
         )
     if broker not in row.isr_nodes:
         there = ", ".join(map(str, row.isr_nodes))
-        message = f"broker {broker} is not in sync with {place}; {there or 'nobody'} is"
+        message = f"broker {broker} is not in sync with {place}; {there or 'no broker'} is"
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, message)
 
 
@@ -94,13 +94,13 @@ async def put_in_order(found: Reassignments, place: Place, replicas: list[int]) 
         name, _, message = refused[place].partition(": ")
         raise KafkaError(ErrorCode[name], message or f"the replicas of {place} cannot be reordered")
     if place in await found.under_way():
-        # Its replicas were others already, and the broker asked had not heard of it: nobody is to be copied for this.
+        # Its replicas had changed already, and the queried broker did not know it: no data are to be copied for this.
         await found.alter({place: None})
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"the replicas of {place} changed meanwhile; retry")
 
 
 async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartition, wanted: int) -> None:
-    """Have the first replica elected. Raises KafkaError; who leads already is none."""
+    """Elect the first replica. Raises KafkaError; an existing leader is not an error."""
     answer = await call.cluster.elect_leaders({place.topic: [place.partition]})
     for result in (each for topic in answer.replica_election_results for each in topic.partition_result):
         if result.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):

@@ -1,7 +1,7 @@
-"""Dynamic broker configs that are stored and not in force, because the broker cannot take their values over.
+"""Dynamic broker configs that are stored but not applied, because the broker rejects their values.
 
-A broker's DescribeConfigs has both: the value in force, and the stored one as its strongest synonym. Only keys that are
-set dynamically are asked about: those of all brokers, and every key of a broker that has some of its own.
+A broker's DescribeConfigs has both: the value in force, and the stored one as its strongest synonym. Only dynamic keys
+are requested: those of all brokers, and every key of a broker with own ones.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Server-sent events of changing state without events of its own: groups, one group, reassignments.
 
-There is no request that waits for such a change. While somebody looks, this server asks the cluster, at a fixed pace;
-what is told is what is other than before.
+No request waits for such a change. While the stream has readers, this server queries the cluster at a fixed rate and
+sends the changes.
 """
 
 import asyncio
@@ -58,9 +58,9 @@ async def follow_reassignments(call: Call[NoBody]) -> Stream:
 
 
 def sampled(call: Call[NoBody], name: str, look: Look, limit: int) -> Stream:
-    """Return a stream of what a look brings, each time it is other than the one before; `end` comes last.
+    """Return a stream of the results of `look` that differ from the previous one; `end` comes last.
 
-    Where a look is refused, or nobody answers, `trouble` says why, once, and it goes on.
+    After an error or a timeout, `trouble` has the reason, once, and the stream continues.
     """
     seconds = STREAM_SECONDS.of(call)
 

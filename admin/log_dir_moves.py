@@ -1,7 +1,7 @@
 """Moves of replicas between log directories of their brokers, and their progress (KIP-113).
 
-The `log_dirs` of a reassignment's file say where each replica is to lie on its broker: a path, or "any". A broker that
-has no such replica yet makes it there when it comes; it is asked until it has one.
+The `log_dirs` of a reassignment's file have the directory of each replica on its broker: a path, or "any". A broker
+without such a replica yet creates it there later; the request is repeated until it has one.
 Source: Kafka's ReassignPartitionsCommand (executeMoves, findLogDirMoveStates).
 """
 
@@ -75,11 +75,11 @@ class LogDirMoves:
     """Of a cluster. All methods raise KafkaError and Unreachable."""
 
     def __init__(self, cluster: ClusterClient) -> None:
-        """Speak over this client."""
+        """Use this client."""
         self._cluster = cluster
 
     async def ask(self, wanted: Mapping[Replica, str]) -> Started:
-        """Ask each broker once to have its replicas lie there."""
+        """Request the directories of the replicas once from each broker."""
         known = {each.node_id: (each.host, each.port) for each in (await self._cluster.metadata([])).brokers}
         started = Started([], [], {})
         for broker in sorted({replica.broker for replica in wanted}):
@@ -128,7 +128,7 @@ class LogDirMoves:
         }
 
     async def cancel(self, wanted: Mapping[Replica, str]) -> Started:
-        """Have those of them that are on their way, wherever to, stay where they lie."""
+        """Cancel the moves of these replicas, whatever their targets."""
         moving = {
             replica: each.current
             for replica, each in (await self.states(wanted)).items()

@@ -1,7 +1,7 @@
-"""Replicas on their way between the log directories of their brokers, over HTTP: listed, begun, watched, stopped.
+"""Moves of replicas between log directories, over HTTP: list, start, watch, stop.
 
-Where a replica is to lie is said by a plan (reassignment_routes), as in the files of Kafka's tool. What is asked of the
-brokers is in log_dir_moves.
+The directory of a replica is in a plan (reassignment_routes), as in the files of Kafka's tool. The requests to the
+brokers are in log_dir_moves.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ def replica_after(call: Call[NoBody]) -> tuple[Place, int] | None:
 
 
 async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict[Replica, StartedMove]:
-    """Have replicas go to their directories, those that are still to come too; say what became of each."""
+    """Start moves of replicas to their directories, including future replicas; return the result of each."""
     if not wanted:
         return {}
     started = await moves.begin(wanted, BEGIN_MS)

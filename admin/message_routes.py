@@ -64,7 +64,7 @@ async def follow_messages(call: Call[NoBody]) -> Stream:
     view = view_of(call)
     await browser_of(
         call, call.cluster, FOLLOW, FOLLOW, "latest", follow=True
-    )  # what is wrong is told before it begins
+    )  # errors are reported before the stream begins
 
     async def events() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()

@@ -1,11 +1,11 @@
 """Events of a cluster from the records of its metadata log: elections, ISRs, brokers, topics. Sans-IO.
 
 The log is read over the wire as any topic (`__cluster_metadata`): each value is an object of JSON with the `type` of
-the record and the fields of Kafka's metadata records. A kind of record that is not told of here is passed over; what
-was begun as one change (BeginTransaction) is told when it is whole, or not at all (KIP-868).
+the record and the fields of Kafka's metadata records. Other kinds of records are skipped; a change in several batches
+(BeginTransaction) becomes events when it is complete, or not at all (KIP-868).
 
-Who begins in the middle of the log knows nothing of what was before: `before` is null then. What is asked of the
-cluster (Known) fills in what no record has told of since: it is as it was.
+A reader that starts in the middle of the log does not know the earlier state: `before` is null then. Queried state of
+the cluster (Known) fills in everything without a record since: it is unchanged.
 """
 
 from collections.abc import Mapping

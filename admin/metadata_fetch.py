@@ -48,7 +48,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Fetched:
-    """The metadata log as far as it was fetched: the snapshot it begins behind, if any, and the batches since."""
+    """The fetched part of the metadata log: the snapshot before it, if any, and the batches since."""
 
     snapshot_id: SnapshotId | None = None
     snapshot: bytes = b""
@@ -63,7 +63,7 @@ class Fetched:
 
     @property
     def end(self) -> int:
-        """Where the log goes on."""
+        """The next offset of the log."""
         if self.log:
             return self.log[-1][1].next_offset
         return 0 if self.snapshot_id is None else self.snapshot_id.end_offset

@@ -1,7 +1,7 @@
-"""The metadata as they were at an offset, of a snapshot and the log behind it, wherever these come from.
+"""The metadata at an offset, from a snapshot and the log after it, of any source.
 
-A log is what commands and the HTTP API read: over the wire (metadata_fetch), or files (the command line's). What it no
-longer has, since a snapshot stands for it, cannot be had. Sans-IO but for what a Source does.
+Commands and the HTTP API read the log over the wire (metadata_fetch), or from files (the command line's). Records that
+a snapshot has replaced are not available. Sans-IO except for the Source.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ Raw = tuple[memoryview, BatchHeader]
 
 
 class MetadataProblem(Exception):
-    """Metadata that cannot be read, or are not there; the message says why."""
+    """Metadata that are unreadable or missing; the message has the reason."""
 
 
 class TooLarge(MetadataProblem):

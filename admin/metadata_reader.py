@@ -1,6 +1,6 @@
-"""The metadata log of a cluster as the HTTP API reads it: fetched once, continued with each question.
+"""The metadata log of a cluster for the HTTP API: fetched once, continued with each request.
 
-Trees are made off the loop, and the last few are kept: who walks through one asks for each folder by itself.
+Trees are built off the loop, and the last few are kept: a reader requests each folder separately.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class MetadataReader:
         self._fetched: Fetched | None = None
         self._trees: OrderedDict[int, Tree] = OrderedDict()
         self._too_large: tuple[int, TooLarge] | None = None
-        """Where the log began that was too large, and what was said of it."""
+        """Start of the log that was too large, and its error."""
         self._registered: tuple[Fetched, Registrations] | None = None
         """The brokers of a log."""
 
@@ -92,14 +92,14 @@ class MetadataReader:
         """Return the registered brokers by id, as of now. Raises as `tree`."""
         async with self._lock:
             log = await self._log(cluster)
-            known, self._registered = self._registered, None  # what fails half-way is not gone on with
+            known, self._registered = self._registered, None  # a failed update is not continued
             before = known[1] if known is not None and known[0] is log else None
             read = await blocking.run(asyncio.get_running_loop(), registered, log, before)
             self._registered = log, read[0]
             return read[1]
 
     async def _log(self, cluster: ClusterClient) -> Fetched:
-        """Return all up to now; fetched from its beginning if it is not known, or no longer goes on from there."""
+        """Return the whole log up to now; fetched from its beginning if unknown, or if it does not continue there."""
         if self._fetched is not None:
             try:
                 room = LOG_BYTES_MAX - self._fetched.size
@@ -129,7 +129,7 @@ def tree_at(source: Source, at: int) -> Tree:
 
 
 def registered(log: Fetched, before: Registrations | None) -> tuple[Registrations, dict[int, BrokerRegistration]]:
-    """Return the brokers of a log, read on from before; and what the next time goes on with. Raises MetadataProblem."""
+    """Return the brokers of a log, continued from before; and the state for the next time. Raises MetadataProblem."""
     found = before
     if found is None:
         snapshot_id = log.snapshot_id

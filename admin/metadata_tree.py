@@ -1,11 +1,11 @@
-"""An image of the metadata as a tree of names, as Kafka's metadata shell shows it: folders, and values at their ends.
+"""An image of the metadata as a tree of names, like Kafka's metadata shell: folders and values.
 
     /image/cluster/1/fenced              /image/configs/TOPIC/orders/retention.ms
     /image/topics/byName/orders/0/isr    /image/features/finalizedVersions/metadata.version
     /image/topics/byId/ID                /image/producerIds/nextProducerId        /local/offset, /local/epoch
 
-It is made from the image's records, so that whatever the metadata come to hold is there: records of a kind that has no
-place of its own lie in /image/TYPE. Sans-IO. Source: Kafka's MetadataShell, ImageNode.
+It is built from the image's records, so that it is complete: records of a kind without its own path are in /image/TYPE.
+Sans-IO. Source: Kafka's MetadataShell, ImageNode.
 """
 
 import fnmatch
@@ -91,7 +91,7 @@ def put_all(root: Tree, parts: tuple[str, ...], fields: Mapping[str, Any], left_
 
 
 def text_of(value: object) -> str:
-    """Return a value as text: a string as it is, all else as JSON."""
+    """Return a value as text: a string unchanged, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
@@ -106,7 +106,7 @@ def at_path(root: Tree, path: str) -> "Tree | str":
 
 
 def matching(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
-    """Return (path, what is there) of each match; * and ? stand for parts of one name. Raises NoSuchPath for none."""
+    """Return (path, value) of each match; * and ? match parts of one name. Raises NoSuchPath for none."""
     found: list[tuple[str, Tree | str]] = [("", root)]
     for part in filter(None, pattern.split("/")):
         found = [

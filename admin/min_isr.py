@@ -25,7 +25,7 @@ KEY: Final = "min.insync.replicas"
 DEFAULT: Final = 1
 """Kafka's default, for a cluster that does not return it."""
 TOPICS_MAX: Final = 500
-"""Asked about at a time: one config each."""
+"""Topics per request: one config each."""
 ASK_MS: Final = 5_000
 """Maximum duration in a health check, for blocked brokers and for many topics."""
 

@@ -158,7 +158,7 @@ class Change(BaseModel):
 
 
 class TopicApplied(BaseModel):
-    """Changes made by PUT; empty if there were none."""
+    """Changes made by PUT; empty without any."""
 
     name: str
     created: bool

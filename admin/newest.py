@@ -1,7 +1,7 @@
-"""The newest records of a topic: looked for from the ends of its partitions backwards, a piece at a time.
+"""The newest records of a topic: searched from the ends of its partitions backwards, one piece at a time.
 
-What is newest is told by timestamps, as far as each partition has its records in their order; within a partition by
-offsets. A partition is looked through further back only while what lies there may be among the newest.
+The order is by timestamps, if each partition has its records in their order; within a partition by offsets. A partition
+is searched further back only while its records may be among the newest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ class Newest:
 
 
 def newest_of(looked: Mapping[int, Looked], wanted: int) -> tuple[list[Found], list[int]]:
-    """Return (the newest of what was found, oldest first; the partitions where more of them may lie further back)."""
+    """Return (the newest records found, oldest first; the partitions that may have more of them further back)."""
     left = {each: len(row.rows) for each, row in looked.items()}
     taken: list[Found] = []
     while len(taken) < wanted:
@@ -149,7 +149,7 @@ def newest_of(looked: Mapping[int, Looked], wanted: int) -> tuple[list[Found], l
 
 
 def places_before(looked: Mapping[int, Looked], taken: Sequence[Found]) -> dict[int, int]:
-    """Return {partition: below where those lie that are older than all that were taken, and were not}."""
+    """Return {partition: the offset below which all records are older than those taken}."""
     counts = dict.fromkeys(looked, 0)
     for found in taken:
         counts[found.partition] += 1

@@ -1,8 +1,8 @@
 """Client of the processes' pages, `/v1/node...` on their `metrics.listener`.
 
-Kafka's protocol has nothing of what they tell. Where they are, a process says itself: its static configuration, by
-DescribeConfigs at its own address. Dynamic configs do not count: the caller's token goes there, and whoever may set a
-config is not to have it. Whoever answers must be the process that is meant: with loopback addresses, or two nodes with
+Kafka's protocol has nothing of their content. A process reports their address itself: in its static configuration, by
+DescribeConfigs at its own address. Dynamic configs are ignored: the caller's token is sent there, and a user who may
+set a config must not get it. The answering process must be the intended one: with loopback addresses, or two nodes with
 one configuration, it may be another one.
 """
 
@@ -97,7 +97,7 @@ class NodePages:
     async def text(
         self, method: str, path: str, params: Mapping[str, str] | None = None, *, seconds: float = ASK_SECONDS
     ) -> bytes:
-        """Return what a page says, as it is. Raises NodeProblem."""
+        """Return a page unchanged. Raises NodeProblem."""
         try:
             async with self.session.request(
                 method,
@@ -158,9 +158,9 @@ class NodePages:
 async def pages_of(
     cluster: ClusterClient, who: Who, authorization: str | None, address: Address | None = None
 ) -> AsyncIterator[NodePages]:
-    """Have the pages of a process, which has said that it is the one.
+    """Return the pages of a process, after it has confirmed its identity.
 
-    `address`: where it speaks Kafka's protocol, if that is known. Raises NodeProblem, KafkaError, Unreachable.
+    `address`: its address for Kafka's protocol, if known. Raises NodeProblem, KafkaError, Unreachable.
     """
     endpoint = await listener_of(cluster, who, address)
     headers = {} if authorization is None else {"Authorization": authorization}
@@ -187,9 +187,11 @@ async def listener_of(cluster: ClusterClient, who: Who, address: Address | None 
 
 
 async def controller_address(cluster: ClusterClient, node_id: int) -> Address:
-    """Return where a controller, or the broker of the same node, answers. Raises NodeProblem, KafkaError, Unreachable.
+    """Return the address of a controller, or of the broker of the same node.
 
-    The quorum tells voters' listeners, and nobody's who only follows.
+    Raises NodeProblem, KafkaError, Unreachable.
+
+    The quorum has listeners of voters, but not of observers.
     """
     answer = await cluster.describe_quorum()
     for node in answer.nodes:

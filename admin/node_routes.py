@@ -1,6 +1,6 @@
 """The cluster's own processes over HTTP: their connections and recent log, a controlled shutdown, a snapshot written.
 
-Each tells of itself on its own pages (admin/node_pages); who may do what is asked here and there.
+Each process exposes itself on its own pages (admin/node_pages); authorisation is checked here and there.
 """
 
 from typing import Final

@@ -5,7 +5,7 @@
     time               the first record that is not older; latest if there is none
                                                        explicit   one of its own for each partition
 
-What comes out never lies outside the log: it is moved to the nearer end, and the move says from where.
+The result is always inside the log: an offset outside becomes the nearer end, and the result has the original.
 Source: Kafka's ConsumerGroupCommand.resetOffsets, prepareOffsetsToReset, checkOffsetsRange.
 """
 
@@ -45,7 +45,7 @@ class Scenario:
 class Ends(NamedTuple):
     """Offsets of a partition: first, log end, and that of the requested time.
 
-    `of_time` is None where no record is so late, and when no time was asked for.
+    `of_time` is None without such a late record, and without a requested time.
     """
 
     earliest: int

@@ -44,9 +44,10 @@ class NotInBody(KafkaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """An answer that is written while it is made: what comes out of `chunks`, each as soon as it is there.
+    """An answer that is written while it is produced: the chunks of `chunks`, each at once.
 
-    The next chunk is asked for when the one before has left: who reads slowly slows down the reading of the cluster.
+    The next chunk is requested when the previous one has been sent: a slow reader slows down the reads from the
+    cluster.
     """
 
     media: str
@@ -73,7 +74,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[B]):
-    """One request: the cluster, what the path and the query said, and the checked body."""
+    """One request: the cluster, the path, the query, and the checked body."""
 
     cluster: ClusterClient
     path: dict[str, str]
@@ -85,9 +86,9 @@ class Call(Generic[B]):
     last_event_id: str | None = None
     """The last event that a reader of a stream of events has seen, where it comes back."""
     content: Content | None = None
-    """Of a body that is long, or whose length was not said before, where the operation takes such."""
+    """Of a body that is long, or of unknown length, if the operation accepts such."""
     role: Role = Role.ADMIN
-    """Of who asks."""
+    """Of the caller."""
     guarded: bool = False
     """Whether the server wants tokens."""
     authorization: str | None = None
@@ -107,7 +108,7 @@ class Call(Generic[B]):
         return number_of(name, self.query.get(name, str(default)), least, most)
 
     def optional_number(self, name: str, least: int, most: int) -> int | None:
-        """Return the same, None if it is not there. Raises BadInput."""
+        """Return the same, None without the parameter. Raises BadInput."""
         return self.number(name, least, least, most) if name in self.query else None
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
@@ -131,7 +132,7 @@ class Call(Generic[B]):
         return found
 
     def numbers(self, name: str, most: int) -> list[int] | None:
-        """Return a query parameter that is a list of numbers (1,2,3), None if it is not there. Raises BadInput."""
+        """Return a query parameter that is a list of numbers (1,2,3), None without it. Raises BadInput."""
         text = self.query.get(name)
         return None if text is None else sorted({number_of(name, part, 0, most) for part in text.split(",")})
 
@@ -185,7 +186,7 @@ class Document:
 
 Result: TypeAlias = BaseModel | list[BaseModel] | Rows | Stream | Reply | None
 Handle: TypeAlias = Callable[[Call[Any]], Awaitable[Result]]
-"""Each takes a call with the body of its own model; one table of all of them cannot say so."""
+"""Each takes a call with the body of its own model, which a common table cannot express."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

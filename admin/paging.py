@@ -1,7 +1,7 @@
 """Pages of sorted lists: the next page starts after the key of the last row.
 
-So a page neither repeats nor leaves out a row because others came or went between two questions. What the next page is
-asked with stands in the answer's Link (operations.Rows), or in its `next`.
+So a page neither repeats nor omits a row because others were added or removed between two requests. The parameter of
+the next page is in the answer's Link (operations.Rows), or in its `next`.
 """
 
 from bisect import bisect_right

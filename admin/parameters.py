@@ -1,4 +1,4 @@
-"""Query parameters that several paths take. What reads one and what the document says of it are one place."""
+"""Query parameters of several paths. The parser of a parameter and its description are in one place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ LISTED_CONFIGS: Mapping[str, str] = {
 
 
 def check_named(named: object, everything: bool) -> None:
-    """Refuse a body that neither names partitions nor says `all`: a field forgotten is not all. Raises BadInput."""
+    """Reject a body that neither names partitions nor has `all`: a forgotten field does not mean all.
+
+    Raises BadInput.
+    """
     if named is None and not everything:
         raise BadInput("partitions", "give partitions, or all=true for all partitions of the cluster")
     if named is not None and everything:
@@ -24,7 +27,7 @@ def check_named(named: object, everything: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """A parameter that says how many, from 1 on: of what, how many at most, and how many if it is left out."""
+    """A count parameter, from 1 on: its meaning, its maximum and its default."""
 
     name: str = "limit"
     what: str = ""
@@ -32,7 +35,7 @@ class Count:
     most: int
 
     def of(self, call: Call[Any]) -> int:
-        """Return what a request says. Raises BadInput."""
+        """Return the value of a request. Raises BadInput."""
         return call.number(self.name, self.default, 1, self.most)
 
     @property

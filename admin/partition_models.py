@@ -1,4 +1,4 @@
-"""The bodies of the part of the HTTP API that is about partitions and where they lie."""
+"""Models of the HTTP API for partitions and their log directories."""
 
 from typing import Annotated
 

@@ -153,10 +153,10 @@ async def known_offsets(
 async def topic_offsets(
     cluster: ClusterClient, topic: MetadataResponseTopic, time: int, isolation_level: int = 0
 ) -> dict[int, int | None]:
-    """Return {partition: offset} of a topic for one time (ms, or a Spec); None where its leader did not say.
+    """Return {partition: offset} of a topic for one time (ms, or a Spec); None if its leader did not answer.
 
-    UNKNOWN_OFFSET: there is no record so late. Read committed, the latest is the last stable offset. Each leader is
-    asked once. Raises Unreachable.
+    UNKNOWN_OFFSET: no record is that late. Read committed, the latest is the last stable offset. One request per
+    leader. Raises Unreachable.
     """
     places = [Place(topic.name or "", row.partition_index) for row in topic.partitions]
     times = dict.fromkeys(places, time)

@@ -60,7 +60,7 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
                     ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
                 )
             except Unreachable:
-                place = None  # the rest is told all the same
+                place = None  # the rest is returned nevertheless
         return Replica(
             broker=broker,
             leader=broker == row.leader_id,

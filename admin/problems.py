@@ -33,7 +33,7 @@ DAMAGED = {ErrorCode.CORRUPT_MESSAGE}
 TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 TOO_MANY = {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
 UNAVAILABLE = RETRIABLE | {ErrorCode.BROKER_NOT_AVAILABLE}
-"""Nobody's fault who asks: the same may go well in a moment."""
+"""Not the caller's fault: a retry may succeed in a moment."""
 FORBIDDEN = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -59,7 +59,7 @@ RETRY_AFTER = {429: "1", 503: "1"}
 
 
 def status_of(code: ErrorCode) -> int:
-    """Return the HTTP status that says the same as Kafka's code."""
+    """Return the HTTP status of a Kafka code."""
     for codes, status in TABLE:
         if code in codes:
             return status
@@ -67,7 +67,7 @@ def status_of(code: ErrorCode) -> int:
 
 
 class Refusal(web.Response):
-    """An error answer, and what it says: another API on this server has another shape for the same."""
+    """An error answer; another API on this server has another format of it."""
 
     def __init__(self, said: Problem, headers: dict[str, str] | None = None) -> None:
         """Answer with problem details."""

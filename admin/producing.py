@@ -1,7 +1,7 @@
 """Writes records from HTTP to partition leaders: encoding, partitioning, batches, and results.
 
-Each partition's records go in one batch, once. What was not acknowledged is told and not tried again: whoever sends it
-anew may write it twice, as there is no producer id.
+Each partition's records go in one batch, once. Records without acknowledgement are reported and not retried: a
+repetition may write them twice, as there is no producer id.
 """
 
 import asyncio

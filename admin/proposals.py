@@ -1,7 +1,9 @@
-"""Plans of a reassignment: who is to have which partitions. Pure; chance is handed in.
+"""Plans of a reassignment: the new replicas of partitions.
 
-    spread   all replicas are placed anew, as those of new topics are (Kafka's tool does the same)
-    keep     replicas on brokers that are to have them stay, the others go to who has the least: the fewest bytes move
+Pure; randomness is passed in.
+
+    spread   all replicas are placed again, like those of new topics (Kafka's tool does the same)
+    keep     replicas on target brokers stay, the others go to the broker with fewest: the fewest bytes move
 
 Both spread the replicas of a partition over racks where brokers have some.
 """
@@ -43,11 +45,10 @@ def spread(current: Assignment, racks: Racks, chance: Random) -> Assignment:
 
 
 def keep(current: Assignment, racks: Racks) -> Assignment:
-    """Return replicas for these partitions on these brokers that differ from those there are as little as can be.
+    """Return replicas for these partitions on these brokers with as few changes as possible.
 
-    Who comes in the place of one that goes: of a rack that the partition is not in yet, if there is one; then who has
-    the fewest replicas of these partitions. A leader that stays keeps its place. Raises KafkaError
-    INVALID_REPLICATION_FACTOR.
+    A replacement is of a rack that the partition is not in yet, if possible; then with the fewest replicas of these
+    partitions. A remaining leader stays first. Raises KafkaError INVALID_REPLICATION_FACTOR.
     """
     held = Counter(broker for replicas in current.values() for broker in replicas if broker in racks)
     found: Assignment = {}
@@ -65,7 +66,7 @@ def keep(current: Assignment, racks: Racks) -> Assignment:
 
 
 def next_broker(place: Place, stay: list[int], racks: Racks, held: Counter[int]) -> int:
-    """Return who gets a replica of a partition besides those who have it."""
+    """Return the broker of an additional replica of a partition."""
     used = Counter(racks.get(broker) for broker in stay)
     # Equally good ones take turns by the partition's number, so that a topic of few partitions is spread, too.
     able = sorted(broker for broker in racks if broker not in stay)

@@ -1,7 +1,7 @@
-"""The quorum as it goes on: GET /v1/quorum/stream.
+"""Live state of the quorum: GET /v1/quorum/stream.
 
-There is no request that waits for the quorum to change. What comes of it is in the metadata log, which grows twice a
-second at the least: with news from there, or after a while without any, DescribeQuorum is asked.
+No request waits for a change of the quorum. Its changes are in the metadata log, which grows at least twice per second:
+with new records, or after a while without any, DescribeQuorum is sent.
 """
 
 import asyncio
@@ -102,12 +102,12 @@ async def grown(cluster: ClusterClient, offset: int) -> int:
     """Wait until the log has grown, or WAIT_MS; return where it ends. Raises KafkaError."""
     try:
         row = await log_row(cluster, offset, WAIT_MS)
-    except Unreachable:  # the broker that was asked has died: the next sample asks another
+    except Unreachable:  # the queried broker has died: the next sample uses another
         return offset
     except KafkaError as error:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise
-        return await end_of_log(cluster)  # what lay between tells nothing of the quorum as it is
+        return await end_of_log(cluster)  # the skipped records do not show the present quorum
     if row is None:
         return offset
     data = b"" if row.records is None else memoryview(row.records)  # type: ignore[arg-type]  # decoded: a view

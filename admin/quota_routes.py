@@ -1,8 +1,7 @@
 """Quotas of clients over HTTP (KIP-546, KIP-612).
 
-Whose they are is said in the query, the same way when they are looked at and when they are changed: `user`, `client_id`
-and `ip` name somebody, `default` names types whose default is meant (default=user,client_id), and a look may also ask
-for `any` of a type.
+The entity is in the query, for reads and changes alike: `user`, `client_id` and `ip` name it, `default` lists types
+whose default is meant (default=user,client_id), and a read may also use `any` for a type.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Client quotas over the wire: who has which, and changes of them (KIP-546).
+"""Client quotas over the wire: list and change (KIP-546).
 
 Source: Kafka's Admin.describeClientQuotas, alterClientQuotas; ClientQuotaEntity, ClientQuotaFilterComponent.
 """

@@ -1,7 +1,7 @@
-"""Reading topics as a consumer without a group does: Fetch to the leaders, a few partitions at a time.
+"""Reads topics as a consumer without a group: Fetch to the leaders, a few partitions at a time.
 
-Each request names the partitions of one leader. It holds up whatever else is asked over its connection while it waits,
-so what waits has a client of its own (ClusterClient.another).
+Each request names the partitions of one leader. While it waits it blocks all other requests of its connection, so a
+waiting read has a client of its own (ClusterClient.another).
 """
 
 import asyncio
@@ -77,8 +77,11 @@ class Reader:
         self._misses = 0
         self._round = 0
         self._read_in: dict[int, int] = {}
-        """{partition: the round it was last read in}. An answer may have no room for all, or for a large batch behind
-        another's: who was read longest ago comes first in the next request."""
+        """{partition: the round it was last read in}.
+
+        An answer may have no room for all, or for a large batch after another's: the partition that was read longest
+        ago comes first in the next request.
+        """
 
     async def partitions(self, requested: Sequence[int] | None) -> list[int]:
         """Return the partitions to read: the requested ones, or all. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
@@ -96,7 +99,7 @@ class Reader:
         return await self._offsets(partitions, EARLIEST), await self._offsets(partitions, LATEST)
 
     async def at_time(self, partitions: Sequence[int], time_ms: int) -> dict[int, int]:
-        """Return {partition: the first offset that is not older}, -1 where there is none. Raises as `ends`."""
+        """Return {partition: the first offset that is not older}, -1 without one. Raises as `ends`."""
         return await self._offsets(partitions, time_ms)
 
     async def _offsets(self, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
@@ -113,11 +116,11 @@ class Reader:
     async def read(
         self, offsets: Mapping[int, int], wait_ms: int = 0, ends: Mapping[int, int] | None = None
     ) -> AsyncIterator[tuple[int, Piece]]:
-        """Yield (partition, what is there from its offset on) as its leader answers; nothing of one that has nothing.
+        """Yield (partition, records from its offset on) as its leader answers; nothing of one without records.
 
-        Each leader is asked once, and may wait so long for something to come. A partition whose log begins later by now
-        is read from there; one whose leader moves is looked for again in the next rounds. `ends` says how far each was
-        readable: where nothing is left below that, the piece is empty and leads there. Raises KafkaError.
+        One request per leader, which may wait for records. A partition whose log begins later now is read from there; a
+        moved leader is looked up again in the next rounds. `ends` has the readable end of each: without records below
+        that, the piece is empty and leads there. Raises KafkaError.
         """
         topic, by_leader = await self._route(offsets)
         asking = [
@@ -201,7 +204,8 @@ class Reader:
             elif size:
                 continue  # there was no room left, here or in the answer, or a batch is too large to come second
             elif ends is not None and self._readable(row) < ends[partition]:
-                found = found._replace(moved=True)  # a leader that does not know of all yet that the last one told
+                # a leader that does not know everything yet that the last one returned
+                found = found._replace(moved=True)
             else:
                 found.read.add(partition)
                 if ends is not None:
@@ -224,7 +228,10 @@ class Reader:
 async def decoded(
     row: PartitionData, from_offset: int, isolation: int, look: Callable[..., Visible] = visible
 ) -> Piece:
-    """Return what came of a partition, decoded off the loop. Raises KafkaError for records that are damaged."""
+    """Return the decoded records of a partition, decoded off the loop.
+
+    Raises KafkaError for records that are damaged.
+    """
     data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
     aborted = row.aborted_transactions or [] if isolation == READ_COMMITTED else None
     seen = await blocking.run(asyncio.get_running_loop(), look, data, from_offset, aborted)

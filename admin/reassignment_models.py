@@ -1,6 +1,6 @@
-"""The bodies of the part of the HTTP API that is about reassignments and leaders.
+"""Models of the HTTP API for reassignments and leaders.
 
-The partitions of a plan are those of a file of Kafka's kafka-reassign-partitions.sh: such a file is a body as it is.
+The partitions of a plan are those of a file of Kafka's kafka-reassign-partitions.sh: such a file is a valid body.
 """
 
 from typing import Annotated, Literal
@@ -70,7 +70,7 @@ class PlannedPartition(Strict):
 
 
 class Plan(Strict):
-    """Partitions and the replicas they are to have."""
+    """Partitions and their target replicas."""
 
     version: Literal[1] = 1
     partitions: list[PlannedPartition] = Field(min_length=1, max_length=PARTITIONS_MAX)
@@ -87,7 +87,7 @@ class Plan(Strict):
         return {Place(row.topic, row.partition): row.replicas for row in self.partitions}
 
     def moves(self) -> dict[Replica, str]:
-        """Return where replicas are to lie, of those for which it is said."""
+        """Return the directories of replicas that have one in the plan."""
         return {
             Replica(row.topic, row.partition, broker): log_dir
             for row in self.partitions

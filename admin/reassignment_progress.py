@@ -1,7 +1,7 @@
-"""How far reassignments are: what each replica that is being added has of its partition, by bytes and by offsets.
+"""Progress of reassignments: the share of each added replica, by bytes and by offsets.
 
-Sizes are told by DescribeLogDirs, ends of logs by ListOffsets with Kafka's debugging replica id, which followers answer
-too. A broker that does not answer, or has not begun, leaves gaps, and the rest is told all the same.
+Sizes come from DescribeLogDirs, log ends from ListOffsets with Kafka's debugging replica id, which followers answer
+too. A broker that does not answer, or has not begun, leaves gaps, and the rest is returned nevertheless.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ from kvorum.runtime.chance import new_random
 
 
 async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, MetadataResponsePartition]:
-    """Return the metadata of all partitions of these topics; of those that are not there, nothing."""
+    """Return the metadata of all partitions of these topics; nothing for missing topics."""
     names = sorted(set(topics))
     found = (await cluster.metadata(names)).topics if names else []
     return {Place(topic.name or "", row.partition_index): row for topic in found for row in topic.partitions}
@@ -131,7 +131,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
 
 
 def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
-    """Raise KafkaError BROKER_ID_NOT_REGISTERED where one is not there, or fenced."""
+    """Raise KafkaError BROKER_ID_NOT_REGISTERED for a missing or fenced broker."""
     unknown = sorted(set(wanted) - set(alive))
     if unknown:
         there = ", ".join(map(str, sorted(alive)))

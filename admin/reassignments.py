@@ -4,8 +4,8 @@
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2],
                                    "log_dirs": ["any", "any"]}]}                                  where to
 
-Files of Kafka's kafka-reassign-partitions.sh are read and written as they are. A path among `log_dirs` is where a
-replica is to lie on its broker (log_dir_moves).
+Files of Kafka's kafka-reassign-partitions.sh are read and written unchanged. A path among `log_dirs` is a replica's
+directory on its broker (log_dir_moves).
 Source: Kafka's ReassignPartitionsCommand.
 """
 
@@ -95,7 +95,7 @@ def read_assignment(text: str) -> Assignment:
 
 
 def read_moves(text: str) -> dict[Replica, str]:
-    """Return where the replicas of a file that read_assignment took are to lie, of those for which it says so."""
+    """Return the directories of the replicas in a file that read_assignment accepted."""
     return {
         Replica(each["topic"], each["partition"], broker): log_dir
         for each in _listed(text, "partitions")
@@ -201,7 +201,7 @@ class Reassignments:
     """The reassignments of a cluster. All methods raise KafkaError and Unreachable."""
 
     def __init__(self, cluster: ClusterClient) -> None:
-        """Speak over this client."""
+        """Use this client."""
         self._cluster = cluster
         self.moves = LogDirMoves(cluster)
 
@@ -228,7 +228,7 @@ class Reassignments:
         return dict(sorted(found.items()))
 
     async def log_dirs(self, current: Mapping[Place, list[int]]) -> dict[tuple[Place, int], str]:
-        """Return {(partition, broker): log directory} of replicas; nothing of brokers that are not there."""
+        """Return {(partition, broker): log directory} of replicas; nothing of missing brokers."""
         wanted = {broker for replicas in current.values() for broker in replicas}.intersection(await self.brokers())
         found: dict[tuple[Place, int], str] = {}
         for broker, dirs in (await describe_log_dirs(self._cluster, sorted(wanted))).items() if wanted else ():
@@ -252,7 +252,7 @@ class Reassignments:
         }
 
     async def brokers(self) -> dict[int, str | None]:
-        """Return the brokers that are there, fenced ones left out, with their racks."""
+        """Return the unfenced brokers with their racks."""
         found = (await self._cluster.describe_cluster(fenced=False)).brokers
         return {broker.broker_id: broker.rack for broker in sorted(found, key=lambda broker: broker.broker_id)}
 
@@ -283,10 +283,10 @@ class Reassignments:
         return refused
 
     async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
-        """Have those who copy do so no faster, each of them.
+        """Limit the rate of the copying brokers, for each of them.
 
-        A broker that is down copies nothing: where its rate cannot be set, it is not waited for. Whoever it may send to
-        when it comes back has a rate of its own.
+        A broker that is down copies nothing: if its rate cannot be set, it is skipped. Its possible targets after its
+        return have a rate of their own.
         """
         for topic, configs in throttled_replicas(moves).items():
             changes = [ConfigChange(name=key, value=value) for key, value in configs.items()]
@@ -312,9 +312,9 @@ class Reassignments:
         return done
 
     async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
-        """Take all throttles off, of every broker (who else was a source is not known any more) and these topics.
+        """Remove all throttles, of every broker (former sources are not known now) and these topics.
 
-        Return whom it was taken off. A broker that is down, and whose configs nobody takes for it, keeps its own.
+        Return the changed ones. A broker that is down, and whose configs no node accepts for it, keeps its own.
         """
         registered = [broker.broker_id for broker in (await self._cluster.describe_cluster()).brokers]
         deleted = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (*RATES, LOG_DIRS_RATE)]

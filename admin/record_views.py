@@ -1,11 +1,13 @@
-"""How the bytes of a record look in JSON, and to an expression. Sans-IO.
+"""Formats of a record's bytes in JSON, and for an expression.
 
-string   UTF-8, what is none replaced          json     what the bytes say, refused where they are none
-hex      two digits a byte                     base64   for programs
-size     nothing but how many bytes            auto     json for an object or list, else string, else base64
-int32, int64, float, double, uuid              what Kafka's serializers write (serdes), auto for what is none
-internal                                       auto, of the coordinators' own topics (internal_records)
-text     string, base64 what is no UTF-8: as it was written, JSON too, whose numbers would be others when they were read
+Sans-IO.
+
+string   UTF-8, invalid ones replaced         json     the JSON value, rejected if invalid
+hex      two digits per byte                    base64   for programs
+size     only the number of bytes              auto     json for an object or list, else string, else base64
+int32, int64, float, double, uuid              the format of Kafka's serializers (serdes), else auto
+internal                                       auto, for the coordinators' own topics (internal_records)
+text     string, base64 if not UTF-8: the original text, also of JSON, whose numbers could change when parsed
 """
 
 import base64
@@ -52,7 +54,7 @@ class NoJson(Exception):
 
 
 def json_of(data: bytes) -> object:
-    """Return what JSON says. Raises NoJson."""
+    """Return the JSON value. Raises NoJson."""
     try:
         found = msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -152,7 +154,7 @@ class RecordView:
         return understood(data)
 
     def _decoded(self, record: Record) -> DecodedRecord | None:
-        """Return what a record of a coordinator's says; None of any other, and of one that cannot be read."""
+        """Return the decoded record of a coordinator; None of any other, and of an unreadable one."""
         shapes = SHAPES_OF.get(self.topic)
         if shapes is None or Format.AUTO not in (self.key, self.value):
             return None
@@ -184,7 +186,7 @@ class RecordSubject:
         return self._roots[name]
 
     def text(self, name: str) -> str | None:
-        """Return the text of key or value as it was sent."""
+        """Return the original text of key or value."""
         data = self.record.key if name == "key" else self.record.value
         return None if data is None else data.decode(errors="replace")
 
@@ -204,7 +206,7 @@ class RecordSubject:
 
 
 def understood(data: bytes | None) -> object:
-    """Return what the JSON says, the text where it is none, None for null."""
+    """Return the JSON value, the text without JSON, None for null."""
     if data is None:
         return None
     try:

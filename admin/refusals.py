@@ -38,7 +38,7 @@ def refusal_of(error: Exception, operation: Operation, body: BaseModel) -> Refus
 
 
 def of_cluster(error: KafkaError, operation: Operation, body: BaseModel) -> Refusal:
-    """Return what the cluster refused; of what only the body names, not that the path is not there, or for a while."""
+    """Return the error of the cluster; for names in the body it is never 404, nor temporary."""
     field = error.field if isinstance(error, NotInBody) else field_of(error, operation, body)
     status = status_of(error.code)
     if status in (404, 503) and field is not None and field not in operation.parameters:

@@ -1,7 +1,7 @@
 """Registrations of brokers in the metadata log: epoch, incarnation, log directories.
 
-Only the brokers are kept, and with each question the log is gone on with from where it was: that is little, however
-large the metadata are.
+Only the brokers are kept, and each request continues with the log where the last one ended: a small part, however large
+the metadata are.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ class Registrations:
         return self._next
 
     def read(self, log: Sequence[Raw]) -> dict[int, BrokerRegistration]:
-        """Go on with these batches, which begin at the next record or with those before; return all brokers by id.
+        """Continue with these batches, which begin at the next record or before; return all brokers by id.
 
-        Raises MetadataProblem: nothing can be read on after that.
+        Raises MetadataProblem: no further reads are possible then.
         """
         delta = ClusterDelta(self._cluster)
         try:

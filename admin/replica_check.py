@@ -88,7 +88,7 @@ class ReplicaCheck:
         faults = []
         for each in found:
             if each.last_offset < replica.next_offset:
-                continue  # of before the place that was asked for
+                continue  # from before the requested offset
             replica.batches += 1
             replica.size += each.size
             replica.next_offset = each.last_offset + 1

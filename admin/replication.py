@@ -53,8 +53,8 @@ async def fetch_moving(
 ) -> Moving | None:
     """Return the current reassignments of these; None: no broker responded in time.
 
-    The controller is asked only if a replica is out of sync. While a replica is being added one is: all in sync end the
-    reassignment. The first broker has half of the time, so that one that stands still leaves some for the next.
+    The controller is queried only if a replica is out of sync. While a replica is being added one is: with all in sync
+    the reassignment ends. The first broker has half of the time, so that an unresponsive one leaves some for the next.
     """
     if all(len(row.isr_nodes) >= len(row.replica_nodes) for topic in topics for row in topic.partitions):
         return NOTHING

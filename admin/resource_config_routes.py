@@ -1,4 +1,4 @@
-"""Configs of groups (KIP-848) and of subscriptions to clients' metrics (KIP-714) over HTTP, and who has any."""
+"""Configs of groups (KIP-848) and of subscriptions to client metrics (KIP-714) over HTTP, and their list."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """Visibility of configs in the metadata over HTTP: the same values as in DescribeConfigs.
 
-The metadata hold every config as it was set. A broker's config that nobody knows may be a plugin's password: brokers
-tell it as a secret (quorum/configs/entries), so here its value is hidden, too, wherever the metadata are shown.
+The metadata have every config with its stored value. A broker's unknown config may be a plugin's password: brokers
+return it as a secret (quorum/configs/entries), so its value is hidden here too, everywhere.
 """
 
 from collections.abc import Mapping, Sequence

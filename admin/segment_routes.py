@@ -1,7 +1,7 @@
 """The segments of a partition's log over HTTP, as files on this node's own disks.
 
-Kafka's protocol does not tell of segments: only who stands beside a broker sees its files. So this server tells of the
-broker of its own node, and sends whoever asks for another one there. What reads the files is handed in (LocalLogs).
+Kafka's protocol does not expose segments: the files are visible only on the broker's machine. So this server shows
+those of its own node's broker, and redirects requests for others. The reader of the files is passed in (LocalLogs).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SEGMENTS = Count(what="segments per page", default=1_000, most=10_000)
 
 
 class LocalSegment(NamedTuple):
-    """A segment's files: their sizes, None of one that is not there."""
+    """A segment's files: their sizes, None for a missing one."""
 
     base_offset: int
     size: int
@@ -31,7 +31,7 @@ class LocalSegment(NamedTuple):
     time_index_size: int | None
     txn_index_size: int | None
     max_timestamp_ms: int | None
-    """Of the last entry of the time index; None where there is none: it is written when the segment is full."""
+    """Of the last entry of the time index; None without one: it is written when the segment is full."""
 
 
 class LocalLog(NamedTuple):
@@ -51,9 +51,11 @@ class LocalLogs(Protocol):
         ...
 
     def logs(self, topic: str, partition: int) -> list[LocalLog]:
-        """Return the logs of a partition, none where it has no replica here. Reads files: off the loop. Raises OSError.
+        """Return the logs of a partition, none without a replica here.
 
-        The broker goes on working on them: what is gone by the time it is looked at is left out.
+        Reads files: off the loop. Raises OSError.
+
+        The broker works on them at the same time: files that vanish are left out.
         """
         ...
 
@@ -89,7 +91,7 @@ class SegmentRoutes:
     """The path of one server, which may stand beside a broker."""
 
     def __init__(self, local: LocalLogs | None) -> None:
-        """Tell of the logs of this broker; None: the server stands beside none."""
+        """Expose the logs of this broker; None: the server has no broker."""
         self._local = local
 
     async def list_segments(self, call: Call[NoBody]) -> SegmentPage:

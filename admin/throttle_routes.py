@@ -93,7 +93,7 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
 
 
 async def delete_throttle(call: Call[NoBody]) -> Throttle:
-    """Remove all throttles of reassignments, whatever is in progress. The response has the former ones."""
+    """Remove all throttles of reassignments, even during one. The response has the former ones."""
     before = await throttles(call.cluster)
     await Reassignments(call.cluster).unthrottle({Place(each.topic, 0): [] for each in before.topics})
     return before

@@ -82,7 +82,7 @@ class Analysis:
 
 
 def share_done(begin: Mapping[int, int], now: Mapping[int, int], ends: Mapping[int, int]) -> float:
-    """Return how much of all offsets has been passed, 1 where there were none."""
+    """Return the processed share of all offsets, 1 without any."""
     whole = sum(ends[each] - begin[each] for each in begin)
     return sum(now[each] - begin[each] for each in begin) / whole if whole else 1.0
 

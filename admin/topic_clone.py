@@ -32,7 +32,7 @@ async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
 
 
 def spec_of(wanted: TopicClone, source: TopicSummary, configs: Mapping[str, str]) -> TopicSpec:
-    """Return what the copy is to be: where nothing else is said what the other is, but for the throttles."""
+    """Return the spec of the copy: values of the source unless given, without the throttles."""
     merged = {name: value for name, value in configs.items() if name not in THROTTLES} | wanted.configs
     return TopicSpec(
         partitions=wanted.partitions or source.partitions,

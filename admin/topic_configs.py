@@ -88,7 +88,7 @@ def topic_overrides(configs: list[DescribeConfigsResourceResult]) -> dict[str, s
 
 
 def changes_of(body: ConfigAlter) -> list[ConfigChange]:
-    """Return the changes of a body. Raises KafkaError(INVALID_REQUEST) when there is none."""
+    """Return the changes of a body. Raises KafkaError(INVALID_REQUEST) without any."""
     found = [ConfigChange(name=name, value=value) for name, value in body.set.items()]
     found += [ConfigChange(name=name, operation=ConfigOperation.DELETE) for name in body.delete]
     for operation, values in ((ConfigOperation.APPEND, body.append), (ConfigOperation.SUBTRACT, body.subtract)):

@@ -5,8 +5,8 @@
     metadata: {name: orders}
     spec: {partitions: 6, replicas: 3, config: {retention.ms: 604800000}}
 
-What of it says nothing about the topic (namespace, labels, an old status) is passed over. Source: Strimzi's
-KafkaTopicSpec, KafkaTopicStatus, and its topic operator's reading of config values.
+Fields that do not concern the topic (namespace, labels, an old status) are ignored. Source: Strimzi's KafkaTopicSpec,
+KafkaTopicStatus, and its topic operator's reading of config values.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class KafkaTopic(BaseModel):
 
     @property
     def left_alone(self) -> Literal["Unmanaged", "ReconciliationPaused"] | None:
-        """The condition that says that nothing is to be done about it, None where something is."""
+        """The condition under which the document is ignored, None if it is applied."""
         annotations = self.metadata.annotations or {}
         if annotations.get(MANAGED) == "false":
             return "Unmanaged"
@@ -123,7 +123,7 @@ def text_of(value: Scalar | list[Scalar]) -> str:
 
 
 def read_json(data: bytes) -> BaseModel:
-    """Return a plain body, or a document where it says that it is one. Raises ValidationError."""
+    """Return a plain body, or a document if it is declared as one. Raises ValidationError."""
     try:
         return TopicSpec.model_validate_json(data)
     except ValidationError as error:

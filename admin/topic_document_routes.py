@@ -1,7 +1,7 @@
 """PUT of a topic: a plain body, or Strimzi's KafkaTopic as JSON or YAML, which can change the replication factor.
 
-A replication factor is changed by a reassignment, which takes its time: the status says that it goes on, and the same
-document again changes nothing meanwhile.
+A replication factor is changed by a reassignment, which takes time: the status reports that it is in progress, and the
+same document again changes nothing meanwhile.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The groups of a topic over HTTP: who has a place in it, or has partitions of it now."""
+"""The groups of a topic over HTTP: with committed offsets of it, or members that own partitions of it."""
 
 from collections.abc import Mapping
 from typing import Final

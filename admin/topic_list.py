@@ -54,7 +54,7 @@ class Key(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As the parameter `after` says it: a name alone where that is the order."""
+        """Value of the parameter `after`: only the name if that is the order."""
         return f"{-self.less}:{self.name}" if self.less <= 0 else self.name
 
 

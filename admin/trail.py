@@ -1,7 +1,7 @@
 """Audit log of an admin server: each change, its caller and its outcome; and rejected requests.
 
-Who asks is known by what stands behind the token in the file of tokens. Values that may be secret are not written, nor
-are records; and of refusals, which anybody can have as many of as he likes, one line a second.
+A caller is identified by the label of its token in the token file. Values that may be secret are not written, nor are
+records; rejections, which anybody can cause, have at most one line per second.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ log = get_logger("admin")
 
 @dataclass(slots=True)
 class Entry:
-    """A change that is under way: who asks from where, and for what."""
+    """A change in progress: its caller, the client's address and the content."""
 
     who: str
     request: web.Request
@@ -56,7 +56,7 @@ class Trail:
         return Entry(who, request, self.clock.monotonic_ms())
 
     def end(self, entry: Entry, outcome: web.StreamResponse | Exception) -> None:
-        """Write what became of it."""
+        """Write the result."""
         status, error = outcome_of(outcome)
         log.info(
             "admin request accepted",
@@ -102,7 +102,7 @@ def outcome_of(outcome: web.StreamResponse | Exception) -> tuple[int, str]:
 
 
 def body_text_of(body: BaseModel, path: Mapping[str, str]) -> str:
-    """Return what a body says, for the log; a value alone is that of the config that the path names."""
+    """Return the content of a body, for the log; a single value is that of the config in the path."""
     if isinstance(body, NoBody | Text):
         return ""
     said = body.model_dump(mode="json", exclude_unset=True)
@@ -137,7 +137,7 @@ def annotation(name: str, value: Any) -> Any:
     if value.lstrip()[:1] in ("{", "["):
         try:
             return msgspec.json.encode(without_secrets(msgspec.json.decode(value))).decode()
-        except (ValueError, RecursionError):  # no JSON after all, or deeper than anybody writes it
+        except (ValueError, RecursionError):  # invalid JSON, or too deep
             return HIDDEN
     return HIDDEN if SECRET.search(value) or LOGIN.search(value) else value
 

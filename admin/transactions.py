@@ -65,7 +65,7 @@ class Filters:
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that is open on a partition, by what its leader says of the producer."""
+    """An open transaction on a partition, in its leader's producer state."""
 
     place: Place
     producer: ProducerState

@@ -1,7 +1,7 @@
 """The checksums of a partition over HTTP: GET /v1/topics/{topic}/partitions/{partition}/verify reads every replica.
 
-Followers answer a consumer's Fetch, too (KIP-392), up to the high watermark that they know. What is wrong is told as it
-is found; what is compared is in replica_check.
+Followers answer a consumer's Fetch, too (KIP-392), up to the high watermark that they know. Faults are reported as they
+are found; the comparison is in replica_check.
 """
 
 import asyncio
@@ -198,7 +198,7 @@ class PartitionReading:
             self._give_up(state, error)
 
     def _give_up(self, state: ReplicaState, error: KafkaError | Unreachable) -> None:
-        """Leave a replica out that cannot be read on; the result says why."""
+        """Exclude an unreadable replica; the result has the reason."""
         state.error = error.code.name if isinstance(error, KafkaError) else str(error)
         state.done = True
 

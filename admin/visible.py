@@ -17,7 +17,7 @@ DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Visible(NamedTuple):
-    """Records in order, and the offset behind the piece: where to go on, even if nothing was visible."""
+    """Records in order, and the next offset after the piece, even without visible records."""
 
     records: list[Record]
     next_offset: int

@@ -1,4 +1,4 @@
-"""Voters of the metadata quorum over HTTP: controllers that follow are taken in, and voters let go (KIP-853)."""
+"""Voters of the metadata quorum over HTTP: add observers as voters, and remove voters (KIP-853)."""
 
 from typing import Annotated
 

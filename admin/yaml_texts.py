@@ -1,8 +1,10 @@
-"""YAML as texts: mappings and lists of what stands there, nothing made of it. Sans-IO.
+"""YAML as texts: mappings and lists of the original texts, without conversion.
 
-Who says what a value is (a number, a config's own text) is the model that reads it, so `no`, 1_000 and 010 stay what
-was written; null is what is empty, `~` or `null` and not in quotes. One document, no aliases (a few lines of them stand
-for more than any memory holds), no tags, no name twice, no deeper than DEPTH_MAX.
+Sans-IO.
+
+The model that reads it converts a value (a number, a config's text), so `no`, 1_000 and 010 stay unchanged; null is an
+empty value, `~` or `null` without quotes. One document, no aliases (a few lines of them can expand beyond any memory),
+no tags, no duplicate names, no deeper than DEPTH_MAX.
 """
 
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import yaml
 DEPTH_MAX: Final = 16
 NULLS: Final = ("", "~", "null", "Null", "NULL")
 PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where it is there: ten times as fast."""
+"""libyaml's if available: ten times as fast."""
 
 
 class BadYaml(ValueError):
@@ -77,7 +79,7 @@ def read(data: bytes) -> Any:
             raise refused(event, "tags are not supported")
         match event:
             case yaml.ScalarEvent():
-                is_null = not event.style and event.value in NULLS  # libyaml says "" of what has none
+                is_null = not event.style and event.value in NULLS  # libyaml reports "" for an empty value
                 builder.put(None if is_null else event.value, event)
             case yaml.MappingStartEvent():
                 builder.open({}, event)

@@ -71,7 +71,7 @@ def bench(nodes: int | None, bootstrap: str | None, records: int, size: int, out
 
 @contextlib.contextmanager
 def started(nodes: int) -> Iterator[str]:
-    """A cluster in a temporary folder; its bootstrap servers. Its processes die with this one, whatever ends it."""
+    """A cluster in a temporary folder; its bootstrap servers. Its processes die with this one."""
     import tempfile
 
     from kvorum.cli.folders import made_cluster

@@ -212,7 +212,7 @@ def carry_out(
     timeout_s: float,
     output: str,
 ) -> None:
-    """Ask, and show how far it is until it is done; the exit code tells whether it is."""
+    """Send the request, and show the progress until it is done; the exit code tells whether it is."""
     import asyncio
 
     async def work(cluster: "ClusterClient") -> "BrokerStateProgress":

@@ -154,7 +154,7 @@ def created(
 
 
 def attached(folder: Path, events: "Events") -> "Served":
-    """Open the cluster in a folder, whichever process runs it."""
+    """Open the cluster in a folder, run by any process."""
     from kvorum.chaos.inside import InsideError
     from kvorum.chaos.serve import fault_reporter
     from kvorum.chaos.served import Served
@@ -168,7 +168,7 @@ def attached(folder: Path, events: "Events") -> "Served":
 
 
 def token_in(path: Path) -> str:
-    """Return the token in a file, made and written for its owner alone if there is none."""
+    """Return the token in a file, which is created with access only for its owner if missing."""
     try:
         with suppress(FileExistsError):
             path.parent.mkdir(parents=True, exist_ok=True)

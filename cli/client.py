@@ -35,7 +35,7 @@ def profile_in_use() -> Profile | None:
 
 
 def profile_properties(bootstrap: str) -> dict[str, str]:
-    """Return the profile's properties, if it is the profile's cluster that is spoken to; say so if it is not."""
+    """Return the profile's properties if the command uses the profile's cluster; otherwise report that they are unused."""
     profile = profile_in_use()
     if profile is None or profile.bootstrap == bootstrap:
         return {} if profile is None else profile.properties
@@ -124,7 +124,7 @@ def check_security(properties: Mapping[str, str]) -> None:
 def given_of(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
     """Return those properties whose option was typed: {property: value}, {property: the option's parameter}.
 
-    They come before what a file or a profile says; an option that was left out does not (CommandLineUtils).
+    They override a file or a profile; defaults of options do not (CommandLineUtils).
     """
     context = click.get_current_context()
     typed = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT)
@@ -138,20 +138,20 @@ def given_of(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str,
 def client_options(
     bootstrap: str, own: Mapping[str, Any], given: Mapping[str, str], typed: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
-    """Return what an unmodified client is made with; what comes later wins.
+    """Return the properties of an unmodified client; later ones override.
 
-    The command's own, the profile's, those of the own that somebody typed as an option, and what is given with -X.
+    The command's own, the profile's, own ones typed as an option, and those of -X.
     """
     return for_librdkafka({**own, **profile_properties(bootstrap), **typed, **given}, bootstrap)
 
 
 def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, Any]:
-    """Return properties in librdkafka's words; what only Java's clients have is said, what cannot be is wrong usage."""
+    """Return properties in librdkafka's names; Java-only ones are reported, invalid ones are a usage error."""
     try:
-        found, unheeded = translated(properties)
+        found, ignored = translated(properties)
     except PropertyError as error:
         raise click.UsageError(str(error)) from None
-    for key in unheeded:
+    for key in ignored:
         warn(f"{key} is a property of Java clients and is ignored")
     return {**found, "bootstrap.servers": bootstrap}
 

@@ -1,8 +1,9 @@
-"""Properties of Kafka's Java clients in librdkafka's words. Sans-IO.
+"""Translates properties of Kafka's Java clients for librdkafka.
 
-Whoever has a file for Kafka's own tools uses it here as it is. What librdkafka calls the same is left alone; what it
-has under another name, or in another unit, is translated; what only Java's clients have is named, so that a command
-can say it. What nobody knows is left for librdkafka to refuse.
+Sans-IO.
+
+A file for Kafka's own tools can be used unchanged. Equal names are kept; other names or units are translated; Java-only
+properties are listed, so that a command can report them. librdkafka rejects unknown ones.
 """
 
 import re
@@ -46,7 +47,7 @@ class Translated(NamedTuple):
     """Properties for an unmodified client, and those that it ignores."""
 
     properties: dict[str, Any]
-    unheeded: list[str]
+    ignored: list[str]
 
 
 class PropertyError(ValueError):
@@ -73,7 +74,7 @@ def as_it_is(key: str, value: Any) -> Any:
 
 
 def assignors(key: str, value: Any) -> Any:
-    """Return assignment strategies by their short names. Raises PropertyError for one that is not there."""
+    """Return assignment strategies by their short names. Raises PropertyError for an unknown one."""
     names = [name.strip() for name in str(value).split(",") if name.strip()]
     known = {*ASSIGNORS.values(), *ASSIGNORS}
     for name in names:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
 
 TIMEOUT_MS = 1_500
-"""Somebody waits with a finger on the key."""
+"""A user waits for the completion."""
 
 
 def names(ctx: click.Context, ask: Callable[["ClusterClient"], Awaitable[list[str]]], typed: str) -> list[str]:

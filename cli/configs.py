@@ -37,7 +37,7 @@ configs.add_command(validate)
 
 
 def entity_options(command: Any) -> Any:
-    """Add what says whose configs these are."""
+    """Add the arguments and options of the entity."""
     command = click.option("--client-default", is_flag=True, help="With users: every client id of the user.")(command)
     command = click.option("--client", help="With users: this client id of the user.")(command)
     command = click.option("--default", "is_default", is_flag=True, help="Default for all brokers, users, ...")(command)

@@ -191,7 +191,7 @@ def json_writer(*, meta_only: bool, indent: int | None) -> Part:
 
 
 def exit_of(error: Any) -> Exit:
-    """Return the exit code that says what kind of error ended the command."""
+    """Return the exit code for the kind of error that ended the command."""
     from confluent_kafka import KafkaError
 
     if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):

@@ -54,7 +54,7 @@ def run(consumer: "Consumer", reading: Reading, ask: "Callable[[str | None], Clu
     except KafkaException as error:
         fail(error.args[0].str(), exit_of(error.args[0]))
     except KeyboardInterrupt:
-        pass  # how one ends a consumer that was not told where to stop
+        pass  # the usual end of a consumer without a limit
     finally:
         consumer.close()
 
@@ -122,7 +122,7 @@ class Loop:
         self._open -= {(each.topic, each.partition) for each in partitions}
 
     def assign(self, partitions: list[Partition]) -> None:
-        """Read these partitions, from where the reading says."""
+        """Read these partitions, from the configured positions."""
         from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
         where = self._reading.where
@@ -174,7 +174,7 @@ class Loop:
             begun = begun or bool(self._open)
             error = None if message is None else message.error()
             if message is None or (error is not None and error.code() == KafkaError._TRANSPORT):
-                # Nothing, or one broker less, which is no end: the client goes on with the others.
+                # Nothing, or one broker less, which is not an end: the client continues with the others.
                 if reading.timeout_ms is not None and (time.monotonic() - last) * 1000 >= reading.timeout_ms:
                     break
             elif error is not None:

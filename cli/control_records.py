@@ -135,7 +135,7 @@ STRUCTS: Final[Mapping[int, tuple[str, type[Schema]]]] = {
 
 
 def control_text(record: Record) -> str:
-    """Return what a control record says."""
+    """Return the content of a control record."""
     key, value = record.key or b"", record.value or b""
     try:
         _, kind = _KEY.unpack_from(key)

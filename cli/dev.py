@@ -137,7 +137,7 @@ def report_start(
 
 
 def report_stop(cluster: "LocalCluster", code: int, is_temporary: bool = False) -> None:
-    """Print that a cluster that ran until a signal is stopped, and what became of its data."""
+    """Print that a cluster was stopped after a signal, and whether its data were kept."""
     if code == 0:
         data = "its data is removed" if is_temporary else f"its data is kept in {cluster.paths.folder}"
         click.echo(f"Cluster stopped; {data}.", err=True)

@@ -100,9 +100,9 @@ def files_of(paths: tuple[str, ...]) -> list[str]:
 
 
 def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only: bool) -> bool:
-    """Print files; return whether anything is wrong with them, which is said at the end, on standard error.
+    """Print files; return whether one has faults, which are listed at the end, on standard error.
 
-    Offsets that do not follow on are said, too, and wrong is nothing about them: compaction leaves such logs.
+    Gaps in offsets are reported too, but are not faults: compaction leaves such logs.
     """
     from kvorum.cli.log_dump import Problems
     from kvorum.cli.log_files import FileProblem
@@ -122,7 +122,7 @@ def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only
                 except OSError as error:
                     problems.note(f"{error.filename or path}: {error.strerror or error}", "")
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read has enough
+        sys.stderr.close()  # the reader has closed the pipe
         raise SystemExit(0) from None
     for title, lines in (*problems.remarks.items(), *problems.lines.items()):
         click.echo(title, err=True)

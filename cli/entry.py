@@ -1,8 +1,8 @@
 """The process of `kvorum`: standard streams that are closed or full, and errors no command handled, in one line each.
 
 A command may assume that it has all three streams. Reading from a closed one or writing to it is an OSError, and no
-file or socket that is opened later takes its number. Errors of standard error itself are left out: there is no other
-place to report them, and the exit code stays what it was.
+file or socket that is opened later takes its number. Errors of standard error itself are ignored: there is no other
+place to report them, and the exit code is unchanged.
 """
 
 import errno

@@ -1,4 +1,4 @@
-r"""Marks and formats as they are typed in a shell: \n, \t, \x00 and the like stand for the byte. Sans-IO."""
+r"""Escapes in marks and formats of the command line: \n, \t, \x00 and the like mean the byte. Sans-IO."""
 
 import re
 
@@ -9,7 +9,7 @@ LETTERS = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class EscapeError(ValueError):
-    """A backslash before what it stands for nothing with; the message says which."""
+    """A backslash before an unknown character; the message has it."""
 
 
 def unescaped(text: str) -> bytes:

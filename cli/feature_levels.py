@@ -55,7 +55,7 @@ SUPPORTED = f"Supported {METADATA_VERSION} are:"
 
 
 class LevelError(ValueError):
-    """A feature, level or release that is none; the message says why."""
+    """An invalid feature, level or release; the message has the reason."""
 
 
 def level_name(feature: str, level: int) -> str:

@@ -53,7 +53,7 @@ def describe(node_id: int | None, bootstrap: str, output: str) -> None:
 
 
 def change_options(command: Any) -> Any:
-    """Add what says to which levels."""
+    """Add the options for the levels."""
     command = click.option("--dry-run", is_flag=True, help="Validate only.")(command)
     command = click.option("--release", help="All features of this release: 4.3, 4.0-IV3, ...")(command)
     return click.option("-f", "--feature", "levels", multiple=True, metavar="FEATURE=LEVEL", help="Repeatable.")(
@@ -75,7 +75,7 @@ def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstr
     from kvorum.admin.features import UpgradeType
 
     wanted = wanted_levels(levels, release)
-    if release is not None:  # what the release has not is left as it is
+    if release is not None:  # features that the release does not have are unchanged
         wanted = {name: level for name, level in wanted.items() if level > 0}
     change("upgrade", wanted, UpgradeType.UPGRADE, dry_run, bootstrap, output)
 
@@ -168,7 +168,7 @@ def wanted_levels(levels: tuple[str, ...], release: str | None) -> dict[str, int
 
 
 def change(verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool, bootstrap: str, output: str) -> None:
-    """Ask for other levels, and say of each what became of it."""
+    """Request other levels, and print the result of each."""
 
     async def work(cluster: "ClusterClient") -> "dict[str, KafkaError | None]":
         from kvorum.admin.features import update_features
@@ -194,7 +194,7 @@ def change(verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool
 def outcome_lines(
     verb: str, levels: dict[str, int], outcome: "dict[str, KafkaError | None]", dry_run: bool
 ) -> list[str]:
-    """Say of each feature what became of it, in Kafka's words (FeatureCommand)."""
+    """Return the result of each feature, in Kafka's words (FeatureCommand)."""
     lines = []
     for feature, error in sorted(outcome.items()):
         to = "" if verb == "disable" else f" to {levels[feature]}"

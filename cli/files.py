@@ -15,7 +15,7 @@ def load_any(path: str) -> tuple[tuple[str, ...], str]:
     except ConfigError as error:
         if error.where != DEFAULT.where:
             raise
-        # What nobody wrote stands nowhere: the file is where it is missing.
+        # A missing key has no line: the error names the file.
         raise ConfigError(error.key, error.text, path, error.reason) from None
     settings = loaded.settings
     return loaded.warnings, f"OK, node {settings.int('node.id')} ({','.join(settings.list('process.roles'))})"

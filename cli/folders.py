@@ -29,7 +29,7 @@ def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
 
 
 UNIT_START_SECONDS: Final = 300.0
-"""A node that cannot start says so at once; one that is late recovers its logs after a crash."""
+"""A node that cannot start fails at once; one that is late recovers its logs after a crash."""
 UNIT_STOP_SECONDS: Final = 320.0
 """A broker gives its leaders away for five minutes at most."""
 
@@ -73,7 +73,7 @@ def rebuild_option(command: "click.decorators.FC") -> "click.decorators.FC":
 
 
 def opened(folder: str) -> "LocalCluster":
-    """Return the cluster in a folder, whose nodes outlive this command; where there is none, the command ends."""
+    """Return the cluster in a folder, whose nodes outlive this command; end the command without one."""
     from kvorum.cluster.local import ClusterError, LocalCluster
     from kvorum.cluster.plan import NoCluster
 
@@ -101,12 +101,12 @@ def made_cluster(
     rebuild: bool = False,
     port_advice: Callable[[str], str] = lambda label: "choose another port",
 ) -> Iterator["LocalCluster"]:
-    """Hold the folder and give the cluster in it, made as `read` (given the folder) says if there is none yet.
+    """Hold the folder and return its cluster; a missing one is created from `read` (called with the folder).
 
-    `rebuild`: its cluster.json is lost, and written again. `port_advice` is given the name of a listener whose port
-    cannot be bound, and returns what to do.
+    `rebuild`: its cluster.json is lost, and written again. `port_advice` gets the name of a listener whose port cannot
+    be bound, and returns the advice.
 
-    What is wrong with it ends the command in one line; a cluster that differs from what is asked for is warned of.
+    An error ends the command in one line; differences to the requested cluster are warnings.
     """
     from kvorum.cluster.foreground import hold
     from kvorum.cluster.formatting import FormatError
@@ -154,7 +154,7 @@ def end_command(
 
 
 def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "LocalCluster":
-    """Return the cluster in a folder, made if there is none, and print what the operator should know."""
+    """Return the cluster in a folder, created if missing, and print warnings for the operator."""
     from kvorum.cluster.differences import differences
     from kvorum.cluster.formatting import new_cluster_id
     from kvorum.cluster.local import LocalCluster

@@ -33,7 +33,7 @@ class Reset(NamedTuple):
 
     @property
     def offsets(self) -> dict[Place, int]:
-        """Return where it goes on."""
+        """Return the new offsets."""
         return {move.place: move.after for move in self.moves}
 
 

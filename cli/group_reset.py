@@ -51,7 +51,7 @@ def way_options(command: Any) -> Any:
 
 
 def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenarios":
-    """Return the one way that is given, by group. Raises ResetError if there is none, or several."""
+    """Return the one given reset method, by group. Raises ResetError if there is none, or several."""
     from kvorum.admin.offset_csv import parse_plan
     from kvorum.admin.offset_reset import ResetError, Scenario, Way
     from kvorum.cli.reset_texts import parse_datetime, parse_duration
@@ -156,7 +156,7 @@ def reset_offsets(
 
 
 def warn_of_moves(found: Iterable["Reset"], *, notes: bool = True) -> None:
-    """Say which offsets lie outside their logs, and where the groups go instead; and why it is the latest."""
+    """Report offsets outside their logs, with the offsets used instead, and the reason for the latest."""
     from kvorum.cli.reset_texts import warning_of
 
     for move in (move for each in found for move in each.moves):

@@ -81,7 +81,7 @@ def offset_row(group: Described, found: GroupPlace) -> OffsetRow:
 
 
 def member_rows(group: Described) -> list[MemberRow]:
-    """Return a row a member, by id."""
+    """Return one row per member, by id."""
     return [
         MemberRow(
             group=group.group_id,
@@ -120,7 +120,7 @@ def assignment_text(places: Iterable[Place]) -> str:
 
 
 def state_notice(group: Described) -> str | None:
-    """Return what is said of a group beside its rows."""
+    """Return the notice about a group beside its rows."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:

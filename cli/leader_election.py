@@ -80,7 +80,7 @@ def leader_election(
 
 
 def results(answer: "ElectLeadersResponse") -> "dict[Place, PartitionResult]":
-    """Return what became of each partition, by name."""
+    """Return the result of each partition, by name."""
     from kvorum.admin.places import Place
 
     found = {
@@ -92,7 +92,7 @@ def results(answer: "ElectLeadersResponse") -> "dict[Place, PartitionResult]":
 
 
 def outcome_of(result: Any) -> str:
-    """Say what became of a partition."""
+    """Return the result of a partition."""
     from kvorum.admin.client import code_of
     from kvorum.protocol.errors import ErrorCode
 

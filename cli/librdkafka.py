@@ -1,7 +1,7 @@
 """State of the unmodified client that a command uses: whether any broker is reachable, and its log.
 
-librdkafka tries again for ever and says so each time. A command says each thing once, and one that has just begun ends
-where nobody answers.
+librdkafka retries for ever and reports each failure. A command reports each failure once, and a new one ends if no
+broker is reachable.
 """
 
 import logging
@@ -20,19 +20,19 @@ REACH_SECONDS: Final = 30.0
 STEP_SECONDS: Final = 0.5
 """librdkafka waits for its timeout even if all connections are refused, so the timeout is short."""
 SAID_MAX: Final = 100
-"""Different lines of a client's log that are said; a cluster has few brokers, and each has few ways to fail."""
+"""Maximum of different lines of a client's log; a cluster has few brokers, and each has few kinds of failures."""
 
 
 class OnceEach(logging.Handler):
-    """Says each line of a client's log once: of failing connections one a broker, of others by their text."""
+    """Prints each line of a client's log once: one per broker for failed connections, others by their text."""
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
+        """Start with nothing printed."""
         super().__init__(logging.WARNING)
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say a line, unless one like it was said."""
+        """Print a line, unless a similar one was printed."""
         text = record.getMessage()
         facility, rest = text.partition(" ")[0], text.partition("]: ")[2]
         like = f"{facility} {rest.partition(': ')[0]}" if facility == "FAIL" else text
@@ -61,7 +61,7 @@ class Watch:
         return {"error_cb": self.on_error, "logger": self._logger}
 
     def on_error(self, error: "KafkaError") -> None:
-        """Take what the client says of itself."""
+        """Store the client's error."""
         from confluent_kafka import KafkaError
 
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -71,7 +71,7 @@ class Watch:
 
 
 def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMetadata":
-    """Return what the cluster says of a topic, or of all; where no broker can be reached, the command ends."""
+    """Return the metadata of a topic, or of all; end the command if no broker is reachable."""
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + REACH_SECONDS

@@ -57,7 +57,7 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootst
 
 
 def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
-    """Return a row a partition."""
+    """Return one row per partition."""
     rows = [
         {
             "broker": broker,

@@ -27,7 +27,7 @@ class Options:
     skip_metadata: bool = False
     size_max: int | None = None
     read: Callable[[int], None] = lambda _: None
-    """Told how many bytes were read of a segment since the last time."""
+    """Called with the number of bytes read of a segment since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Problems:
         self.lines.setdefault(title, []).append(line)
 
     def remark(self, title: str, line: str) -> None:
-        """Add a line that says nothing is wrong."""
+        """Add a line that is not a fault."""
         self.remarks.setdefault(title, []).append(line)
 
 
@@ -68,7 +68,7 @@ def title_of(name: str) -> str:
 
 
 def batch_lines(file: BinaryIO, path: str, options: Options, problems: Problems) -> Iterator[str]:
-    """Yield a line a batch, and one a record."""
+    """Yield one line per batch, and one per record."""
     valid, last_offset = 0, None
     for batch in batches(file, size_max=options.size_max):
         yield batch_line(batch)

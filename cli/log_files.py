@@ -1,6 +1,6 @@
-"""The files of a log, read as they lie: batches of a segment or snapshot, entries of an index.
+"""Reads the files of a log: batches of a segment or snapshot, entries of an index.
 
-Nothing here recovers or mends: what is cut or damaged is shown as it is.
+Nothing is recovered or repaired: truncated or damaged parts are shown unchanged.
 """
 
 import os
@@ -19,7 +19,7 @@ TIME_ENTRY = Struct(">qi")
 
 
 class FileProblem(Exception):
-    """A file that cannot be what its name says; the message says why."""
+    """A file whose content does not match its name; the message has the reason."""
 
 
 class Batch(NamedTuple):

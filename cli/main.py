@@ -105,7 +105,7 @@ class Main(LazyGroup):
         return script, command, spelt_out(script, command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete commands; scripts once their common beginning is there."""
+        """Complete commands; scripts once their common prefix is typed."""
         found = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("kafka-"):
             found += [CompletionItem(name, help=SCRIPTS[name][1]) for name in SCRIPTS if name.startswith(incomplete)]

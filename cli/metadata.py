@@ -42,7 +42,7 @@ def source_options(command: F) -> F:
 
 
 def options(command: F) -> F:
-    """Add what says which metadata, and which part of them."""
+    """Add the options that select metadata and a part of them."""
     command = click.option("--at", type=click.IntRange(0), help="State after the record at this offset.")(command)
     command = source_options(command)
     return click.argument("path", default="/")(command)

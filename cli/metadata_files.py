@@ -78,7 +78,7 @@ def file_source(path: str) -> Source:
 
 
 def raft_snapshots(folder: str) -> dict[SnapshotId, str]:
-    """Return the files of a controller's own snapshots, which lie beside its log. Raises MetadataProblem, OSError."""
+    """Return the files of a controller's own snapshots, which are beside its log. Raises MetadataProblem, OSError."""
     found: dict[SnapshotId, str] = {}
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if name.endswith(RAFT_SUFFIX):

@@ -1,4 +1,4 @@
-"""Somebody at a terminal, or lines in a pipe, and the metadata shell."""
+"""The input of the metadata shell: a terminal, or lines in a pipe."""
 
 import contextlib
 import shutil

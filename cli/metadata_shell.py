@@ -33,7 +33,7 @@ GAP: Final = 2
 
 
 class Ended(Exception):
-    """Somebody typed exit."""
+    """The user typed exit."""
 
 
 class Shell:
@@ -210,7 +210,7 @@ def nested(node: "Tree | str") -> list[str]:
 
 
 def in_columns(names: Sequence[str], width: int | None) -> list[str]:
-    """Return names in as many columns as fit, from top to bottom; one a line without a width."""
+    """Return names in as many columns as fit, from top to bottom; one per line without a width."""
     if not names or width is None:
         return list(names)
     for count in range(min(width // COLUMN_WIDTH_MIN, len(names)), 1, -1):

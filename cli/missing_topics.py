@@ -20,7 +20,7 @@ def no_topic(name: str, known: Iterable[str]) -> str:
 
 
 async def explained(cluster: "ClusterClient", error: KafkaError) -> str:
-    """Return an error as a line; one of a topic that does not exist says which topic may have been meant."""
+    """Return an error as a line; for a missing topic with a suggestion."""
     found = NAMED.fullmatch(error.message or "")
     if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or found is None:
         return str(error)

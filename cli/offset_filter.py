@@ -18,7 +18,7 @@ Filter = Callable[[Place], bool]
 
 
 class FilterError(ValueError):
-    """A pattern or a time that is none; the message says why."""
+    """An invalid pattern or time; the message has the reason."""
 
 
 def parse_time(text: str) -> int:

@@ -1,4 +1,6 @@
-"""Where to begin and to end in a partition, as it is typed: by number, from an end, by time, or a range. Sans-IO.
+"""Start and end in a partition, as typed: by number, from an end, by time, or a range.
+
+Sans-IO.
 
 start, beginning, earliest      the first record there is          -100      so many records before the end
 end, latest                     behind the last                    +100      so many behind the first
@@ -50,7 +52,7 @@ class Range(NamedTuple):
 
 
 class RangeError(ValueError):
-    """A place that is none; the message says what there is."""
+    """An invalid position; the message lists the valid ones."""
 
 
 def parse_range(text: str, now_ms: int) -> Range:

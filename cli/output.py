@@ -103,9 +103,9 @@ def harmless(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line of a script, whose layout may have tabs and empty lines: the rest does nothing to a terminal.
+    """Print a line of a script, which may have tabs and empty lines; a terminal gets other control characters escaped.
 
-    In a file or a pipe every character is as it is: programs read it there.
+    In a file or a pipe every character is unchanged: programs read it there.
     """
     stream = sys.stdout
     shown = text if stream is None or not stream.isatty() else BUT_LAYOUT.sub(lambda it: repr(it.group())[1:-1], text)
@@ -113,14 +113,14 @@ def say(text: str) -> None:
 
 
 def raw(text: str) -> None:
-    """Print a text as it is, whatever the output is: click.echo leaves out a terminal's commands in files and pipes."""
+    """Print a text unchanged on any output: click.echo removes terminal commands in files and pipes."""
     click.echo(text, nl=False, color=True)
 
 
 def painted(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:
     """Return coloured text on a terminal, plain text otherwise (also with NO_COLOR)."""
     stream = sys.stderr if err else sys.stdout
-    if os.environ.get("NO_COLOR") or stream is None or not stream.isatty():  # None: closed by whoever started this
+    if os.environ.get("NO_COLOR") or stream is None or not stream.isatty():  # None: closed by the parent process
         return text
     return click.style(text, fg=color, bold=bold)
 

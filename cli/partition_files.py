@@ -8,11 +8,11 @@ from kvorum.admin.places import Place
 
 
 class PartitionFileError(ValueError):
-    """A file that names no partitions; the message says why."""
+    """An invalid file of partitions; the message has the reason."""
 
 
 def partition_rows(path: str) -> list[tuple[Place, dict[str, Any]]]:
-    """Return each partition with all that the file says of it. Raises PartitionFileError: no such JSON, doubles."""
+    """Return each partition with its entry in the file. Raises PartitionFileError: invalid JSON, duplicates."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

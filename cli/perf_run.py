@@ -40,7 +40,7 @@ class Load:
     throughput: float = -1
     warmup: int = 0
     transaction_ms: int | None = None
-    """How long a transaction may be; None: there are none."""
+    """Duration of a transaction; None: no transactions."""
     reporting_ms: int = 5_000
 
 
@@ -224,7 +224,7 @@ def run_consumer(consumer: "Consumer", reading: Reading, *, header: bool = True)
 
 
 def metric_lines(statistics: Mapping[str, Any]) -> list[str]:
-    """Return librdkafka's figures, one a line, in the layout of Kafka's ToolsUtils.printMetrics."""
+    """Return librdkafka's figures, one per line, in the layout of Kafka's ToolsUtils.printMetrics."""
     rows = [
         (f"librdkafka-{statistics.get('type', 'client')}:{name}:{{client-id={statistics.get('client_id')}}}", value)
         for name, value in sorted(statistics.items())

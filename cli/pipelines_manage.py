@@ -87,7 +87,7 @@ def resume(name: str, state_dir: str | None) -> None:
 
 
 def send_command(name: str, state_dir: str | None, command: str) -> None:
-    """Give a pipeline a command and say what came of it."""
+    """Send a pipeline a command and print the result."""
     folder = known(state_dir, name)
     from kvorum.pipelines.run.control import ask
 
@@ -159,7 +159,7 @@ def offsets(name: str, reset: bool, state_dir: str | None, output: str) -> None:
     with answered():
         if reset:
             positions.reset(folder)
-            click.echo(f"pipeline {name} begins anew")
+            click.echo(f"pipeline {name} starts from the beginning")
             return
         found = ask(folder.root, name, "offsets") if folder.alive() else positions.stopped(folder)
     rows = [line for index, source in enumerate(found.get("sources", ())) for line in positions.rows(index, source)]

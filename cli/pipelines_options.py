@@ -57,9 +57,9 @@ def known(state_dir: str | None, name: str) -> "Folder":
 
 @contextmanager
 def answered(*, problems_fail: bool = True) -> Iterator[None]:
-    """End the command in a line or a few for what a person can mend.
+    """End the command with one or a few lines for errors that the user can correct.
 
-    Without `problems_fail` what is wrong with a file is said, and raised again: there are other files.
+    Without `problems_fail` the faults of a file are printed, and raised again: there are other files.
     """
     from kvorum.pipelines.databases.dialect import DatabaseError
     from kvorum.pipelines.formats import FormatError

@@ -20,7 +20,7 @@ PROFILE_KEY = "kvorum.profile"
 
 
 class ProfileError(Exception):
-    """A profile that is not there, or a file that cannot be read; the message says which."""
+    """A missing profile, or an unreadable file; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def chosen(given: str | None, environment: "os._Environ[str] | dict[str, str]" =
 
 
 def profile_option(command: F) -> F:
-    """Add --profile; what it says is found by `profile_in_use`."""
+    """Add --profile; `profile_in_use` returns its value."""
     return click.option(
         "--profile",
         help="Named cluster (see kvorum profile).",

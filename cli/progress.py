@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import click
 
 Step = Callable[[int], None]
-"""Tells that so much more is done."""
+"""Called with the progress since the last call."""
 
 
 @contextmanager

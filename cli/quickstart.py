@@ -188,7 +188,7 @@ def read_back(bootstrap: str, topic: str, stream: Stream, signals: Sequence[int]
 
 
 def what_next(cluster: "LocalCluster", topic: str) -> None:
-    """Say how to go on."""
+    """Print the next steps."""
     bootstrap, folder = cluster.plan.bootstrap, cluster.paths.folder
     click.echo(f"\nRecords flow into {topic}. Look at them in a browser: {cluster.plan.admin_urls()[0]}/")
     click.echo("Or in another terminal:")

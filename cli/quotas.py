@@ -27,7 +27,7 @@ def quotas() -> None:
 
 
 def entity_options(command: Any) -> Any:
-    """Add what says whose quotas these are."""
+    """Add the options of the quota entity."""
     for kind, what in (("ip", "address"), ("client", "client id"), ("user", "user")):
         command = click.option(f"--{kind}-default", is_flag=True, help=f"Every {what} without its own quotas.")(command)
         command = click.option(f"--{kind}", help=f"Quotas of this {what}.")(command)

@@ -195,7 +195,7 @@ async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignmen
 def begin_moves(
     moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
 ) -> list[dict[str, Any]]:
-    """Have replicas move between log directories, new ones once they are there; return those that do."""
+    """Start moves of replicas between log directories, of new ones once they exist; return those started."""
     begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
     for each in begun:
         place = f"{each.topic}-{each.partition}"

@@ -65,7 +65,7 @@ def assignment_in(path: Path) -> "Assignment":
 
 
 def moves_in(path: Path) -> "dict[Replica, str]":
-    """Return where a file that assignment_in took has replicas lie."""
+    """Return the log directories of replicas in a file that assignment_in accepted."""
     from kvorum.admin.reassignments import read_moves
 
     return read_moves(path.read_text())
@@ -78,7 +78,7 @@ def fail_if_refused(refused: "Mapping[Place, str] | Mapping[Replica, str]", what
 
 
 async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:
-    """Take throttles off, and say so where it does not mix with what programs read."""
+    """Remove throttles, and print that on the stream that programs do not read."""
     brokers, topics = await found.unthrottle(wanted)
     click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
 

@@ -79,7 +79,7 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
     left = now_left = await bytes_left(found, wanted, moves)
     with bar(left or 0, "bytes moved") as moved:
         while now_left is not None and time.monotonic() < deadline:
-            await asyncio.sleep(WAIT_PAUSE_SECONDS)  # a cluster tells nobody of its own accord
+            await asyncio.sleep(WAIT_PAUSE_SECONDS)  # the cluster sends no notification
             now_left = await bytes_left(found, wanted, moves)
             assert left is not None
             done = left if now_left is None else max(0, left - now_left)

@@ -1,8 +1,8 @@
 """Keys and values of records as text: plain data, and the records of Kafka's own topics. Sans-IO.
 
-A decoder takes a record and returns key and payload, None where there is nothing to print. What cannot be read is said
-in the key's place and stops nothing. Source: Kafka's DumpLogSegments (ClusterMetadataLogMessageParser), StringDecoder
-and its siblings; admin/internal_records.
+A decoder takes a record and returns key and payload, None if there is nothing to print. An unreadable record is
+reported in place of the key and stops nothing. Source: Kafka's DumpLogSegments (ClusterMetadataLogMessageParser),
+StringDecoder and its siblings; admin/internal_records.
 """
 
 import base64

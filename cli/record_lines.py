@@ -26,7 +26,7 @@ class Readable(Protocol):
     """A file, a pipe, or a terminal."""
 
     def read1(self, size: int, /) -> bytes:
-        """Return what is there, waiting for some; nothing at the end."""
+        """Return the available bytes, after a wait for some; none at the end."""
 
 
 class RecordError(ValueError):
@@ -104,7 +104,10 @@ def headers_of(found: Any) -> list[Header]:
 
 
 def pieces(stream: Readable, delimiter: bytes) -> Iterator[bytes]:
-    """Yield what stands between delimiters, as soon as it is there. Raises RecordError for a piece without an end."""
+    """Yield the texts between delimiters, as soon as they are complete.
+
+    Raises RecordError for a piece without an end.
+    """
     pending = bytearray()
     while data := stream.read1(READ_BYTES):
         looked = max(0, len(pending) - len(delimiter) + 1)

@@ -18,7 +18,7 @@ ZONE = re.compile(r"(?:Z|[+-]\d{2}(?::?\d{2})?)$")
 
 
 def warning_of(move: Move) -> str | None:
-    """Return what Kafka's tool says where the log has no such offset."""
+    """Return the message of Kafka's tool for an offset outside the log."""
     if move.wanted == move.after:
         return None
     side = "higher than latest" if move.is_above else "lower than earliest"
@@ -50,7 +50,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return what PnDTnHnMnS says (java.time.Duration). Raises ResetError."""
+    """Return the duration of PnDTnHnMnS (java.time.Duration). Raises ResetError."""
     match = DURATION.fullmatch(text)
     if match is None:
         raise ResetError(f"{text!r} is not a duration such as P1DT2H30M or PT15M")

@@ -1,4 +1,4 @@
-"""Records handed to an unmodified producer one after the other, what became of them, and signals meanwhile."""
+"""Sends records with an unmodified producer, one after the other, with their results, and handles signals."""
 
 import signal
 import time
@@ -85,7 +85,7 @@ class Sending:
     def __init__(
         self, client: Any, topic: str, on_delivery: DeliveryCallback | None = None, signals: StopSignals | None = None
     ) -> None:
-        """Send to this topic; `told` is called for each record, with its error if it was not acknowledged."""
+        """Send to this topic; `on_delivery` is called for each record, with its error if it was not acknowledged."""
         self._signals = StopSignals() if signals is None else signals
         self.sent = 0
         self.acknowledged = 0

@@ -14,7 +14,7 @@ EXAMPLES: Final = {"1": f"{FOLDER}/single.yaml", "3": f"{FOLDER}/three-nodes.yam
 
 
 class ConfigFile(click.Path):
-    """A file that exists; configs/NAME also names a file that is installed with Kvorum, if there is none here."""
+    """An existing file; configs/NAME also names a file that is installed with Kvorum, if there is none here."""
 
     def __init__(self) -> None:
         """Accept files only."""

@@ -80,7 +80,7 @@ def sim(
     )
 
     def on_result(result: "Result") -> bool:
-        """Take a seed's result; return whether to go on."""
+        """Take a seed's result; return whether to continue."""
         tally.add(result)
         done(1 if total else 0)
         if result.failure is not None:

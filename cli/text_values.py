@@ -1,9 +1,9 @@
-"""Texts that are given to commands: empty ones, and bytes that are not UTF-8.
+"""Texts given to commands: empty ones, and bytes that are not UTF-8.
 
 `--topic "$TOPIC"` with TOPIC unset must not mean all topics, another cluster or another folder. The project's own
-commands refuse an empty text wherever it is given, unless `EMPTY_IS_A_VALUE` names the parameter; Kafka's scripts
-(cli/kafka) do what Kafka's do, each by itself. Both refuse bytes that are not UTF-8, except as paths and where a record
-gets them as they are.
+commands reject an empty text everywhere, unless `EMPTY_IS_A_VALUE` names the parameter; Kafka's scripts (cli/kafka)
+behave like Kafka's, each by itself. Both reject bytes that are not UTF-8, except as paths and in records that take
+bytes.
 """
 
 import os

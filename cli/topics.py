@@ -111,7 +111,7 @@ def assignment_of(text: str | None) -> list[list[int]]:
 
 
 def existing_row(topic: "MetadataResponseTopic") -> dict[str, Any]:
-    """Return what `create` shows of a topic that was there already."""
+    """Return the row of `create` for an existing topic."""
     return {
         "topic": topic.name,
         "topic_id": str(topic.topic_id),
@@ -129,7 +129,7 @@ def refusal(name: str, code: int, message: str | None) -> str:
 
 
 def fail_if_any(refused: list[str], code: Exit = Exit.FAILED) -> None:
-    """Say which topics were refused, one a line, and end with an error; go on if none was."""
+    """Print the rejected topics, one per line, and end with an error; return without any."""
     for line in refused[:-1]:
         click.echo(f"kvorum: {line}", err=True)
     if refused:

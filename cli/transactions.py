@@ -267,7 +267,7 @@ def force_terminate(transactional_id: str, bootstrap: str, output: str) -> None:
     """
 
     async def work(found: "Transactions") -> None:
-        await found.describe(transactional_id)  # an id that nobody knows is not made by asking
+        await found.describe(transactional_id)  # a query for an unknown id does not create it
         await found.force_terminate(transactional_id)
 
     with_transactions(bootstrap, work)

@@ -68,7 +68,7 @@ def event(name: str, **fields: object) -> None:
 
 @dataclass(slots=True)
 class Run:
-    """One run: sends, and counts what came of it."""
+    """One run: sends, and counts the results."""
 
     client: Client
     load: Load

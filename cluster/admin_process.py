@@ -49,7 +49,7 @@ def access_of(settings: Settings, disk: Disk) -> Access:
 
 
 def check_of(disk: Disk, settings: Settings) -> ClusterCheck | None:
-    """Return the check of brokers by the first directory of this node that can be read, None if there is none."""
+    """Return the check of brokers with the first readable directory of this node, None without one."""
     for folder in (settings.str("metadata.log.dir"), *settings.list("log.dirs")):
         try:
             found = read_meta_properties(disk, folder)

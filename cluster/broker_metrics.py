@@ -1,11 +1,11 @@
 """Metrics of the broker process about its logs, partitions and requests, read at each scrape.
 
-A partition is told of by its leader, so that each is there once in the whole cluster: under kafka_exporter's names too,
-which makes that exporter unnecessary. Logs are told of by every broker that has one. Before the broker has built its
-parts, and after it has closed them, there is nothing to tell. A scrape goes over them in slices, between which the loop
-does other work: so they are listed first, and one that is gone meanwhile is told as it was last.
+A partition is exposed by its leader, so that each appears once in the whole cluster: also under kafka_exporter's names,
+which makes that exporter unnecessary. Logs are exposed by every broker that has one. Before the broker has built its
+parts, and after it has closed them, there is nothing to expose. A scrape reads them in slices, between which the loop
+does other work: so they are listed first, and one that is deleted in between has its last value.
 
-The bytes, records and requests of each topic are counted where they pass (`broker.replica.figures`), those of each
+The bytes, records and requests of each topic are counted on their path (`broker.replica.figures`), those of each
 connection in `network.metrics`.
 """
 
@@ -56,8 +56,8 @@ OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
 def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells_raft: bool) -> None:
     """Register all broker metrics. Call before `server.start`; values that do not exist yet are exposed later.
 
-    `tells_raft` is for a node that is a broker only. Kafka has one Raft client a node, and dashboards add up what a
-    node says: beside a controller, the broker leaves Raft's metrics to it.
+    `tells_raft` is for a node that is a broker only. Kafka has one Raft client per node, and dashboards add up the
+    values of a node: beside a controller, the broker leaves Raft's metrics to it.
     """
     for name, of_log in OF_A_LOG.items():
         metrics.gauge(name).sample(partial(_logs, server, of_log))

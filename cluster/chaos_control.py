@@ -1,6 +1,6 @@
-"""The control listener of one process: where faults are injected from inside, if its configuration opens it.
+"""The control listener of one process: fault injection from inside, if its configuration opens it.
 
-A JSON object a line, each answered by one; the first says the token, or the connection ends.
+One JSON object per line, each answered by one; the first has the token, or the connection ends.
 
     {"token": "..."}                                                  -> {"ok": true, "role": "broker", "node_id": 1}
     {"do": "inject", "action": "error", "api": "PRODUCE", "code": "NOT_ENOUGH_REPLICAS", "count": 3}
@@ -14,8 +14,8 @@ A JSON object a line, each answered by one; the first says the token, or the con
     {"do": "slow", "arm": "log.flush.sync.before=delay:50"}           a slow disk, beside what is armed; "": no more
     {"do": "state"}                                                   -> all of it
 
-What cannot be done is answered {"ok": false, "error": "..."}. Loopback only. No browser gets in: its first line is no
-JSON.
+A command that cannot be executed is answered {"ok": false, "error": "..."}. Loopback only. Browsers cannot use it:
+their first line is not JSON.
 """
 
 import asyncio
@@ -153,7 +153,7 @@ class ChaosControl:
         await self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Check the token, then do what each line asks for."""
+        """Check the token, then execute each line."""
         try:
             async with asyncio.timeout(TOKEN_SECONDS):
                 first = await reader.readline()
@@ -251,7 +251,7 @@ class ChaosControl:
 
 
 def rule_of(command: Inject) -> Rule:
-    """Return the rule that a command asks for. Raises CannotDo."""
+    """Return the rule of a command. Raises CannotDo."""
     api_key = _api_of(command.api)
     code = _code_of(command.code)
     if command.action == "error" and code is ErrorCode.NONE:
@@ -299,7 +299,7 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
 
 
 def token_of(settings: Settings, disk: Disk) -> str:
-    """Return the token of the configuration. Raises ConfigError: a file that cannot be read, or says too little."""
+    """Return the configured token. Raises ConfigError: an unreadable file, or too short a token."""
     token = settings.optional_str("kvorum.chaos.token")
     if token is not None:
         return token

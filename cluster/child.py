@@ -1,7 +1,7 @@
 """Where the processes of a node begin: `python -m kvorum.cluster.child ROLE --config FILE --dir DIR`.
 
-ROLE is node, broker, controller or admin. First of all a process asks the kernel to die with its parent. A node's
-process loads the roles' modules and forks them (cluster/forked); it runs no event loop itself.
+ROLE is node, broker, controller or admin. First of all a process sets that the kernel kills it when its parent dies. A
+node's process loads the roles' modules and forks them (cluster/forked); it runs no event loop itself.
 """
 
 import argparse

@@ -67,7 +67,7 @@ class QuorumFigures:
     """Latencies and rates: a RaftObserver and a MetadataLogListener."""
 
     def __init__(self, metrics: Metrics, clock: Clock, *, leads: Callable[[], bool]) -> None:
-        """Register the gauges; `leads` tells whether this node leads now."""
+        """Register the gauges; `leads` returns whether this node leads now."""
         self._clock = clock
         self._leads = leads
         self._commits_ms = Recent(WINDOW_SECONDS)
@@ -129,7 +129,7 @@ class QuorumFigures:
         """See MetadataLogListener."""
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """Count who became the active controller, the same one again too; that there is none does not count."""
+        """Count each new active controller, also the same one again; its absence does not count."""
         if leader_id is not None:
             self._active_controllers.add()
 

@@ -4,7 +4,7 @@
     await node.start()          # serves; `not_ready` says what is missing until a leader is known
     await node.close()          # resigns first if it leads
 
-Who hosts it (a process of its own, or the simulator) brings the seams and decides what a fatal error means.
+Its host (a process, or the simulator) provides the seams and decides on the consequence of a fatal error.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class ControllerWorld:
     """Makes a source of chance; each part gets its own."""
     metrics: Metrics
     on_fatal: Callable[[BaseException], None]
-    """Called when going on could answer wrongly: the process has to end."""
+    """Called when further answers could be wrong: the process must end."""
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
@@ -196,7 +196,7 @@ class ControllerNode:
     async def wait_for_brokers(self) -> None:
         """Wait until no broker needs a controller for its controlled shutdown, BROKERS_STOP_SECONDS_MAX at most.
 
-        If all nodes are told to stop at once, the last broker would lose the quorum before it may leave, and then wait
+        If all nodes stop at once, the last broker would otherwise lose the quorum before it may leave, and then wait
         for a whole session.
         """
         brokers = self._stopping_brokers()

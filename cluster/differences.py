@@ -36,7 +36,7 @@ def differences(made: ClusterPlan, requested: ClusterSpec) -> list[str]:
 def changed_configs(there: Mapping[str, str], wanted: Mapping[str, str], derived: Collection[str]) -> list[str]:
     """Return the configs that differ, each with both values; a port requested as 0 may be any.
 
-    Those derived from the nodes differ only because the nodes do, which is told.
+    Those derived from the nodes differ only because the nodes do, which is reported.
     """
     found = []
     for key in sorted(there.keys() | wanted.keys()):

@@ -1,8 +1,10 @@
-"""The answer that says of a whole request: not done, for this reason. For fault injection. Sans-IO.
+"""Builds the answer that rejects a whole request with an error code.
 
-Most answers name each topic or partition of their request with an error code of its own; there the code goes, as a
-broker that refuses would put it. The two sides have the same shape (lists in the same places, keys of the same or a
-kindred name), so the answer is made from the request. What has only a code at its top gets it there.
+For fault injection. Sans-IO.
+
+Most answers name each topic or partition of their request with its own error code; the code is set there, as by a
+broker that rejects the request. Both sides have the same shape (lists in the same fields, keys of the same or a similar
+name), so the answer is built from the request. An answer with only a top-level code gets it there.
 """
 
 from collections.abc import Iterable
@@ -74,7 +76,7 @@ def _items(source: Any, name: str, version: int) -> list[Any]:
 
 
 def _item(cls: type[Struct], source: Any, version: int, code: ErrorCode, message: str) -> Any | None:
-    """Return one item of the answer with its code; None where nothing says which item of the request it is."""
+    """Return one item of the answer with its code; None if its item of the request is unknown."""
     target: Any = cls()
     known = False
     for field in fields_of(cls, version):

@@ -73,10 +73,10 @@ def folder_problem(error: OSError, folder: str) -> str:
 
 
 def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:
-    """Return how a process ends that cannot go on for this error, and why, for a person.
+    """Return the exit code and the message for a process that ends with this error.
 
-    `folder` is where it writes. An error of its disk is no broken invariant; want of descriptors or memory is over once
-    the process starts again.
+    `folder` is its data directory. An error of its disk is not a broken invariant; missing descriptors or memory are
+    available again after a restart.
     """
     failure = next(_disk_errors(error), None)
     if failure is None:

@@ -1,8 +1,9 @@
 """Running a cluster from one process: `dev` and `up` without --detach.
 
-All nodes are this process's children and die with it. Orders (`kvorum nodes start ...`, the end of `kvorum down`) come
-over a Unix socket in the cluster's folder, one JSON line each way, so that a node started later is a child of this
-process too. Whoever starts or runs a cluster holds the lock of its folder (`hold`): there is no second one.
+All nodes are this process's children and die with it. Commands (`kvorum nodes start ...`, the end of `kvorum down`)
+arrive over a Unix socket in the cluster's folder, one JSON line each way, so that a node started later is a child of
+this process too. The process that starts or runs a cluster holds the lock of its folder (`hold`): there is no second
+one.
 """
 
 import json
@@ -30,7 +31,7 @@ SIGNALLED = 128
 """A start that a signal ended has this exit code plus the signal's number, as in a shell."""
 
 ORPHAN_SECONDS = 2.0
-"""Nodes die with the process that runs them, so soon after it that nobody notices; but not in the same instant."""
+"""Nodes die with the process that runs them, very soon, but not in the same instant."""
 RUNNING = "is already running or starting; stop it with: kvorum down --dir {folder}"
 EXIT_CODE = "exit_code"
 """In the answer to an order that failed, besides the nodes: the exit code for it."""
@@ -74,11 +75,11 @@ def run_until_signal(
     on_ready: Callable[[dict[str, str], Sequence[int]], None],
     before_stop: Callable[[], object] = lambda: None,
 ) -> int:
-    """Start all nodes, call `on_ready` with what became of each, run until SIGINT or SIGTERM, stop all in order.
+    """Start all nodes, call `on_ready` with the outcome of each, run until SIGINT or SIGTERM, stop all in order.
 
-    `on_ready` is also given the signals that came: where it takes long, it has to look for the first one itself.
-    The caller holds the folder (`hold`). Returns the exit code: 1 where a node is not up, or the node's own where
-    starting it again would not help. Raises RunsAlready when one of the nodes runs.
+    `on_ready` also gets the received signals: if it takes long, it must check for the first one itself. The caller
+    holds the folder (`hold`). Returns the exit code: 1 if a node is not up, or the node's own if a restart would not
+    help. Raises RunsAlready when one of the nodes runs.
     """
     check_down(cluster)
     with _signals() as (wakeup, signals), _control_socket(cluster.paths) as server:
@@ -173,7 +174,7 @@ def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, signals: l
 
 
 def _serve_client(cluster: LocalCluster, server: socket.socket, wakeup: int) -> bool:
-    """Carry out one client's order; tell whether to go on. Raises OSError."""
+    """Execute one client's command; return whether to continue. Raises OSError."""
     client, _ = server.accept()
     with client:
         client.settimeout(ORDER_SECONDS)
@@ -189,9 +190,9 @@ def _serve_client(cluster: LocalCluster, server: socket.socket, wakeup: int) -> 
 
 
 def _obey(cluster: LocalCluster, line: bytes, wakeup: int) -> tuple[dict[str, str], bool]:
-    """Carry out one order; return the answer and whether to go on.
+    """Execute one command; return the answer and whether to continue.
 
-    The answer is {node: outcome}, with EXIT_CODE if one failed, or {"error": why}.
+    The answer is {node: outcome}, with EXIT_CODE if one failed, or {"error": reason}.
     """
     try:
         order = json.loads(line)
@@ -208,14 +209,17 @@ def _obey(cluster: LocalCluster, line: bytes, wakeup: int) -> tuple[dict[str, st
 
 
 def with_reason(what: str, reason: str | None) -> str:
-    """Return a node's outcome as it is sent: "ready", "late", "died", or one of the last two with a reason."""
+    """Return a node's outcome for sending: "ready", "late", "died", or one of the last two with a reason."""
     return what if what == "ready" or reason is None else f"{what}: {reason}"
 
 
 def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | None:
-    """Have the process that runs the cluster start nodes; None if there is none. Raises ClusterError.
+    """Start nodes through the process that runs the cluster; None without one.
 
-    That process waits for them as long as it was told to, and this one for its answer as long as the cluster says here.
+    Raises ClusterError.
+
+    That process waits for them as long as configured there, and this one for its answer as long as the cluster here
+    says.
     """
     return _ask(cluster, {"start": names})
 

@@ -1,7 +1,7 @@
-"""A role's process as a fork of the supervisor: it has the code in memory already, and shares the pages that hold it.
+"""A role's process as a fork of the supervisor: the code is in memory already, on shared pages.
 
-An interpreter that is started anew reads and builds several hundred modules first, once a role and node; a fork does
-without, and what nobody writes to is in memory once. The supervisor may fork since it has one thread and no event loop.
+A new interpreter would load and compile several hundred modules, once per role and node; a fork avoids that, and
+unchanged pages are in memory once. The supervisor may fork because it has one thread and no event loop.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Forked:
         self._returncode: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
-        gc.freeze()  # nobody's collector looks at what both have: it would write there, and part the pages
+        gc.freeze()  # no garbage collector visits shared objects: it would write to them and copy their pages
         # Nothing may reach the child before it has handlers of its own: its parent's would forget a SIGTERM.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:

@@ -188,9 +188,9 @@ def standalone(settings: Settings) -> dict[int, InitialController]:
 
 
 def own_endpoints(settings: Settings) -> list[VoterEndpoint]:
-    """Return where this controller listens, as the quorum is to know it: what it advertises, the default first.
+    """Return this controller's endpoints for the quorum: those it advertises, the default first.
 
-    A listener on all addresses is told with the host that controller.quorum.voters has for this node, if it has one.
+    A listener on all addresses gets the host that controller.quorum.voters has for this node, if any.
     """
     host, _ = voters(settings).get(settings.int("node.id"), (LOOPBACK, 0))
     found = {each.listener_name: each for each in advertised_controller_listeners(settings, host)}
@@ -268,7 +268,7 @@ def _format_directory(
                 directory_id=identity.directory_id,
                 **_voters_at_first(settings, voter_directories, initial),
             )
-        # Last: a directory has its identity only when all that belongs to it is there.
+        # Last: a directory has its identity only when it is complete.
         write_meta_properties(disk, folder, identity)
     except FileExistsError:  # not written by this command
         raise

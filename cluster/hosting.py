@@ -27,8 +27,7 @@ from kvorum.runtime.process import remove_pid_file, write_pid_file
 
 ADDRESS_IN_USE = 98
 UNREAD: Final = ("never retrieved", "exception in shielded future")
-"""What asyncio says of a future that was dropped with its exception unread; of one whose waiter was cancelled behind
-`shield` Python says the second, from 3.14 on."""
+"""asyncio's messages about a dropped future with an unread exception, and (Python 3.14) about a shielded one."""
 YOUNG_OBJECTS_MAX: Final = 10_000
 """How many objects there are more than at the last look for cycles, until the next. Python's 700 are looked through
 again and again while some hundred requests are in hand: that was two fifths of what an offset commit cost. A look
@@ -53,7 +52,7 @@ log = get_logger("cluster")
 
 
 class Refusal(Exception):
-    """The process must not run; the exit code tells its supervisor whether to try again."""
+    """The process must not run; the exit code tells its supervisor whether to restart it."""
 
     def __init__(self, code: Exit, reason: str) -> None:
         """Store the exit code and the message for the operator."""
@@ -75,7 +74,7 @@ class Ending:
             self._reason.set_result(Exit.DONE)
 
     def fault(self, error: BaseException, folder: str) -> None:
-        """End at once: going on could answer wrongly. `folder` is where the process writes what it relies on."""
+        """End at once: further answers could be wrong. `folder` is the data directory of the process."""
         code, reason = fault_exit(error, folder)
         leave_full_note(error)
         if code is Exit.FATAL and not is_expected(error):
@@ -85,7 +84,7 @@ class Ending:
         crash(code)
 
     def refuse(self, code: Exit, reason: str) -> None:
-        """End because the surroundings do not allow to go on (all log directories offline)."""
+        """End because the environment does not permit to continue (all log directories offline)."""
         log.error("process stops", reason=reason)
         if not self._reason.done():
             self._reason.set_result(code)
@@ -163,7 +162,7 @@ def is_unread(what: str) -> bool:
 
 
 def look_for_cycles_less() -> None:
-    """Have the garbage collector look less often, and never through what is there already: modules, most of all."""
+    """Make garbage collection rarer, and exclude existing objects: modules, most of all."""
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX, YOUNG_LOOKS_MAX, OLDER_LOOKS_MAX)
 

@@ -1,9 +1,9 @@
-"""HTTP/1.1 for a few pages: what Prometheus, load balancers and the admin process ask of a process, and no more.
+"""HTTP/1.1 for a few pages: those that Prometheus, load balancers and the admin process need, and no more.
 
-A connection serves one request after the other until it is told to close, or sends nothing for a while. There are no
-bodies to receive: a request that announces one is answered 400, and the connection closed. Source: RFC 9112.
+A connection serves one request after the other until the client closes it, or is idle for a while. Bodies are not
+accepted: a request with one is answered 400, and the connection closed. Source: RFC 9112.
 
-A page is got. All below the prefix of a section is the section's: methods, parameters, access, and what is not there.
+Pages support GET. A section handles everything below its prefix: methods, parameters, access, and missing pages.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = get_logger("cluster")
 HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and headers; a longer one is answered 431."""
 IDLE_SECONDS: Final = 75.0
-"""A connection that sends no whole request for so long is closed; Prometheus asks every 15 to 60 s."""
+"""A connection without a complete request for this time is closed; Prometheus scrapes every 15 to 60 s."""
 WRITE_SECONDS: Final = 30.0
 """An answer that is not taken in this time ends the connection."""
 CONNECTIONS_MAX: Final = 64
@@ -31,7 +31,7 @@ JSON: Final = "application/json; charset=utf-8"
 PROBLEM: Final = "application/problem+json"
 GOT: Final = ("GET", "HEAD")
 ONCE: Final = ("authorization", "host", "origin", "sec-fetch-dest", "sec-fetch-site")
-"""Headers that decide who may: said twice, the one that is looked at might not be the one that was meant."""
+"""Headers for access control: with two copies, the checked one might not be the intended one."""
 END_OF_HEAD: Final = b"\r\n\r\n"
 
 
@@ -102,7 +102,7 @@ class HttpServer:
             log.debug("http connection ended", reason=repr(error))
 
     async def _answer_next(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; tell whether the connection goes on."""
+        """Answer one request; return whether the connection continues."""
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 request = parse(await reader.readuntil(END_OF_HEAD))
@@ -131,7 +131,7 @@ class HttpServer:
                 return await section(request)
             assert page is not None, "looked at above"
             return await page()
-        except Exception as error:  # a page that fails must not end a broker: the reader of it is told, and the log
+        except Exception as error:  # a page that fails must not end a broker: its reader and the log get the error
             log.unexpected("page", error, path=request.path)
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")
 

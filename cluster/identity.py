@@ -11,7 +11,7 @@ from kvorum.storage.checkpoints import LOCK, CheckpointError, MetaProperties, re
 
 
 def identity_of(disk: Disk, settings: Settings, folder: str) -> MetaProperties:
-    """Return what a directory says of itself. Raises Refusal: not formatted, or another node's."""
+    """Return a directory's meta.properties. Raises Refusal: not formatted, or of another node."""
     try:
         found = read_meta_properties(disk, folder)
     except (CheckpointError, OSError) as error:

@@ -1,7 +1,7 @@
-"""Faults injected into a process from inside: requests refused, answered late or not at all, listeners that refuse.
+"""Faults injected into a process from inside: requests rejected, answered late or never, listeners that refuse.
 
-A rule is for the next N requests of one API (all of them, until it is withdrawn), of one client id or listener only if
-it says so. The first rule that fits counts; it says what becomes of the request:
+A rule applies to the next N requests of one API (all of them, until it is withdrawn), optionally only of one client id
+or listener. The first matching rule determines the handling:
 
     error CODE   not handled; answered with the code for all that it asks
     delay MS     handled at once, answered so much later: what came before stays before
@@ -153,7 +153,7 @@ class Injection:
         return rule_id
 
     def withdraw(self, rule_id: int) -> bool:
-        """Take a rule back; return whether it was in force. Requests that it made wait go on waiting."""
+        """Withdraw a rule; return whether it was in force. Requests that it delays continue to wait."""
         rule = self._rules.pop(rule_id, None)
         if rule is None:
             return False
@@ -216,7 +216,7 @@ async def _awaited(result: Awaitable[Message | None]) -> Message | None:
 
 
 async def _late(result: Message | asyncio.Future[Message | None] | None, seconds: float) -> Message | None:
-    """Give an answer later; who gives up waiting ends the handler too."""
+    """Send an answer later; a cancelled waiter ends the handler too."""
     try:
         await asyncio.sleep(seconds)
         return await result if isinstance(result, asyncio.Future) else result

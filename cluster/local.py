@@ -1,7 +1,7 @@
-"""The nodes of a cluster on this machine: start, stop, kill, pause, resume, and who of them runs.
+"""The nodes of a cluster on this machine: start, stop, kill, pause, resume, and their state.
 
-Every step works on pid files, so it does not matter who started a node: a foreground `up`, a detached one, or a test.
-A node begins without one, for a tenth of a second: who started it knows it all the same, others see nothing there yet.
+Every step uses pid files, so it does not matter which process started a node: a foreground `up`, a detached one, or a
+test. A starting node has none for a tenth of a second: its starter knows it, others see nothing yet.
 """
 
 import os
@@ -40,7 +40,7 @@ from kvorum.runtime.process import ProcessId, identify, living, send
 START_SECONDS = 60.0
 """Default timeout of a start: afterwards a node is late, which does not end it."""
 STOP_SECONDS = 60.0
-"""A controlled shutdown that takes longer is ended with SIGKILL, and said so."""
+"""A controlled shutdown that takes longer is ended with SIGKILL, with a message."""
 GONE_SECONDS = 60.0
 """From SIGKILL to a process's end, at most: the kernel may have much of its to clear away."""
 
@@ -80,9 +80,11 @@ class LocalCluster:
 
     @classmethod
     def create(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
-        """Make the cluster in a folder: configurations, identities. One that is there already is kept as it is.
+        """Create the cluster in a folder: configurations, identities.
 
-        Raises ClusterError where there are data, but no cluster.json that can be read.
+        An existing one is kept unchanged.
+
+        Raises ClusterError if there are data, but no readable cluster.json.
         """
         paths = ClusterPaths(os.path.abspath(folder))
         disk = OsDisk()
@@ -107,7 +109,7 @@ class LocalCluster:
 
     @classmethod
     def set_aside_unstarted(cls, folder: str) -> str | None:
-        """Move a cluster of which no node was ever ready out of its folder; return where it is, None if there is none.
+        """Move a cluster whose nodes were never ready out of its folder; return its new place, None without one.
 
         So an edited file takes effect after a first start that failed. Only a cluster without any partition of a topic,
         all in its folder and without a running process, is moved. Raises ClusterError, OSError.
@@ -128,9 +130,9 @@ class LocalCluster:
 
     @classmethod
     def rebuild(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
-        """Write cluster.json from the nodes' folders where it is missing or broken; `plan` says which nodes there are.
+        """Write cluster.json from the nodes' folders if it is missing or broken; `plan` has the expected nodes.
 
-        Raises ClusterError where it can be read, or where a node or a directory is missing.
+        Raises ClusterError if it is readable, or if a node or a directory is missing.
         """
         paths, disk = ClusterPaths(os.path.abspath(folder)), OsDisk()
         with suppress(BrokenPlan):
@@ -221,7 +223,7 @@ class LocalCluster:
                 raise ClusterError(f"{name} cannot be started: {path} is missing; {hint}")
 
     def _spawn(self, name: str) -> int:
-        """Start a node's supervisor; return the pipe on which it says that it is ready."""
+        """Start a node's supervisor; return its readiness pipe."""
         paths = self.node(name)
         ended = self._started.pop(name, None)
         if ended is not None:
@@ -257,7 +259,8 @@ class LocalCluster:
                 stderr=output,
                 pass_fds=(writing,),
                 env=environment,
-                start_new_session=True,  # Ctrl-C reaches the one who runs the cluster, who then stops it in order
+                # Ctrl-C reaches the process that runs the cluster, which then stops it in order
+                start_new_session=True,
             )
         finally:
             os.close(writing)

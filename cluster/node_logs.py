@@ -1,7 +1,6 @@
 """Log files on a node's own disks, read by its admin process: segments, indexes, sizes.
 
-The broker goes on writing, rolling and removing meanwhile. Nothing here opens a file to change it, and what is gone by
-the time it is looked at is left out.
+The broker continues to write, roll and remove them. No file is opened for writing, and files that vanish are left out.
 """
 
 from collections import defaultdict
@@ -42,7 +41,7 @@ class NodeLogs:
         found = []
         for directory in self._directories:
             if not self._disk.is_dir(directory):
-                continue  # a directory that failed: its replicas are offline, the others' are told
+                continue  # a failed directory: its replicas are offline, the others' are listed
             for name in self._disk.listdir(directory):
                 future = parse_suffixed_folder(name, FUTURE_FOLDER_SUFFIX) == wanted
                 if future or name == str(wanted):

@@ -6,7 +6,7 @@
     POST /v1/node/controlled-shutdown   (broker) it ends as by SIGTERM; 202
     POST /v1/node/snapshot              (controller) it writes a snapshot of the metadata now; 409 while one is written
 
-Who may is ruled as in the admin API (admin/access, tokens). What is refused says {"error": its name, "message": why}.
+Access rules are those of the admin API (admin/access, tokens). An error is {"error": its name, "message": reason}.
 """
 
 import asyncio

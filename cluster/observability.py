@@ -1,8 +1,8 @@
 """/metrics, /health/live, /health/ready and /v1/node... (node_pages) of one process, on its metrics.listener.
 
-Metrics are read on the event loop, a slice at a time, and each slice is written down off it and forgotten: with
-thousands of partitions either takes longer than a broker may stand still. HTTP is spoken by cluster/http_pages.py, not
-by aiohttp, whose import costs each process a fifth of its start.
+Metrics are read on the event loop, one slice at a time, and each slice is rendered off it and dropped: with thousands
+of partitions either takes longer than a broker's loop may block. HTTP is implemented by cluster/http_pages.py, not by
+aiohttp, whose import takes a fifth of a process's start.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 SLICE_SAMPLES: Final = 1_000
-"""Read in one go, some 2 ms: a metric of more partitions is cut."""
+"""Read in one step, some 2 ms: a metric with more partitions is divided."""
 SLICE_SECONDS: Final = 0.005
 """The same in time: some metrics are one number that is counted over all partitions."""
 
@@ -56,7 +56,7 @@ class Slice:
         self._read += len(family.samples)
 
     def is_full(self, more: int = 0) -> bool:
-        """Tell whether the loop is to go on, with so many samples read that are not taken in yet."""
+        """Tell whether the loop should continue, with so many samples read and not yet rendered."""
         return self._read + more >= SLICE_SAMPLES or self._now() >= self._until
 
     def render(self) -> bytes:
@@ -110,9 +110,11 @@ class ObservabilityServer:
 async def observed(
     role: str, settings: Settings, metrics: Metrics, not_ready: Readiness, own: Process | None = None
 ) -> AsyncIterator[None]:
-    """Serve the pages of the `broker` or `controller` process meanwhile, if it is to. Raises OSError.
+    """Serve the pages of the `broker` or `controller` process in the background, if configured.
 
-    What it tells and does itself is `own`; without it there are metrics and health alone.
+    Raises OSError.
+
+    `own` are its own status and actions; without it only metrics and health are served.
     """
     endpoint = metrics_listener(settings, role)
     if endpoint is None:

@@ -1,7 +1,7 @@
-"""Where a node keeps its things: DIR/NODE/ holds its configuration, pid files, logs of its processes, and data.
+"""Layout of a node's files: DIR/NODE/ holds its configuration, pid files, logs of its processes, and data.
 
-That is the layout of `dev` and `up`. A node that `kvorum node` runs by itself has its data where its configuration
-says, and the rest in a hidden folder there (formatting.node_folder).
+That is the layout of `dev` and `up`. A node of `kvorum node` has its data where its configuration says, and the rest in
+a hidden folder there (formatting.node_folder).
 """
 
 import os

@@ -150,7 +150,7 @@ def escape(value: str) -> str:
 
 
 def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
-    """Return the plan of a cluster that was made in this folder, None if there is none. Raises BrokenPlan."""
+    """Return the plan of the cluster in this folder, None without one. Raises BrokenPlan."""
     if not disk.exists(paths.cluster):
         return None
     try:

@@ -1,7 +1,7 @@
 """Ports given as 0: a free one is chosen when a node is formatted, recorded in its folder, and kept over restarts.
 
-What is recorded are overrides of the node's configuration. One counts only as long as the configuration still says 0
-there: whoever writes a port, or other listeners, into the configuration later means it.
+The records are overrides of the node's configuration. One is valid only while the configuration still has 0: a port, or
+other listeners, written into the configuration later have precedence.
 """
 
 import errno
@@ -44,11 +44,11 @@ _reserved: deque[int] = deque()
 def free_ports(hosts: Iterable[str]) -> list[int]:
     """Return a free port for each host: all are held until all are chosen, so none is named twice.
 
-    A node binds its ports a second later, or again when it comes back from the dead. So that no other cluster that is
-    made meanwhile gets them, they are reserved while this process runs (the last RESERVED_MAX of them).
+    A node binds its ports a second later, or again after a crash. So that no other new cluster gets them, they are
+    reserved while this process runs (the last RESERVED_MAX of them).
 
-    They lie below what the kernel gives to clients: a node's port must not be taken by some connection while the node
-    is down. Raises OSError where a host is none of this machine.
+    They are below the kernel's range for clients: no connection may take a node's port while the node is down. Raises
+    OSError if a host is not an address of this machine.
     """
     chance, above = new_random(), ephemeral_start()
     with ExitStack() as stack:
@@ -121,10 +121,10 @@ def _advertised(item: str, listeners: Mapping[str, str]) -> str:
 
 
 def resolve_ports(settings: Settings) -> dict[str, str]:
-    """Return the overrides that replace every port 0 of this node by a free one; empty if there is none.
+    """Return the overrides that replace every port 0 of this node by a free one; empty without any.
 
-    This node's own entry in controller.quorum.voters follows its listener. Raises ConfigError where another
-    controller's port is 0 (only that node could know it), or a listener's host is none of this machine.
+    This node's own entry in controller.quorum.voters follows its listener. Raises ConfigError if another controller's
+    port is 0 (only that node could know it), or a listener's host is not an address of this machine.
     """
     texts = {key: entry.text for key, entry in settings.explicit().items()}
     hosts = open_hosts(texts)

@@ -24,8 +24,10 @@ from kvorum.runtime.recent import Recent
 log = get_logger("cluster")
 
 LOOK_MS: Final = 100
-"""A loop that stands still for longer is always noticed. It is no polling: nobody waits for it, and a look costs some
-20 microseconds, 0.02 % of a core."""
+"""A loop that is blocked for longer is always noticed.
+
+This is not polling: no request waits for it, and a check costs some 20 microseconds, 0.02 % of a core.
+"""
 IDLE_SECONDS: Final = 10
 LAG_SECONDS: Final = 60
 """No less than Prometheus' usual time between two scrapes: the greatest lag is in one of them."""
@@ -40,8 +42,11 @@ WARN_MS_MIN: Final = 500
 """Clients notice it, and an active controller's followers stand for election after 0.4 to 0.8 s of silence."""
 WARN_EVERY_MS: Final = 10_000
 IDLE_NAMES: Final = (names.NETWORK_PROCESSOR_AVG_IDLE, names.REQUEST_HANDLER_AVG_IDLE)
-"""Of Kafka's threads that serve clients. A node that is both has them told by its broker: dashboards add up what a node
-says, and the controller's loop has names of its own."""
+"""For Kafka's threads that serve clients.
+
+On a combined node the broker exposes them: dashboards add up the values of a node, and the controller's loop has its
+own names.
+"""
 
 
 def build_info(metrics: Metrics, role: str, node_id: int) -> None:
@@ -61,7 +66,7 @@ def follow_disk(metrics: Metrics, counted: Callable[[], tuple[int, int] | None] 
 
 
 def follow_volume(metrics: Metrics, disk: Disk, path: str) -> None:
-    """Tell how much of a directory's volume is free: a controller's, whose metadata lie there."""
+    """Expose the free space of a directory's volume: a controller's, with its metadata."""
     metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(lambda: of_volume(path, disk.free_bytes))
     metrics.gauge(names.LOG_DIRECTORY_TOTAL_BYTES).sample(lambda: of_volume(path, disk.total_bytes))
 
@@ -84,9 +89,11 @@ class LoopWatch:
         cpu_seconds: Callable[[], float] = thread_cpu_seconds,
         idle_names: Iterable[str] = IDLE_NAMES,
     ) -> None:
-        """Prepare the metrics. `cpu_seconds` answers the processor time that the loop's thread has used.
+        """Prepare the metrics.
 
-        `idle_names`: under which names the share of idle time is told, where Kafka has a thread for each.
+        `cpu_seconds` returns the processor time of the loop's thread.
+
+        `idle_names`: names of the idle-time metrics, where Kafka has a thread for each.
         """
         self._clock = clock
         self._cpu_seconds = cpu_seconds
@@ -141,7 +148,10 @@ class LoopWatch:
         self._timer = asyncio.get_running_loop().call_later((self._due_ms - now_ms) / 1000, self._look)
 
     def _warn(self, late_ms: int, computed: float, now_ms: int) -> None:
-        """Say it, unless a line has just said so. Little computed in a long halt: a busy machine, or a system call."""
+        """Log it, unless a line was written recently.
+
+        Little computation in a long block: a busy machine, or a system call.
+        """
         if now_ms - self._warned_ms < WARN_EVERY_MS:
             self._unsaid += 1
             return

@@ -1,13 +1,13 @@
-"""A dynamic quorum's controller and the others (KIP-853): it finds them, and has them know where it listens.
+"""The other controllers of a dynamic quorum (KIP-853): a controller finds them, and reports its address.
 
     start -- a leader is known --> known: a voter that the set names elsewhere says so (UpdateRaftVoter), again until a
                                    set that is committed names it where it is
     known -- the voters or the leader change --> looked at again: who follows may be a voter by an entry that was made
                                    before it moved, and with another address
 
-Whoever only follows knows nobody at first: any controller of controller.quorum.bootstrap.servers names the voters
-(DescribeCluster), and the leader among them sends the log to whoever is connected to it. A voter knows the others
-by its log; bootstrap servers help it where all of them have moved.
+An observer knows no others at first: any controller of controller.quorum.bootstrap.servers returns the voters
+(DescribeCluster), and the leader among them sends the log to each connected node. A voter knows the others from its
+log; bootstrap servers help it if all of them have moved.
 """
 
 import asyncio
@@ -154,7 +154,7 @@ class QuorumPresence:
             raise WrongCluster(reason)
 
     async def _is_known(self) -> bool:
-        """Tell whether a leader is known and, if this is a voter, the set says rightly where it listens."""
+        """Tell whether a leader is known and, for a voter, whether the set has its present address."""
         node_id, leader_id = self._log.node_id, self._log.leader_id
         voters = self._log.node.replica.voters
         own = voters.state.directory_id

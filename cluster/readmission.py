@@ -1,13 +1,13 @@
-"""`kvorum quorum readmit`: an operator counts a controller in that lost its directory, where no majority is left.
+"""`kvorum quorum readmit`: an operator readmits a controller that lost its directory, when no majority is left.
 
-A controller that lost its directory and was formatted again has a new directory id, and does not vote: what it once
-acknowledged is gone, so its vote could elect a leader without it. While a majority of controllers that kept theirs
-lives, it is brought up to date and taken in by itself. Where the rest of that majority is lost for good, too, nobody
-can be elected any more until an operator says that what only the lost directories held is given up.
+A controller that lost its directory and was formatted again has a new directory id, and does not vote: entries that it
+acknowledged are gone, so its vote could elect a leader without them. While a majority of intact controllers lives, it
+catches up and is readmitted automatically. If the rest of that majority is lost too, no leader can be elected until an
+operator gives up the entries that only the lost directories had.
 
-That word is pinned in the directory of a surviving controller (StoredState.forced, quorum/raft/voters.py), which tells
-it to the one it concerns as soon as both run. It is written offline, with the survivor's controller stopped and its
-lock held: so there is no request that could do this from afar, nor by a script that talks to the wrong cluster.
+This decision is pinned in the directory of a surviving controller (StoredState.forced, quorum/raft/voters.py), which
+sends it to the readmitted one as soon as both run. It is written offline, with the survivor's controller stopped and
+its lock held: so no request could do this remotely, nor a script on the wrong cluster.
 """
 
 from contextlib import ExitStack
@@ -45,7 +45,7 @@ class Survivor:
     """The epoch of its last entry. Of two logs the one with the higher epoch has more, and then the longer one."""
     voter_ids: tuple[int, ...]
     counted: dict[int, Uuid]
-    """The directory that counts for each voter, as far as it is known here."""
+    """The directory that counts for each voter, as known here."""
 
 
 def look(disk: Disk, settings: Settings) -> Survivor:
@@ -55,10 +55,12 @@ def look(disk: Disk, settings: Settings) -> Survivor:
 
 
 def readmit(disk: Disk, settings: Settings, node_id: int, directory_id: Uuid) -> Survivor:
-    """Count a voter by this directory from now on, on this controller's word alone, durably. Raises Refusal.
+    """Count a voter with this directory from now on, by this controller's decision alone, durably.
 
-    What was committed on lost directories only is given up. Said twice it changes nothing more; said again with another
-    directory, that one counts.
+    Raises Refusal.
+
+    Entries committed only on lost directories are given up. A repetition changes nothing; with another directory, that
+    one counts.
     """
     with ExitStack() as stack:
         opened = _open(disk, settings, stack)

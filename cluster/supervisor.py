@@ -3,12 +3,12 @@
     STARTING -> RUNNING -> STOPPING -> done
 
 A controller never shares the broker's event loop: a busy broker must not delay an election. Children die with this
-process (PR_SET_PDEATHSIG), whatever ends it. A child that crashes is started again after a growing delay; one that
-ended for a full disk, once there is room. One that refuses to start (Exit codes for configuration and data) ends the
-node in the way SIGTERM does, which is a controlled shutdown: the broker first, since it needs a controller to hand its
-leaderships over, then the controller. So does one that ended in order without this process (a controlled shutdown asked
-for over HTTP, a signal to it alone), and then with the code of a node that was told to end: half a node is none that
-anybody asked for, or would notice. Blocking calls only, no event loop: a supervisor should cost next to nothing.
+process (PR_SET_PDEATHSIG), whatever ends it. A crashed child is restarted after a growing delay; one that ended because
+of a full disk, once there is room. One that refuses to start (exit codes for configuration and data) ends the node like
+SIGTERM, which is a controlled shutdown: the broker first, since it needs a controller to hand over its leaderships,
+then the controller. So does one that ended in order by itself (a controlled shutdown over HTTP, a signal only to it),
+with the exit code of a stopped node: a node with only one of its roles is never intended. Blocking calls only, no event
+loop: a supervisor should cost next to nothing.
 """
 
 import os
@@ -62,7 +62,7 @@ class Child:
     parent_pid: int = field(default_factory=os.getpid)
 
     def start(self) -> None:
-        """Start the process, with a pipe on which it says that it is ready."""
+        """Start the process, with a readiness pipe."""
         reading, writing = os.pipe()
         environment = os.environ | {readiness.VARIABLE: str(writing), "KVORUM_PARENT_PID": str(self.parent_pid)}
         output = None
@@ -215,7 +215,7 @@ class Supervisor:
             try:
                 free, total = self._disk.free_bytes(folder), self._disk.total_bytes(folder)
             except OSError:
-                continue  # it says nothing: the role's own exit code counts
+                continue  # no message: the role's own exit code is used
             if free < min(ROOM_BYTES_MIN, total // 4):
                 return folder
         return None

@@ -1,4 +1,4 @@
-"""The file of tokens, read where a process is composed: who may use the admin API, and the pages of its processes."""
+"""The token file, read where a process is composed: access to the admin API, and to the pages of its processes."""
 
 from dataclasses import dataclass
 
@@ -47,6 +47,6 @@ def entrance_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> Entra
         log.error("HTTP pages of this process disabled", path=settings.optional_str(KEY), reason=error)
         return Entrance(Access(), (503, "TOKENS_UNREADABLE", f"{KEY} cannot be read: see the log, then start again"))
     if access.tokens is None and not is_local(endpoint.host):
-        reason = f"{endpoint.url} is not loopback: without {KEY} this is told there only"
+        reason = f"{endpoint.url} is not loopback: without {KEY} only loopback is permitted"
         return Entrance(access, (403, "FORBIDDEN_LISTENER", reason))
     return Entrance(access)

@@ -11,7 +11,7 @@ Address: TypeAlias = tuple[str, int]
 
 
 class AddressBook:
-    """Peers by id. An override (`kvorum.peer.addresses`) wins over whatever is learned."""
+    """Peers by id. An override (`kvorum.peer.addresses`) has precedence over learned addresses."""
 
     __slots__ = ("_known", "_overrides")
 

@@ -46,8 +46,8 @@ class Scarcity:
     def is_reached(self, fd: int, limit: int, protected: bool) -> bool:
         """Return whether a connection took one of the descriptors kept for the logs.
 
-        The kernel gives out the lowest free number, so a new one tells how many are taken. Brokers among themselves
-        (`protected`) may use half of what is kept: without replication nothing is acknowledged.
+        The kernel assigns the lowest free number, so a new one shows how many are in use. Brokers among themselves
+        (`protected`) may use half of the reserve: without replication nothing is acknowledged.
         """
         if limit == resource.RLIM_INFINITY:
             return False
@@ -84,7 +84,7 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
         transport.abort()
         return Arrival(peer, address, None)
     try:
-        # Before it counts anywhere: who counts it off again begins with a connection that was taken.
+        # Before it is counted anywhere: only accepted connections are subtracted again.
         set_buffers(
             sock,
             send_bytes=shared.limits.send_buffer_bytes,
@@ -102,7 +102,7 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
 
 
 def _is_one_too_many(shared: Shared, fd: int, now_s: float) -> bool:
-    """Return whether a connection is to be refused for want of descriptors, which is logged here."""
+    """Return whether a connection is rejected because of missing descriptors, with a log line."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if not scarcity.is_reached(fd, limit, shared.protected):
         return False

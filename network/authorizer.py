@@ -1,4 +1,6 @@
-"""May this principal do that? Every handler asks an Authorizer, and a Quotas how long to hold the client back.
+"""Permission checks of principals.
+
+Every handler calls an Authorizer, and a Quotas for the throttle time.
 
 Codes are those on the wire and in ACL records (org.apache.kafka.common.acl.AclOperation, resource.ResourceType,
 resource.PatternType).
@@ -127,7 +129,7 @@ class Quotas(Protocol):
     """Whether any client has a quota. Otherwise no other method is called."""
 
     timed: bool
-    """Whether the time that requests take is counted: who handles many at once handles each alone then."""
+    """Whether the time of requests is counted: batch handlers then handle each one alone."""
 
     def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
         """Note a request and the bytes it produced; return the throttle time in ms.
@@ -150,7 +152,7 @@ class Quotas(Protocol):
 
 
 class NoQuotas:
-    """Nobody is held back."""
+    """No throttling."""
 
     __slots__ = ()
     enabled = False

@@ -3,10 +3,10 @@
     channel = Channel(host, port, client_id="broker-1", chance=random)
     response = await channel.request(MetadataRequest(topics=None), timeout_ms=30_000)
 
-The connection is made when the first request needs it, asks for ApiVersions, and sends each request in the highest
-version both sides know. A lost one is made again by the next request, not before a growing delay has passed. What a
-failed request may have done is told: ChannelError.maybe_sent. A request that times out closes the connection, as
-Kafka's NetworkClient does: answers come in order, the later ones would be stuck behind it.
+The connection is opened when the first request needs it, sends ApiVersions, and sends each request in the highest
+version that both sides support. A lost one is reopened by the next request, not before a growing delay has passed.
+ChannelError.maybe_sent: the failed request may have been executed. A request that times out closes the connection, as
+in Kafka's NetworkClient: answers come in order, so the later ones would be blocked.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Pending:
     __slots__ = ("future", "response_class", "version")
 
     def __init__(self, future: asyncio.Future[Message], response_class: type[Message], version: int) -> None:
-        """Hold who waits, and how to read the answer."""
+        """Store the waiter and the parser of the answer."""
         self.future = future
         self.response_class = response_class
         self.version = version
@@ -133,7 +133,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close(f"unreadable answer: {error}")
 
     def _take(self, frame: memoryview) -> None:
-        """Give an answer to who waits. Raises ProtocolError."""
+        """Deliver an answer to its waiter. Raises ProtocolError."""
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         pending = self._pending.pop(correlation_id, None)
         if pending is None:
@@ -143,7 +143,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         cls, version = pending.response_class, pending.version
         header_version = response_header_version(cls.API_KEY, version, cls.FLEXIBLE_FROM)
         if cls is ApiVersionsResponse and version > 0:
-            # A peer that does not know the version says so in v0.
+            # A peer that does not support the version answers in v0.
             version = version if int.from_bytes(frame[4:6], "big") != ErrorCode.UNSUPPORTED_VERSION else 0
         try:
             _, position = decode_response_header(frame, header_version)
@@ -179,7 +179,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return future
 
     def close(self, reason: str) -> None:
-        """Give the connection up; who waits gets the reason."""
+        """Abandon the connection; waiting requests get the reason."""
         self.lost = self.lost or reason
         if self._transport is not None:
             self._transport.abort()
@@ -242,10 +242,10 @@ class Channel:
     async def request(
         self, message: Message, *, timeout_ms: int = REQUEST_TIMEOUT_MS, version: int | None = None
     ) -> Message:
-        """Send a request and return its answer; prefer `ask`, which knows the answer's class.
+        """Send a request and return its answer; prefer `ask`, which knows the class of the answer.
 
-        Raises ChannelError; KafkaError(UNSUPPORTED_VERSION) if there is no version both sides know. Cancelling it
-        forgets the answer, the peer may still do what was asked.
+        Raises ChannelError; KafkaError(UNSUPPORTED_VERSION) without a common version. Cancelling it drops the answer;
+        the peer may still execute the request.
         """
         loop = asyncio.get_running_loop()
         due = loop.time() + timeout_ms / 1000
@@ -284,15 +284,15 @@ class Channel:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             self._connecting.add_done_callback(self._attempted)
         attempt = self._connecting
-        # Not `await attempt`: if `close` cancels it, a CancelledError here could be the caller's own, too, and a caller
-        # whose cancellation became a ConnectionLost would go on for ever.
+        # Not `await attempt`: if `close` cancels it, a CancelledError here could be the caller's own too, and a caller
+        # whose cancellation became a ConnectionLost would never stop.
         await asyncio.wait((attempt,))
         if attempt.cancelled():
             raise ConnectionLost("the channel is closed", maybe_sent=False)
         return attempt.result()
 
     async def close(self) -> None:
-        """Close; who waits gets ConnectionLost. Idempotent."""
+        """Close; waiting requests get ConnectionLost. Idempotent."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -343,7 +343,7 @@ class Channel:
     def _attempted(self, task: asyncio.Task[ClientConnection]) -> None:
         self._connecting = None
         if not task.cancelled():
-            task.exception()  # noted: whoever asked for the connection has it
+            task.exception()  # retrieved: the requester of the connection has it
 
     def _lost(self, connection: ClientConnection) -> None:
         if connection is not self._connection:
@@ -361,7 +361,7 @@ def too_late(message: Message, timeout_ms: int) -> str:
 
 
 def give_up(connection: ClientConnection, future: "asyncio.Future[Message]", message: Message, timeout_ms: int) -> None:
-    """Tell who waits for an answer that its time is up, and close: later answers would be stuck behind it."""
+    """Fail a waiter whose time is up, and close: later answers would be blocked."""
     if not future.done():
         reason = too_late(message, timeout_ms)
         future.set_exception(RequestTimedOut(reason, maybe_sent=True))

@@ -1,9 +1,8 @@
 """The server's side of one connection.
 
-Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
-not hold up the next request; answers leave in request order, but for those of Handler.in_order=False. One handled at
-once costs no task, no future and no timer.
-States, each a reason not to go on:
+Requests are given to their handlers in order of arrival, one after another; a handler whose answer comes later does not
+block the next request; answers are sent in request order, except those of Handler.in_order=False. A request that is
+handled at once costs no task, no future and no timer. States, each a reason to wait:
 
     waiting frames    in_flight_max requests unanswered, or few where quotas are kept (muting.UNCOUNTED_MAX), the client
                       behind (outbox paused), throttled (KIP-219), come too soon (max.connection.creation.rate), or a
@@ -103,7 +102,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         shared.joined(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything this connection held."""
+        """Release everything that this connection held."""
         self._closed = True
         self._outbox.clear()
         self._share.close()
@@ -195,7 +194,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._in_flight >= most or self._outbox.waiting_bytes > WAITING_BYTES_MAX
 
     def _serve(self, frame: memoryview) -> None:
-        """Hand one request to its handler; send the answer if it is there."""
+        """Handle one request; send the answer if it is available."""
         shared = self._shared
         router, armed = shared.router, shared.tracing.armed
         traced = None if armed is None else armed.begin(frame, self.address)
@@ -305,13 +304,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._pump()
 
     def go_on_soon(self) -> None:
-        """Send what comes within a turn of the loop in one piece, and go on."""
+        """Send everything of one loop iteration in one write, and continue."""
         if not self._goes_on:
             self._goes_on = True
             self._shared.loop.call_soon(self.go_on)
 
     def _upgrade(self, frame: memoryview) -> bool:
-        """Hand the connection over if the frame asks for it. Raises ProtocolError."""
+        """Hand the connection over if the frame requests it. Raises ProtocolError."""
         upgrade = self._shared.router.upgrades.get(peek_request(frame)[0])
         if upgrade is None:
             return False

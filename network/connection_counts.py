@@ -19,7 +19,7 @@ UNLIMITED: Final = (1 << 31) - 1
 BURST_S: Final = 1.0
 """Time of idleness that is saved up for a burst of connections."""
 DELAY_S_MAX: Final = 30.0
-"""A connection whose turn would come later is refused: its client has given up by then, and those who wait are few."""
+"""A connection with a longer delay is rejected: its client has disconnected by then, and few may wait."""
 
 CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"

@@ -9,7 +9,7 @@ from typing import Protocol
 from kvorum.network.context import UNKNOWN_SOFTWARE, Peer
 
 TEXT_CHARS_MAX = 256
-"""Of what a client says of itself; more is cut, a request may be of 100 MiB."""
+"""Limit of a client's own description; the rest is cut, since a request may have 100 MiB."""
 
 
 class Listed(Protocol):
@@ -77,5 +77,5 @@ def describe(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionInfo
 
 
 def said(software: str) -> str | None:
-    """Return what a client said of its software, None if it did not."""
+    """Return a client's software name or version, None if it sent none."""
     return None if software == UNKNOWN_SOFTWARE else software[:TEXT_CHARS_MAX]

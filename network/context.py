@@ -24,9 +24,9 @@ UNKNOWN_SOFTWARE = "unknown"
 
 @dataclass(slots=True)
 class Peer:
-    """The other end of one connection; changes when it authenticates and when it says what software it is.
+    """The other end of one connection; changes when it authenticates and when it sends its software name.
 
-    What came and went is counted here, by the connection alone.
+    Its traffic is counted here, only by the connection.
     """
 
     connection_id: str

@@ -1,10 +1,10 @@
 """Frames out of a stream of bytes: a 4-byte length, then the body. Sans-IO.
 
-The caller reads into `writable()`, then tells `received(count)` how many bytes came and gets the frames they completed.
-What is small is read into one scratch buffer, which may be shared by every connection of an event loop (nothing of it
-is kept over a call), and copied once into its frame; what is large is read straight into its frame, never copied. A
-frame is a writable memoryview over a bytearray that nobody else holds: Produce patches its batches in place and a log
-may keep slices. A frame gets a part of its memory before its bytes come, unless the process is short of it (memory.py).
+The caller reads into `writable()`, then calls `received(count)` and gets the completed frames. Small frames are read
+into one scratch buffer, which may be shared by all connections of an event loop (nothing in it is kept over a call),
+and copied once into their frame; large ones are read directly into their frame, never copied. A frame is a writable
+memoryview over a bytearray without other users: Produce patches its batches in place and a log may keep slices. A frame
+gets a part of its memory before its bytes arrive, unless the process is short of it (memory.py).
 """
 
 from kvorum.network.memory import ConnectionMemory
@@ -19,7 +19,7 @@ RESERVED_BYTES_MAX = 2 * 1024 * 1024
 Above the batches clients send (max.request.size 1 MiB): growing costs five times what reading in one piece does.
 """
 PEER_RESERVED_BYTES_MAX = 32 * 1024 * 1024
-"""The same for answers of a peer of ours, whose lengths are trusted further."""
+"""The same for answers of a Kvorum peer, whose lengths are trusted more."""
 SPARSE_BYTES = 64 * 1024
 """A frame grows by at least so much. Where the connections of the process hold much memory, it starts with nothing
 more than the bytes that came, and grows by a quarter."""
@@ -112,7 +112,7 @@ class FrameParser:
         return [memoryview(body)]
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
-        """Take bytes that lie elsewhere: for tests, and for transports that hand them over."""
+        """Take bytes from another buffer: for tests, and for transports that deliver bytes."""
         frames: list[memoryview] = []
         view = memoryview(data)
         while view and self.error is None:
@@ -150,7 +150,7 @@ class FrameParser:
 
 
 def bad_length(size: int, bytes_max: int) -> str:
-    """Return what is wrong with a frame's length. Where it is text, the peer speaks another protocol."""
+    """Return the error message for a frame's length. If the length is text, the peer uses another protocol."""
     if size < 0:
         return f"a frame of negative length {size}"
     text = size.to_bytes(LENGTH_SIZE, "big")

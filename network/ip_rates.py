@@ -1,6 +1,8 @@
-"""How fast an address may connect (connection_creation_rate of an ip entity, KIP-612). Sans-IO.
+"""Connection rates of IP addresses (connection_creation_rate of an ip entity, KIP-612).
 
-Who connects too fast is taken, left alone for as long as its rate is too high, and closed: Kafka's ConnectionQuotas.
+Sans-IO.
+
+A connection above the rate is accepted, ignored while its rate is too high, and closed: Kafka's ConnectionQuotas.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +26,7 @@ def is_address(name: str) -> bool:
 
 
 def plain(address: str) -> str:
-    """Return an address in its one form, IPv4 inside IPv6 as IPv4; what is none as it is."""
+    """Return an address in its canonical form, IPv4 inside IPv6 as IPv4; other text unchanged."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -48,7 +50,7 @@ class IpConnectionRates:
         self._rates: dict[str, Rate] = {}
 
     def update(self, default: float | None, by_address: Iterable[tuple[str, float]]) -> None:
-        """Take over the limits that are in force from now on; None: who is not named has none."""
+        """Apply the limits from now on; None: no limit for addresses without their own."""
         self.default = default
         self._by_address = {plain(address): limit for address, limit in by_address}
         if default is None:

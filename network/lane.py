@@ -53,7 +53,7 @@ class LaneCaller(Protocol):
         ...
 
     def give(self, slot: Slot, frame: bytes, throttle_ms: int) -> None:
-        """Put an answer into its place, length and header included; empty: there is none. `go_on` follows."""
+        """Put an answer into its slot, length and header included; empty: there is none. `go_on` follows."""
         ...
 
     def go_on(self) -> None:
@@ -79,7 +79,7 @@ class Lane(Protocol):
     api_key: int
 
     def take(self, caller: LaneCaller, frame: memoryview) -> bool:
-        """Take a request whose head is known and which nothing speaks against; False: handle it yourself."""
+        """Take a request with a known head if nothing forbids it; False: handle it on the general path."""
         ...
 
     def learn(self, caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: Message) -> None:
@@ -87,5 +87,5 @@ class Lane(Protocol):
         ...
 
     def settle(self) -> None:
-        """Do now whatever was taken in this turn."""
+        """Process all requests taken in this loop iteration."""
         ...

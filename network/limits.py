@@ -66,7 +66,7 @@ class RequestBudget:
         return self.limited and self.taken >= self.bytes_max
 
     def take(self, size: int) -> None:
-        """Count bytes, whether or not they are left: they are there already."""
+        """Count bytes, even above the limit: they have been read already."""
         self.taken += size
 
     def wait(self, who: object, resume: Callable[[], None]) -> None:
@@ -78,7 +78,7 @@ class RequestBudget:
         self._waiting.pop(who, None)
 
     def give(self, size: int) -> None:
-        """Give bytes back, and let go on who waits."""
+        """Return bytes, and resume waiters."""
         self.taken -= size
         assert self.taken >= 0, "more given back than taken"
         while self._waiting and not self.exhausted:
@@ -89,8 +89,8 @@ class RequestBudget:
 class BudgetShare:
     """One connection's share of the budget: queued requests, and a large one that is being received.
 
-    While the connection waits for its own client nothing of it counts: in Kafka it would lie in the socket still, and
-    others' requests are not to wait for so long. What it has by then is one read and a part of one request.
+    While the connection waits for its own client nothing of it counts: in Kafka the bytes would still be in the socket,
+    and must not delay others' requests. Its memory then is one read and a part of one request.
     """
 
     __slots__ = ("_budget", "_coming", "_is_aside", "_on_change", "_queued", "_wanted", "waits")
@@ -104,7 +104,7 @@ class BudgetShare:
         self._wanted = 0
         self._is_aside = False
         self.waits = False
-        """Reading is paused: there is no room for the incoming request."""
+        """Reading is paused: no room for the incoming request."""
 
     def read(self, frames: list[memoryview], coming: int) -> None:
         """Count frames that were read, and the announced size of the one that is not complete (0: none)."""

@@ -189,7 +189,7 @@ class MemoryShare:
         self.request_bytes = 0
         self.response_bytes = 0
         self.waits = False
-        """Reading is paused: there is no room for its request."""
+        """Reading is paused: no room for its request."""
 
     def set_request(self, size: int, filled: int, now_s: float) -> None:
         """Take note of the memory of the request that is coming in, and of how many bytes came by now."""

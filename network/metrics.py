@@ -94,7 +94,7 @@ class RegistryMetrics:
         if times is not None:
             outbox.watch(sample_of_lane(times, taken, elapsed_ms))
 
-    # What a scrape asks for
+    # Called at a scrape
 
     def _by_version(self) -> list[Row]:
         counts: Counts[tuple[object, ...]] = Counts()

@@ -1,10 +1,10 @@
-"""A connection that is held back: what it asks next waits.
+"""A throttled connection: its next requests wait.
 
     muted      until a time: it was throttled (KIP-219), or has come too soon
     over       its last answer had a throttle time: it has one request in hand, as every connection of Kafka's
     turn over  until the loop's next round: others, or a handler's first step, come before it
 
-Sans-IO but for the loop.
+Sans-IO except for the loop.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from typing import Final
 TURN_REQUESTS_MAX: Final = 100
 """Requests handled before other connections have their turn."""
 UNCOUNTED_MAX: Final = 5
-"""Requests in hand where anybody has a quota: each is counted when it is answered, and what was in hand by then is let
-through. As many as Kafka's clients have at the most; who is over its quota, or is held to a share of time, has one."""
+"""Maximum of requests in progress if any quota exists: those in progress when one is counted are not throttled.
+
+As many as Kafka's clients have at most; a client over its quota, or with a quota on request time, has one.
+"""
 
 
 class Muting:
@@ -46,7 +48,7 @@ class Muting:
             self.hold(throttle_ms / 1000)
 
     def hold(self, delay_s: float) -> None:
-        """Hold it back for so long from now on, or as long as it is muted already if that is longer."""
+        """Mute it for this time from now on, or longer if it is muted longer already."""
         self.is_on = True
         at_s = self._loop.time() + delay_s
         if self._timer is not None:

@@ -1,8 +1,8 @@
-"""Answers of one connection on their way to the socket: in request order, and no faster than the client takes them.
+"""Answers of one connection on their way to the socket: in request order, and no faster than the client reads.
 
-A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Nothing is sent while
-bytes given to the transport wait there. Slices of files are read and written in pieces; of a piece that the socket does
-not take, only some are kept, and the rest is read again. So a client that does not read holds little memory.
+A slot is reserved for every request without an answer; later answers wait. Nothing is sent while earlier bytes wait in
+the transport. Slices of files are read and written in pieces; of a piece that the socket does not accept only a part is
+kept, and the rest is read again. So a client that does not read uses little memory.
 """
 
 import asyncio
@@ -28,8 +28,10 @@ GATHERED_PARTS_MAX = 64
 """Parts in one system call that does not go through the transport."""
 KEPT_BYTES = 512 * 1024
 PROBE_BYTES = 8 * 1024
-"""Of a file, left with the transport when the socket is full: it sends them and tells when it is writable. The larger
-number as long as few clients are behind: a client that is only just too slow then costs fewer turns."""
+"""Bytes of a file, left with the transport when the socket is full: it sends them and reports when it is writable.
+
+The larger number while few clients are behind: a client that is slightly too slow then costs fewer iterations.
+"""
 
 
 def pread(file: File, size: int, position: int) -> bytes:
@@ -60,9 +62,11 @@ def drop_data(parts: list[Part]) -> None:
 
 
 class Slot:
-    """The place of one answer. `parts` is None until it is there; an empty list means that nothing is sent.
+    """The slot of one answer.
 
-    `size` is the memory of the parts, as far as the outbox counts it.
+    `parts` is None until it is available; an empty list means that nothing is sent.
+
+    `size` is the memory of the parts that the outbox counts.
     """
 
     __slots__ = ("parts", "size")
@@ -139,7 +143,7 @@ class Outbox:
 
     @property
     def held(self) -> int:
-        """Return the memory of what is not sent, as far as it is worth counting."""
+        """Return the counted memory of unsent answers."""
         return self.waiting_bytes + self._transport.get_write_buffer_size() if self.paused else self.waiting_bytes
 
     def place(self, slot: Slot, parts: list[Part]) -> None:
@@ -246,7 +250,7 @@ class Outbox:
                 direct_bytes_max = min(2 * direct_bytes_max, DIRECT_BYTES_MAX)
                 if self.paused:
                     break
-                if sent < len(piece):  # the socket is full: the transport tells when it is not
+                if sent < len(piece):  # the socket is full: the transport reports when it is writable
                     count = KEPT_BYTES if self._memory is not None and self._memory.is_roomy else PROBE_BYTES
                     count = min(count, size - sent)
                     kept = pread(file, count, position + sent) if data is None else bytes(piece[sent : sent + count])

@@ -1,6 +1,8 @@
-"""Which quota holds for a client: the most specific one that fits its user and client id. Sans-IO.
+"""Selects the quota of a client: the most specific one that matches its user and client id.
 
-Order (Kafka's ClientQuotaManager; who has a quota of one kind shares it with nobody else than the scope says):
+Sans-IO.
+
+Order (Kafka's ClientQuotaManager; a quota of one kind is shared only within its scope):
 
     user and client id              each client of the user alone
     user and default client id      each client of the user alone

@@ -46,10 +46,10 @@ class Sample:
 
 
 class Rate:
-    """So much a second, over the windows there are.
+    """Rate per second, over the existing windows.
 
-    A sample begins with what is counted first in it, and one more is kept than asked for: the oldest may have begun
-    before the time that is looked at, and reach into it.
+    A sample starts with its first value, and one more is kept than configured: the oldest may have started before the
+    measured time and extend into it.
     """
 
     __slots__ = ("_current", "_samples", "_windows")

@@ -1,8 +1,8 @@
 """Enforces client quotas: bytes in, bytes out, event loop time, metadata changes. Sans-IO.
 
-One ClientQuotas a kind of use. Where nobody has a quota of a kind nothing is counted for it, and where nobody has any
-`enabled` is all that is looked at. Who goes past a quota is answered at once and told for how long nothing further
-of it is read (KIP-219). Source: Kafka's ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager.
+One ClientQuotas per kind of use. Without a quota of a kind nothing is counted for it, and without any only `enabled` is
+read. A client over a quota is answered at once with a throttle time, during which its connection is not read (KIP-219).
+Source: Kafka's ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +21,10 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 
 METERS_MAX: Final = 10_000
-"""Scopes whose use is known, of each kind: client ids are anybody's to choose. Of one more the tenth used least lately
-are forgotten, and begin anew."""
+"""Number of scopes with stored usage, of each kind: clients can choose any client ids.
+
+Above it the least recently used tenth is dropped, and starts again.
+"""
 THROTTLE_WINDOWS: Final = Windows(2, 30_000)
 """Windows of the mean throttle time (Kafka's metrics.num.samples and metrics.sample.window.ms)."""
 UNBOUNDED_BYTES: Final = 2**31 - 1

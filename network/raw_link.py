@@ -22,7 +22,7 @@ FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger frame from the peer closes the connection."""
 BACKOFF_MS: Final = 20
 BACKOFF_MAX_MS: Final = 200
-"""Short: a restarted peer is to be heard within an election timeout."""
+"""Short: a restarted peer must be reached within an election timeout."""
 
 log = get_logger("network")
 
@@ -86,7 +86,7 @@ class LinkConnection(asyncio.BufferedProtocol):
 
 
 class RawLink:
-    """Frames to one peer. `start` once, `close` once; what cannot be sent now is dropped and said so."""
+    """Frames to one peer. `start` once, `close` once; a frame that cannot be sent now is dropped, which is reported."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class RawLink:
         await asyncio.shield(connection.gone)
         self._connection = None
         if (loop.time() - began) * 1000 > self._backoff_max_ms:
-            self._backoff.reset()  # a peer that takes connections and drops them is not asked ever faster
+            self._backoff.reset()  # a peer that accepts connections and drops them is not tried faster and faster
         else:
             self.failure = ConnectionLost("closed the connection at once", maybe_sent=False)
         self.listener.on_disconnected()

@@ -36,7 +36,7 @@ class RequestQueue:
         return self.count >= self.requests_max
 
     def change(self, more: int) -> None:
-        """Count so many more, or less; let go on who waits when there is room again."""
+        """Change the count; resume waiters when there is room again."""
         self.count += more
         assert self.count >= 0, "more taken out than was put in"
         while self._waiting and not self.full:

@@ -44,7 +44,7 @@ log = get_logger("network")
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
 """The answer, or what will bring it, or None: nothing is answered (acks=0)."""
-# Each handler takes its own request class; one table of all of them cannot say so.
+# Each handler takes its own request class, which a common table cannot express.
 HandlerFunction: TypeAlias = Callable[[RequestContext, Any], Result]
 
 
@@ -59,7 +59,8 @@ class Handler(NamedTuple):
     """Cancel the awaited result when the connection is gone: for long polls that change nothing."""
     in_order: bool = True
     """Answers leave in the order of the requests, as Kafka's protocol requires. False: as soon as they are complete,
-    for requests between Kvorum's nodes, whose channel matches answers by correlation id."""
+    for requests between Kvorum's nodes, whose channel matches answers by correlation id.
+    """
 
 
 class AnswerImpossible(Exception):
@@ -105,9 +106,9 @@ class Router:
         lane: Lane | None = None,
         quotas: Quotas | None = None,
     ) -> None:
-        """Take one handler for each API served, what takes over connections by private key, and a short way.
+        """Take one handler for each API, those that take over connections by private key, and a fast path.
 
-        `quotas` are told of requests that were refused: of any other its handler tells them.
+        `quotas` counts rejected requests; the handler counts all others.
         """
         self.lane = lane
         self._quotas = quotas or NoQuotas()
@@ -121,7 +122,7 @@ class Router:
     def interpose(self, around: Callable[[int, HandlerFunction], HandlerFunction]) -> None:
         """Replace every handler by `around(api key, handler)`; used by fault injection, before the first connection.
 
-        Who does not ask for it pays nothing: the routes stay as they are. There is no short way past the handlers then.
+        Without it there is no cost: the routes stay unchanged. The fast path is disabled then.
         """
         self.lane = None
         self._routes = {key: replace(route, handle=around(key, route.handle)) for key, route in self._routes.items()}
@@ -151,7 +152,7 @@ class Router:
     async def dispatch_bytes(self, ctx: RequestContext, data: memoryview) -> list[Part]:
         """Handle a request inside another (Envelope): header and body in, header and body of the answer out.
 
-        `ctx` tells whose it is (principal, listener, client address); the rest comes from the embedded header.
+        `ctx` has its origin (principal, listener, client address); the rest comes from the embedded header.
         Raises ProtocolError where Kafka answers the envelope with INVALID_REQUEST or UNSUPPORTED_VERSION, and
         AnswerImpossible.
         """
@@ -262,7 +263,7 @@ class Router:
             peer.software_version = request.client_software_version or peer.software_version
         try:
             result: Result = route.handle(ctx, request)
-        except Exception as error:  # whatever a handler lets through has an answer or closes the connection
+        except Exception as error:  # every unhandled exception is answered or closes the connection
             result = self.failed(Call(route, ctx, request, None), error)
         if traced is not None:
             traced.ended("handle")

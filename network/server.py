@@ -1,9 +1,9 @@
-"""A listener: one address where connections are accepted, and all that came over it.
+"""A listener: one address that accepts connections, and these connections.
 
-It can be told to refuse: the address is then closed as if the process were gone, and opened again by `accept`.
+It can be set to refuse: the address is then closed as if the process were gone, and reopened by `accept`.
 
-SSL slots in as `ssl` (the transport's), SASL as `gate` (what stands in front of the router until the peer has
-authenticated): neither changes a connection.
+SSL can be added as `ssl` (of the transport), SASL as `gate` (before the router until the peer has authenticated):
+neither changes a connection.
 """
 
 import asyncio

@@ -123,7 +123,7 @@ class Shared:
     turned_away: int = 0
     closing: bool = False
     emptied: asyncio.Future[None] | None = None
-    """Wakes who waits for the last connection to go."""
+    """Wakes the waiter for the end of the last connection."""
 
     def joined(self, connection: Connection) -> None:
         """A connection that was admitted is one of the listener's."""

@@ -1,4 +1,4 @@
-"""A trace of single requests, on demand: for each one line of the log says where its time went.
+"""A trace of single requests, on demand: one log line for each with the time of every stage.
 
     INFO network request traced api=Produce version=11 correlation_id=7 client_id=orders-app client=10.0.0.5:41822
       listener=PLAINTEXT bytes_in=431 queue_ms=0.02 decode_ms=0.11 handle_ms=0.2 wait_ms=3.4 encode_ms=0.05 bytes_out=62
@@ -10,13 +10,13 @@ handle   the handler's own code, until it answers or says that the answer comes 
 wait     until the answer is there: replicas, data, another broker, the disk
 encode   the answer written down; it leaves once those before it on the connection have
 
-`errors` counts the codes in the whole answer, NONE among them. Whose requests, and how many, says kvorum.request.trace
-(runtime/trace_wish), which may change at any time. Nobody's: a connection looks at one attribute a request. A request
-that is traced does not take a lane.
+`errors` counts the codes in the whole answer, NONE among them. kvorum.request.trace (runtime/trace_wish) selects the
+requests and their number; it may change at any time. Without it: a connection reads one attribute per request. A traced
+request does not take the fast path.
 
-A request that a broker has forwarded comes to the controller in an Envelope. It is traced for the client behind it, by
-whose correlation id the two lines, the broker's and the controller's, belong together: inside=CreateTopics
-inside_client_id=orders-app inside_correlation_id=7.
+A request that a broker has forwarded arrives at the controller in an Envelope. It is traced for the original client,
+whose correlation id connects the broker's line and the controller's: inside=CreateTopics inside_client_id=orders-app
+inside_correlation_id=7.
 """
 
 import weakref
@@ -104,7 +104,7 @@ class Armed:
             client_id, _ = decode_client_id(frame, 1)
             inside = enveloped(frame) if api_key == ApiKey.ENVELOPE else None
         except ProtocolError:
-            return None  # the ordinary way says what is wrong with it
+            return None  # the general path reports the error
         fits = self.wish.fits(client_id, address, correlation_id)
         if inside is not None:
             fits = fits or self.wish.fits(inside.client_id, f"{inside.address}:", inside.correlation_id)
@@ -178,7 +178,7 @@ class Enveloped(NamedTuple):
     """Without a port: it is unknown."""
 
     def facts(self) -> dict[str, object]:
-        """Return what a line says of it."""
+        """Return the fields of its line."""
         named = {"inside": self.api, "inside_client_id": self.client_id, "inside_client": self.address}
         return named | {"inside_correlation_id": self.correlation_id}
 
@@ -196,7 +196,7 @@ def enveloped(frame: memoryview) -> Enveloped:
 
 
 def error_codes(message: Message, version: int) -> Iterator[int]:
-    """Go over all error codes in an answer, as deep as they lie; at most ROWS_MAX of its rows are looked at."""
+    """Iterate over all error codes in an answer, at any depth; at most ROWS_MAX of its rows are read."""
     waiting: list[Struct] = [message]
     for _ in range(ROWS_MAX):
         if not waiting:

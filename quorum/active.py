@@ -7,8 +7,8 @@
 INACTIVE  another node leads, or none: everything is answered NOT_CONTROLLER.
 ACTIVE    decisions are taken on the speculative image, which holds every change appended in this term, committed or
           not. Changes are appended without waiting for those before them, and answered in order as they commit.
-DRAINING  the log did not take a change that later decisions may rest on. The speculative image is thrown away, whoever
-          waits is told NOT_CONTROLLER; when every append has its outcome, the image is made anew from the committed
+DRAINING  the log did not take a change that later decisions may rest on. The speculative image is dropped, waiting
+          requests get NOT_CONTROLLER; when every append has its outcome, the image is rebuilt from the committed
           one. Where the log refuses even what this begins with, it is tried again RESTART_DELAY_S later.
 
 A decision that takes longer than a slice of the loop's time (a broker with tens of thousands of replicas is fenced) is
@@ -17,8 +17,8 @@ worked out in slices. It stays one decision, and one change: all others wait unt
 Invariants, asserted: outside DRAINING the speculative end is the log's end; changes complete in the order in which they
 were appended; the speculative image without open changes has the committed image's offset.
 
-A client that is told NOT_CONTROLLER does not know whether its change came to be: the log may still commit it. It asks
-again, and controller requests are made so that this is safe. Source: Kafka's QuorumController (ControllerWriteEvent,
+After NOT_CONTROLLER a client does not know whether its change takes effect: the log may still commit it. It retries,
+and controller requests are designed so that this is safe. Source: Kafka's QuorumController (ControllerWriteEvent,
 OffsetControlManager). One event loop, no locks: nothing suspends between a decision and its append.
 """
 
@@ -74,9 +74,11 @@ class ActiveController:
         bootstrap: Callable[[], Sequence[MetadataRecord]] = bootstrap_records,
         first_words: Callable[[MetadataImage], Sequence[MetadataRecord]] = lambda image: [NoOp()],
     ) -> None:
-        """Begin inactive. `on_fault` ends the process: a decision raised what it never may.
+        """Begin inactive.
 
-        `bootstrap` says what a new cluster's metadata begins with, `first_words` what each later term does.
+        `on_fault` ends the process: a decision raised an unexpected exception.
+
+        `bootstrap` returns the first records of a new cluster, `first_words` those of each later term.
         """
         self._log = metadata_log
         self._store = store
@@ -163,7 +165,7 @@ class ActiveController:
             waiter = self._append(name, made)
             if len(made.batches) > 1:
                 await Slices().run(made.delta.let_go())
-            # Cancelling whoever waits (its client is gone) changes nothing of what was decided.
+            # Cancellation of a waiter (its client is gone) does not change the decision.
             return await asyncio.shield(waiter)
         if self._changes:
             await asyncio.shield(self._changes[-1].waiter)
@@ -179,7 +181,7 @@ class ActiveController:
     async def _in_turns(self, steps: Steps[Made[T]]) -> Made[T]:
         """Compute a decision: a small one at once, a large one in steps, while other decisions wait.
 
-        Raises KafkaError NOT_CONTROLLER if what it is made on is no longer what the next change goes on from.
+        Raises KafkaError NOT_CONTROLLER if its image is no longer the one that the next change starts from.
         """
         begun_on = (self._turn, self._end_offset, self._image)
         loop = asyncio.get_running_loop()
@@ -241,7 +243,8 @@ class ActiveController:
         await self._store.wait_for_offset(offset)
         return offset
 
-    # What the metadata log tells. The store is its listener before this one, so the committed image is ahead of us.
+    # Callbacks of the metadata log. The store is called before this listener, so the committed image is newer than
+    # ours.
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
         """The store has applied the batch; waiters complete with the append's future."""
@@ -266,7 +269,7 @@ class ActiveController:
             listener.on_activated(self._image)
 
     def on_inactive(self) -> None:
-        """Stop: what was decided in this term and is not committed may or may not come to be."""
+        """Stop: uncommitted decisions of this term may or may not be committed later."""
         if self._state is State.INACTIVE:
             return
         log.info("resigned as active controller", node_id=self._log.node_id, epoch=self._epoch)
@@ -341,7 +344,7 @@ class ActiveController:
             raise
 
     def _settle(self, change: Change[T], error: BaseException | None) -> None:
-        """Go on after one append's outcome."""
+        """Continue after one append's outcome."""
         if error is not None and self._state is State.ACTIVE:
             self._drain(f"{change.name}: {error}")
         elif self._state is State.ACTIVE and change.batches_left == 0:
@@ -377,7 +380,7 @@ class ActiveController:
             if self._outstanding == 0:
                 asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._restart_again, self._turn)
             return
-        # The first batch of a term makes its epoch known to everybody who follows the log, also where nothing changes.
+        # The first batch of a term informs all followers of its epoch, even without changes.
         self.write_nowait("activation", self._first_words(self._image))
 
     def _restart_again(self, turn: int) -> None:

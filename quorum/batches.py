@@ -1,7 +1,7 @@
-"""Metadata records to record batches and back: what the metadata log carries.
+"""Converts metadata records to record batches of the metadata log, and back.
 
-Sans-IO. A batch is one atomic change of the image. A change beyond what one command of the log may hold becomes several
-batches between transaction markers (KIP-868); nobody sees it half applied.
+Sans-IO. A batch is one atomic change of the image. A change beyond the limits of one command of the log becomes several
+batches between transaction markers (KIP-868); it is never visible in part.
 """
 
 from collections.abc import Iterator, Sequence

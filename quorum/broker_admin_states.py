@@ -6,7 +6,7 @@ controller/relief and controller/departure decide. This class calls them
                                      changes that are committed together
     after a step with more to do     with a delay of STEP_GAP_MS, so that clients first find the moved leaders
 
-and at no other time: a step that is impossible now becomes possible by a change of the metadata. If no broker has an
+and at no other time: a step that is impossible now becomes possible by a change of the metadata. Without brokers in an
 administrative state there is no work. All work ends when this node is no longer the active controller; the next active
 controller continues from the metadata.
 """

@@ -48,7 +48,7 @@ class Made(Generic[T]):
 
 @dataclass(slots=True)
 class Change(Generic[T]):
-    """Appended and not yet committed: who waits, and how many of its batches are still open."""
+    """Appended and not yet committed: the waiter, and the number of open batches."""
 
     turn: int
     name: str
@@ -65,7 +65,7 @@ class Change(Generic[T]):
         """Answer the waiter with NOT_CONTROLLER."""
         if not self.waiter.done():
             self.waiter.set_exception(not_controller(reason))
-            self.waiter.exception()  # marked as seen: a periodic task's change has nobody waiting
+            self.waiter.exception()  # retrieved: a periodic task's change has no waiter
 
 
 class ActivationListener(Protocol):

@@ -1,11 +1,11 @@
 """A broker's channel to the active controller: finds it, connects, and retries after a change.
 
-Nobody asks who leads: a request goes to the controller last known to lead, else to each in turn; whoever does not
-lead says so (NOT_CONTROLLER, or NOT_LEADER_OR_FOLLOWER with the leader's name in a Fetch). `ControllerNodes` holds
-what is known and is shared by all channels of a process: what the metadata Fetch learns turns the other requests
-round at once, also those that wait for an answer of the old leader. Each connection's peer is checked first: a
-controller of another cluster is sent nothing and believed nothing. Whoever registers is not fetching yet: it asks who
-leads, once all that it knows of say that they do not, as the leader may be a voter that no file of its names.
+Requests go to the last known active controller, else to each in turn; others answer NOT_CONTROLLER, or
+NOT_LEADER_OR_FOLLOWER with the leader in a Fetch response. `ControllerNodes` holds this knowledge and is shared by all
+channels of a process: a change found by the metadata Fetch redirects the other requests at once, including those in
+flight to the old leader. Each connection's peer is checked first: a controller of another cluster gets no requests, and
+its answers are ignored. A broker that registers does not fetch yet: it sends a Fetch to find the leader once all known
+controllers have answered that they do not lead, because the leader may be a voter that is in no file of the broker.
 Source: Kafka's NodeToControllerChannelManager, RaftControllerNodeProvider.
 """
 
@@ -43,10 +43,12 @@ RETRY_BACKOFF_MS_MAX: Final = 500
 """Between two tries, doubled from controller.quorum.retry.backoff.ms: an election takes that long."""
 
 OLD_LEADER_ANSWER_MS: Final = 1_000
-"""A forwarded request that waits for an answer when another controller becomes active waits so much longer. The old one
-answers at once if it lives: what became of the request, or NOT_CONTROLLER. To send a client's request again before that
-could carry it out twice: the client would be told that the voter it removed does not exist. Kafka waits until the
-connection breaks; one that is stopped would hold the client up until its request times out."""
+"""A forwarded request in flight waits this much longer when another controller becomes active.
+
+The old one answers at once if it lives: with the result of the request, or NOT_CONTROLLER. A second copy sent before
+that could execute it twice: the client would get an error that the voter it removed does not exist. Kafka waits until
+the connection breaks; a stopped process would delay the client until its request times out.
+"""
 SEARCH_BACKOFF_MS_MAX: Final = 100
 """Retry delay of the tasks that find the leader for a whole broker: metadata Fetch and registration."""
 RECONNECT_BACKOFF_MS: Final = 20
@@ -118,7 +120,7 @@ class ControllerNodes:
     def learn(self, leader_id: int | None, epoch: int, address: Address | None = None) -> None:
         """Process a report about the leader; an epoch older than the known one is ignored.
 
-        A leader whose address nobody told is as good as none.
+        A leader with an unknown address is ignored.
         """
         if epoch < self.epoch:
             return
@@ -135,7 +137,7 @@ class ControllerNodes:
                     future.set_result(None)
 
     def learn_from(self, answer: FetchResponse) -> None:
-        """Take what an answer to a Fetch of the metadata says about who leads, and where (KIP-853)."""
+        """Process the leader and its address in a Fetch response of the metadata log (KIP-853)."""
         leader = answer.responses[0].partitions[0].current_leader
         if leader.leader_epoch < 0:
             return
@@ -364,7 +366,10 @@ class ControllerChannel:
             sending.cancel()
 
     async def _ask_who_leads(self, node_id: int, timeout_ms: int) -> None:
-        """Learn from a controller who leads, if it knows: its refusal of a Fetch says so. Raises ChannelError."""
+        """Get the leader from a controller, if it knows it: its rejection of a Fetch contains it.
+
+        Raises ChannelError.
+        """
         partition = FetchPartition(partition=METADATA_PARTITION, current_leader_epoch=-1, last_fetched_epoch=-1)
         topic = FetchTopic(topic_id=METADATA_TOPIC_ID, topic=METADATA_TOPIC, partitions=[partition])
         answer = await self.send_to(node_id, FetchRequest(max_bytes=1, topics=[topic]), timeout_ms=timeout_ms)

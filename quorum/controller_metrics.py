@@ -1,7 +1,7 @@
 """Metrics of a controller, computed at each scrape.
 
-Elections alone are counted as they are committed, on the active controller only: summed over the controllers, each is
-there once, and a controller that replays the log at its start counts none again.
+Only elections are counted at their commit, on the active controller: summed over the controllers, each is counted once,
+and a controller that replays the log at its start counts none again.
 """
 
 import asyncio

@@ -108,7 +108,7 @@ class ControllerTasks:
         if now_ms - due_ms > self._session_timeout_ms // STALL_FRACTION:
             log.warning("controller was blocked, broker sessions restarted", late_ms=now_ms - due_ms)
             services.heartbeats.activate(services.controller.speculative_image.cluster, now_ms)
-        elif not services.controller.is_making:  # else heartbeats wait, too: they are heard first
+        elif not services.controller.is_making:  # else heartbeats wait too: they are processed first
             self._start(self._fence_stale())
         self._watch_sessions()
 

@@ -1,21 +1,22 @@
-"""Is that broker's process gone? What its closed connection hints at, two refused connections make certain enough.
+"""Detects that a broker's process has ended.
+
+A closed connection is a hint; two refused connections are sufficient proof.
 
     connected --last connection closed--> attempt --refused--> wait 20 ms --> attempt --refused--> fence
                                           attempt --anything else--> wait 20 ms (after 5 times 250 ms), begin again
                                           a new connection, another epoch, fenced --> let it be
 
-A refusal is the answer of a machine that is up and on which nobody listens: the process is gone, or was replaced by
-one that has not come so far. An open door says little: a process that is being killed closes its connections before
-its listener, some 40 ms before on a busy machine, and more than that on a very busy one. So who has not come back is
-asked until its session is over. Silence says nothing. Asked is the broker's own advertised
-inter-broker address, never one that a test put in its place: a proxy that is down is no dead broker. A false refusal
-costs one leadership change and no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to
-broker.session.timeout.ms.
+A refusal comes from a machine that is up without a listener on the port: the process is gone, or its successor does not
+listen yet. A successful connect proves nothing: a dying process closes its connections before its listener, some 40 ms
+before on a busy machine, and more on a very busy one. So a broker that has not reconnected is probed until its session
+expires. A timeout proves nothing. The probed address is the broker's own advertised inter-broker address, never one
+that a test put in its place: a proxy that is down is not a dead broker. A false refusal costs one leadership change and
+no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to broker.session.timeout.ms.
 
 A broker that died together with the last active controller (they share a node) never had a connection to the new one
-that could close. So whoever becomes active asks once, a little later, after each unfenced broker that has not come.
+that could close. So a new active controller probes each unfenced broker without a connection once, a little later.
 
-`Connections` and `FenceProbe` decide and know neither clock nor sockets; `FastFencing` carries their wishes out.
+`Connections` and `FenceProbe` decide without clock and sockets; `FastFencing` performs their actions.
 """
 
 import asyncio
@@ -42,8 +43,7 @@ ATTEMPT_TIMEOUT_MS: Final = 500
 PROBES_MAX: Final = 100
 """Limit of concurrent probes: more closed connections at once indicate a problem of this node."""
 ACTIVATION_GAP_MS: Final = 75
-"""What a new active controller gives brokers to come to it: most are spared the question then, and no death is waited
-for much longer than it took to elect."""
+"""Time for brokers to connect to a new active controller: most need no probe then. It is short beside an election."""
 
 
 class Prober(Protocol):

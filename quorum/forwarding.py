@@ -1,7 +1,7 @@
 """Envelopes: a client's request carried from a broker to the active controller with its principal and address
 (KIP-590).
 
-Sans-IO. Inside an Envelope lie the client's request with its own header, the principal as Kafka's DefaultPrincipalData
+Sans-IO. An Envelope contains the client's request with its own header, the principal as Kafka's DefaultPrincipalData
 (version 0, flexible: version int16, compact type and name, token_authenticated, no tagged fields), and the client's
 address as 4 or 16 bytes.
 """
@@ -89,9 +89,9 @@ def unwrap(ctx: RequestContext, request: Message, response: EnvelopeResponse) ->
 
 
 def has_error(message: Message, code: ErrorCode) -> bool:
-    """Tell whether an answer as a whole has this code: at its top, or in any row where it can have none at the top.
+    """Tell whether an answer has this code for the whole request: in its top-level field, or in any row if it has none.
 
-    That may be a matter of the version: an ElectLeaders answer of v0 says it in its rows only.
+    This depends on the version: an ElectLeaders answer of v0 has it only in its rows.
     """
     top = next((field for field in message.FIELDS if field.name == "error_code"), None)
     if top is not None:

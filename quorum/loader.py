@@ -4,11 +4,11 @@ order.
     open the copy, replay it -> fetch until the high watermark of the first answer is reached -> publish the whole image
                              -> fetch, replay, publish what changed, for ever
 
-Nothing is published before the first high watermark is reached, so a restarted broker never acts on what it knew days
-ago; nor before the image is one that it may begin with: whoever answers first may be behind the times itself. `image`
-and `offset` are what every publisher has taken over. A fault that leaves the image behind the log (an unknown record, a
-copy that is not the log's, a publisher that fails) ends the node through `on_fault`: a broker that goes on without the
-metadata would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595, 630).
+Nothing is published before the first high watermark is reached, so a restarted broker never acts on old state; nor
+before the image is permitted as the first one: the controller that answers first may be behind itself. `image` and
+`offset` are those that every publisher has applied. A fault that leaves the image behind the log (an unknown record, a
+copy that differs from the log, a failed publisher) ends the node through `on_fault`: a broker without current metadata
+would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595, 630).
 """
 
 import asyncio
@@ -201,7 +201,7 @@ class MetadataLoader:
                 try:
                     followed = await self._fetch(node_id)
                 except (ChannelError, KafkaError) as error:
-                    # To ask again is right where nothing came of the answer: what has been stored comes only once.
+                    # A retry is right if the answer had no effect: stored batches are not sent again.
                     if self._copy is None or self._copy.stored.failure is not None:
                         raise
                     if self._copy.end_offset != end_offset:

@@ -1,9 +1,9 @@
 """Trims a controller's stored metadata log after Raft has written a snapshot.
 
 Raft writes snapshots by itself (metadata.log.max.record.bytes.between.snapshots,
-metadata.log.max.snapshot.interval.ms). The stored log then begins a new segment, is synced, and keeps what lies
-behind the snapshot *before* the newest one, so that a broker that is a little behind goes on with Fetch. Of more than
-metadata.max.retention.bytes all up to the newest snapshot goes.
+metadata.log.max.snapshot.interval.ms). The stored log then starts a new segment, is synced, and keeps the records after
+the snapshot *before* the newest one, so that a broker that is a little behind continues with Fetch. Above
+metadata.max.retention.bytes everything up to the newest snapshot is removed.
 """
 
 import asyncio

@@ -196,7 +196,7 @@ class MetadataCopy:
                 await self.clear()
         stored = self._stored
         if not stored.log_start_offset <= self.end_offset <= stored.log_end_offset:
-            # The log's end was lost in a crash, or its start was let go of and the checkpoint is gone.
+            # The log's end was lost in a crash, or its start was trimmed and the checkpoint is gone.
             log.warning(
                 "local metadata log restarted", log_start=stored.log_start_offset, log_end=stored.log_end_offset
             )

@@ -1,17 +1,17 @@
 """A controller's metadata: the committed image, and the metadata log as a normal log.
 
-Batches that Raft has applied come in order (MetadataLogListener), are written to the storage log `__cluster_metadata-0`
-with the offsets and epochs that lie in their bytes, and replayed into the image. Raft's journal is what makes them
-durable; the storage log is what brokers (and anybody with kafka-dump-log) read, and may therefore be behind what Raft
-applies again after a start, or ahead of it:
+Batches that Raft has applied arrive in order (MetadataLogListener), are written to the storage log
+`__cluster_metadata-0` with the offsets and epochs in their bytes, and replayed into the image. Raft's journal makes
+them durable; brokers (and kafka-dump-log) read the storage log, which may therefore be behind the entries that Raft
+applies again after a start, or ahead of them:
 
     batch at the log's end            appended
-    batch below the log's end         compared with what lies there: equal or the node stops
+    batch below the log's end         compared with the stored one: equal or the node stops
     snapshot, and the log goes on from its end or begins there     the log is kept
     snapshot, anything else                                        the log is emptied and begins at the snapshot's end
 
-Raises MetadataMismatch where the two cannot be made one: the node must stop, nothing it says could be trusted. It is
-what a controller ends with that held what was given up when another was readmitted by force.
+Raises MetadataMismatch if the two cannot be reconciled: the node must stop, because its answers could be wrong. A
+controller ends with it if it held entries that were given up when another was readmitted by force.
 """
 
 import asyncio
@@ -164,21 +164,21 @@ class MetadataStore:
         self.wake()
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """Let those who wait in a Fetch learn of it."""
+        """Wake the waiting Fetches."""
         self.leader_changed.set()
         self.wake()
 
     def on_active(self, epoch: int) -> None:
         """See MetadataLogListener."""
         if self._stored.log_end_offset > self._end_offset:
-            # All that was ever applied anywhere is applied here now; what lies beyond never was.
+            # All entries that were ever applied anywhere are applied here now; later ones never were.
             raise MetadataMismatch(
                 f"the stored log ends at {self._stored.log_end_offset}, after the committed end {self._end_offset}; "
                 f"{WHAT_TO_DO}"
             )
 
     def on_inactive(self) -> None:
-        """Let those who wait in a Fetch learn of it."""
+        """Wake the waiting Fetches."""
         self.wake()
 
     # SnapshotSource
@@ -229,7 +229,7 @@ class MetadataStore:
         self._stored.complete_flush(plan)
 
     def trim(self, start_offset: int) -> None:
-        """Let go of the log below an offset that a snapshot covers. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        """Remove the log below an offset that a snapshot covers. Raises KafkaError KAFKA_STORAGE_ERROR."""
         if start_offset > self._stored.log_start_offset:
             self._stored.maybe_increment_log_start_offset(start_offset)
             now_ms = self._clock.wall_ms()

@@ -20,7 +20,10 @@ class ManifestKind(Enum):
     LOG_DELTA = "log-delta"
     """Batches of the metadata log, each once and in order."""
     SNAPSHOT = "snapshot"
-    """A whole image: what is not in it is gone. The delta says how it differs from the last image published."""
+    """A whole image: objects that are not in it were deleted.
+
+    The delta is the difference to the last published image.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,11 @@
-"""The records of the metadata log: what may change, one struct a kind of change, written as readable JSON.
+"""The records of the metadata log: one struct per kind of change, written as readable JSON.
 
 Sans-IO. A record is `{"type":"Topic","version":0,...}`; `type` is the struct's name and `version` the newest version of
-that struct its fields need. A node that meets a type or a version it does not know stops (architecture, section 10):
-to skip a record would let its image drift from everybody else's. New fields need a new version and a
-`metadata.version` that gates them. What the kinds mean, and the names of their fields, are those of Kafka's
-metadata records (org.apache.kafka.common.metadata); the bytes are ours.
+that struct its fields need. A node that meets an unknown type or version stops: if it skipped a record, its image would
+differ from all others. New fields need a new version and a `metadata.version` that gates them. Kinds and field names
+are those of Kafka's metadata records (org.apache.kafka.common.metadata); the bytes are ours.
 
-Rooms for what is still to come (users, ACLs, voters): a struct more in `MetadataRecord`.
+Further kinds (users, ACLs) are additional structs in `MetadataRecord`.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ NO_LEADER: Final = -1
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""LeaderRecoveryState: RECOVERING from an unclean election until the leader says it is done (KIP-704)."""
+"""LeaderRecoveryState: RECOVERING from an unclean election until the leader reports the end (KIP-704)."""
 
 
 class UnknownRecord(Exception):
@@ -294,7 +293,7 @@ def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
     """Return the record of these bytes.
 
     Raises:
-        UnknownRecord: of unknown type, of a newer version, or not what its type says; the node stops.
+        UnknownRecord: of unknown type, of a newer version, or inconsistent with its type; the node stops.
     """
     try:
         record: MetadataRecord = _DECODER.decode(data)

@@ -1,4 +1,4 @@
-"""A controller, put together: store, active controller, periodic tasks and the router of its listener.
+"""A controller: store, active controller, periodic tasks and the router of its listener.
 
     server = ControllerServer(settings, disk, clock, chance, metadata_log, cluster_id=..., on_fault=..., ...)
     await server.start()            # opens the stored log, listens to the metadata log
@@ -7,7 +7,8 @@
     ...
     await server.close()            # after the listener and the metadata log
 
-Who owns what: the metadata log (Raft), the listener and the process are the composition root's; everything else here.
+Ownership: the metadata log (Raft), the listener and the process belong to the composition root; everything else is
+here.
 """
 
 import asyncio
@@ -146,7 +147,7 @@ class ControllerServer:
         controller.add_listener(self._broker_admin_states)
         controller.add_listener(services.fencing)
         self._trimming = LogTrimming(self._log, store, self._settings, on_fault=self._on_fault)
-        # In this order: the committed image first, who decides next, who follows from it, who tidies up last.
+        # In this order: the committed image, the active controller, its followers, housekeeping last.
         self._log.add_listener(store)
         self._log.add_listener(controller)
         self._log.add_listener(self._broker_admin_states)
@@ -164,7 +165,7 @@ class ControllerServer:
         return records
 
     def _first_words(self, image: MetadataImage) -> list[MetadataRecord]:
-        """Return what a term begins with: the level of kraft.version, where an upgrade did not come to write it."""
+        """Return the first records of a term: the level of kraft.version, if an upgrade did not write it."""
         upgraded = self._voter_endpoints() and not image.features.level(KRAFT_VERSION)
         return [Feature(name=KRAFT_VERSION, level=1)] if upgraded else [NoOp()]
 
@@ -263,7 +264,7 @@ class ControllerServer:
         await self._tasks.fence_refused(broker_id, broker_epoch)
 
     def _router(self) -> Router:
-        """Return the router; its handlers use the services as they are when a request comes."""
+        """Return the router; its handlers use the services at the time of a request."""
         handles: dict[ApiKey, HandlerFunction] = {
             ApiKey.FETCH: lambda ctx, request: fetch.handle(ctx, request, self.services),
             ApiKey.API_VERSIONS: lambda ctx, request: api_versions.handle(

@@ -239,7 +239,7 @@ class ControllerServices:
         return self.authorizer.authorize(ctx, operation, resource_type, name)
 
     def is_serving(self) -> bool:
-        """Tell whether this node leads, has applied its term's first entry, and was heard by a majority lately."""
+        """Tell whether this node leads, has applied its term's first entry, and had a recent answer of a majority."""
         return self.metadata_log.is_active()
 
     def leader_and_epoch(self) -> tuple[int, int]:

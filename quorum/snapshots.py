@@ -57,7 +57,7 @@ def encode_snapshot(records: Iterable[MetadataRecord], epoch: int, last_timestam
     """Yield the snapshot's batches, each as one chunk of bytes.
 
     `last_timestamp_ms` is that of the last batch in the image, and the timestamp of all records here. Lazy: the image's
-    records are made as they are asked for, so this may run off the event loop.
+    records are created on demand, so this may run off the event loop.
     """
     header = _HEADER_VALUE.pack(CONTROL_RECORD_VERSION, last_timestamp_ms, 0)
     offset = 0
@@ -74,8 +74,7 @@ def encode_snapshot(records: Iterable[MetadataRecord], epoch: int, last_timestam
 def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[MetadataRecord]]]:
     """Yield (last contained timestamp, records) of each batch, of header and footer too (with no records).
 
-    Raises SnapshotDamaged at the first fault, and at the end if there was no footer: what was yielded until then must
-    not be used.
+    Raises SnapshotDamaged at the first fault, and at the end without a footer: earlier results must not be used then.
     """
     expected_offset = 0
     timestamp_ms = -1
@@ -139,7 +138,7 @@ class SnapshotFiles:
                 disk.remove(self._path(name))
 
     def ids(self) -> list[SnapshotId]:
-        """Return what is there, oldest first."""
+        """Return the existing ids, oldest first."""
         found = (CHECKPOINT.fullmatch(name) for name in self._disk.listdir(self._directory))
         ids = [SnapshotId(end_offset=int(match[1]), epoch=int(match[2])) for match in found if match]
         return sorted(ids, key=lambda snapshot_id: snapshot_id.end_offset)

@@ -4,8 +4,8 @@
     count = finish(counted(image))          # all at once
     count = await Slices().run(...)         # kvorum.quorum.slices: in turns with everything else on the event loop
 
-Sans-IO. What is driven elsewhere sees the world as it was when it began; whoever drives it keeps that true, or throws
-the work away. A step is to be short: a fraction of a millisecond, so that a slice ends when its time is up.
+Sans-IO. Code that is driven elsewhere sees the state at its beginning; its driver keeps that valid, or discards the
+work. A step must be short: a fraction of a millisecond, so that a slice ends when its time is up.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""A controller heeds kvorum.request.trace: the cluster's brokers', and that of its own node id.
+"""Applies kvorum.request.trace on a controller: the cluster-wide value, and that of its own node id.
 
-A controller has no dynamic configs of its own in Kafka; this one is of whoever answers requests, so that a request that
-a broker forwards can be followed to where it is decided.
+A controller has no dynamic configs of its own in Kafka; this one belongs to the process that answers requests, so that
+a forwarded request can be traced to its decision.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class TraceConfig:
     """A MetadataLogListener, registered behind the store: looks whether the configs are others than before."""
 
     def __init__(self, settings: Settings, image: Callable[[], MetadataImage], tracing: Tracing) -> None:
-        """Begin with what the node's own file says. `image` answers the committed one."""
+        """Start with the value of the node's own file. `image` returns the committed one."""
         self._static = settings.str(KEY)
         self._node_id = settings.int("node.id")
         self._image = image

@@ -17,7 +17,6 @@ Lock: TypeAlias = threading.Lock
 def run(loop: asyncio.AbstractEventLoop, work: Callable[[*Arguments], T], *arguments: *Arguments) -> asyncio.Future[T]:
     """Run `work` off the loop; the future carries its result or its exception.
 
-    Two calls may run at the same time: whoever shares state between them orders them itself (await one, then start
-    the next).
+    Two calls may run at the same time: callers that share state must order them (await one, then start the next).
     """
     return loop.run_in_executor(None, work, *arguments)

@@ -62,7 +62,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """The nodes that form a cluster, and what the operator should hear."""
+    """The nodes that form a cluster, and warnings for the operator."""
 
     name: str
     cluster_id: str | None
@@ -135,7 +135,7 @@ def by_node(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
 def with_own(
     nodes: Mapping[str, Mapping[str, Entry]], own: Mapping[str, Sequence[str]], warnings: list[str]
 ) -> dict[str, dict[str, Entry]]:
-    """Return the nodes' entries with the overrides of single nodes. Raises ConfigError for a node that is not there."""
+    """Return the nodes' entries with the overrides of single nodes. Raises ConfigError for an unknown node."""
     for name in own:
         if name not in nodes:
             raise ConfigError("", None, "--set", f"there is no node {name!r}; there are {', '.join(nodes)}")

@@ -77,7 +77,7 @@ def check_identity(settings: Settings) -> None:
 
 
 def check_quorum(settings: Settings) -> None:
-    """The controllers: who they are, and whether this node is rightly one or none of them."""
+    """Check the controllers: their addresses, and whether this node is correctly one of them or not."""
     node, known = settings.int("node.id"), voters(settings)
     if not known and not settings.list("controller.quorum.bootstrap.servers"):
         raise refuse(
@@ -103,7 +103,7 @@ def check_quorum(settings: Settings) -> None:
 
 
 def check_protocols(settings: Settings) -> None:
-    """Neither TLS nor SASL is there yet: a listener that is to have one must not be served, or reached, without."""
+    """Reject TLS and SASL, which are not supported: such a listener must not be served, or reached, in plaintext."""
     key = "listener.security.protocol.map"
     protocols = protocol_map(settings)
     names = [endpoint.listener_name for endpoint in listeners(settings)] + controller_listener_names(settings)

@@ -38,7 +38,7 @@ SUGGESTIONS_MAX = 3
 # Kafka hands these to plugins unread: any key below them is known.
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "client.metrics.")
 
-# What took the place of a config that Kafka once had. Said in place of "unknown".
+# Replacements of configs that Kafka has removed. Reported instead of "unknown".
 REMOVED: Mapping[str, str] = MappingProxyType(
     {
         "zookeeper.connect": "metadata lives in the controller quorum: set controller.quorum.voters and process.roles",
@@ -101,7 +101,7 @@ class ConfigDef:
     name: str
     type: ConfigType
     default: str | None
-    """As text; None where there is none (DescribeConfigs answers null)."""
+    """As text; None without a default (DescribeConfigs answers null)."""
     default_value: Value
     validator: Rule | None
     mutability: Mutability
@@ -195,7 +195,7 @@ OF_A_LISTENER: Mapping[str, ConfigDef] = MappingProxyType(
         for name, definition in BROKER.items()
     }
 )
-"""Of `listener.name.NAME.KEY`, by KEY: a running broker takes all of them, as Kafka does, whatever KEY itself is."""
+"""Of `listener.name.NAME.KEY`, by KEY: dynamic on a running broker, as in Kafka, whatever KEY itself is."""
 
 
 def broker_def(key: str) -> ConfigDef | None:

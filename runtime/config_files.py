@@ -76,7 +76,7 @@ Written = tuple[str, Entry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A node's settings, and what the operator should hear."""
+    """A node's settings, and warnings for the operator."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -121,7 +121,7 @@ def read_file(path: str) -> list[Written]:
 
 
 def read_text(path: str) -> str:
-    """Read a config file's text. Raises ConfigError when it is not there, is too large or not UTF-8."""
+    """Read a config file's text. Raises ConfigError if it is missing, too large or not UTF-8."""
     try:
         with open(path, "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
@@ -275,7 +275,7 @@ def variable_key(name: str) -> str:
 
 
 def override_entries(overrides: Sequence[str], where: str = "--override") -> list[Written]:
-    """Read `--override KEY=VALUE`, or another option of this form. Raises ConfigError where there is no =."""
+    """Read `--override KEY=VALUE`, or another option of this form. Raises ConfigError without =."""
     found: list[Written] = []
     for text in overrides:
         key, equals, value = text.partition("=")

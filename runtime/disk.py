@@ -30,7 +30,7 @@ RESERVED_DESCRIPTORS: Final = 32
 
 
 def is_process_error(error: BaseException | None) -> bool:
-    """Return whether an operation failed for want of descriptors or memory, so that it may be tried again."""
+    """Return whether an operation failed because of missing descriptors or memory, so that it may be retried."""
     return isinstance(error, OSError) and error.errno in PROCESS_ERRNOS
 
 
@@ -51,7 +51,7 @@ class DescriptorReserve:
             try:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             except OSError:
-                return  # none is left: whoever closes a file tries again
+                return  # none is left: the next close retries
 
     @contextlib.contextmanager
     def opened(self, path: str, flags: int) -> Iterator[int]:
@@ -113,7 +113,7 @@ class File(Protocol):
         ...
 
     def fileno(self) -> int:
-        """Return the descriptor, for sendfile; -1 where there is none (simulator)."""
+        """Return the descriptor, for sendfile; -1 without one (simulator)."""
         ...
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or folder of that name is there."""
+        """Tell whether a file or folder of that name exists."""
         ...
 
     def is_dir(self, path: str) -> bool:

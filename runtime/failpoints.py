@@ -1,10 +1,10 @@
-"""Named places where a test may kill, fail or delay the process: before and after each persistence step.
+"""Failpoints: named places where a test may kill, fail or delay the process, before and after each persistence step.
 
 `KVORUM_FAILPOINTS="log.roll.before=kill;journal.sync.after=raise@3"` arms them at process start, `arm` at any time: the
 action (`kill` = SIGKILL to itself, `raise` = OSError(EIO)) happens on the Nth hit (first when not given), counted from
-then. `delay:MS` keeps whoever comes there for so long, as a disk does that takes its time: on every hit, as slow it
-stays, or on the Nth alone. Unarmed, `hit` is an empty function, so a place costs one call and nothing else. Places call
-it by its module (`failpoints.hit("...")`): `arm` puts another function into its place.
+then. `delay:MS` delays the caller for this time, like a slow disk: on every hit, or only on the Nth. Unarmed, `hit` is
+an empty function, so a failpoint costs one call and nothing else. Code calls it through its module
+(`failpoints.hit("...")`): `arm` replaces the function.
 """
 
 import errno
@@ -113,7 +113,7 @@ def arm(text: str, owner: int | None = None) -> None:
 def slow(text: str) -> None:
     """Set delays at failpoints (NAME=delay:MS), replacing earlier delays, besides armed actions; empty: none.
 
-    What is armed goes on counting its hits. Raises ValueError with what is wrong.
+    Armed actions continue to count their hits. Raises ValueError with the error.
     """
     global _slowed
     if any(each.action != DELAY for each in parse(text).values()):

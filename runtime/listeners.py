@@ -151,7 +151,7 @@ def http_endpoint(settings: Settings, key: str, text: str) -> HttpEndpoint:
 
 
 def admin_listeners(settings: Settings) -> list[HttpEndpoint]:
-    """Return where the admin process of this node listens; none: there is none. Raises ConfigError."""
+    """Return the listeners of this node's admin process; none: there is no such process. Raises ConfigError."""
     return [http_endpoint(settings, "admin.listeners", text) for text in settings.list("admin.listeners")]
 
 
@@ -184,9 +184,11 @@ def metrics_listener(settings: Settings, role: str) -> HttpEndpoint | None:
 
 
 def chaos_listener(settings: Settings, role: str) -> HttpEndpoint | None:
-    """Return where faults may be injected into the `broker` or `controller` process; None: nowhere. Raises ConfigError.
+    """Return the listener for fault injection into the `broker` or `controller` process; None: disabled.
 
-    Loopback only, whatever else is configured.
+    Raises ConfigError.
+
+    Loopback only, whatever the other configuration.
     """
     assert role in ("broker", "controller"), role
     key, text = "kvorum.chaos.listener", settings.optional_str("kvorum.chaos.listener")
@@ -213,7 +215,7 @@ def is_loopback(host: str) -> bool:
 
 
 def voters(settings: Settings) -> dict[int, tuple[str, int]]:
-    """Return {node id: (host, port)} of `controller.quorum.voters`. Raises ConfigError where an id is there twice."""
+    """Return {node id: (host, port)} of `controller.quorum.voters`. Raises ConfigError for a duplicate id."""
     found: dict[int, tuple[str, int]] = {}
     for item in settings.list("controller.quorum.voters"):
         node, _, text = item.partition("@")

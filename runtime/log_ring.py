@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 LINES_MAX: Final = 1_000
 """The maximum of one request; some hours of an ordinary process."""
 BYTES_MAX: Final = 1024 * 1024
-"""Of text, as it is written: a line may have many facts. Objects of Python's take two or three times as much."""
+"""Of written text: a line may have many fields. Python's objects take two or three times as much."""
 
 
 class LogLine(NamedTuple):

@@ -1,4 +1,4 @@
-"""Logs for operators: one line an event, `time level room message key=value ...`.
+"""Logs for operators: one line per event, `time level room message key=value ...`.
 
     2026-03-01T10:15:30.123Z INFO broker leader elected topic=orders partition=3 epoch=7
 
@@ -6,11 +6,11 @@ or, where KVORUM_LOG_FORMAT is json, one JSON object a line, with the facts besi
 
     {"time":"2026-03-01T10:15:30.123Z","level":"INFO","room":"broker","message":"leader elected","topic":"orders",...}
 
-These names, and those of the facts, are for programs to read: they stay. A logger is got once a module:
-`log = get_logger("broker")`. The level comes from KVORUM_LOG_LEVEL (trace, debug, info, warning, error, fatal, off;
-info when unset); single loggers may be given others (KIP-412). What is below it costs one comparison: facts are handed
-over as they are, and written only if wanted. Lines go to standard error, or to the file that the process opened with
-`log_to`. Nothing of a record's content and no secret is ever a fact.
+These names, and those of the fields, are stable, for programs. Each module gets its logger once: `log =
+get_logger("broker")`. The level comes from KVORUM_LOG_LEVEL (trace, debug, info, warning, error, fatal, off; info when
+unset); single loggers may have others (KIP-412). A line below the level costs one comparison: fields are passed
+unchanged, and rendered only if written. Lines are written to standard error, or to the file that the process opened
+with `log_to`. Contents of records and secrets are never fields.
 """
 
 import json
@@ -71,7 +71,7 @@ class Output:
     __slots__ = ("_loggers", "_own", "fd", "format", "level", "on_unexpected", "ring")
 
     def __init__(self, fd: int, level: Level, format_: "Format | None" = None) -> None:
-        """Write to an open descriptor, as text if nothing else is said."""
+        """Write to an open descriptor, as text by default."""
         self.fd = fd
         self.level = level
         self.format = format_ or line_of
@@ -116,7 +116,7 @@ class Output:
     def write(self, line: str) -> None:
         """Write one line in one system call, so that processes that share a file do not mix theirs.
 
-        A full disk or a closed terminal must not stop a node: the line is then lost, there is nowhere to say so.
+        A full disk or a closed terminal must not stop a node: the line is lost, and nothing can report it.
         """
         try:
             os.write(self.fd, line.encode(errors="backslashreplace"))
@@ -272,7 +272,7 @@ def set_level(level: Level | None, room: str | None = None) -> None:
 
 
 def change_levels(changes: Iterable[tuple[str, Level | None]]) -> None:
-    """Set the levels of loggers by name (`root` is the root's; None: the root's again), and say so."""
+    """Set the levels of loggers by name (`root` is the root's; None: the root's again), with a log line."""
     for name, level in changes:
         set_level(level, None if name == ROOT else name)
         log.warning("log level changed", of=name, to="" if level is None else level.name)

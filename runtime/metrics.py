@@ -1,8 +1,8 @@
-"""Metrics of one process: a registry that is handed around, never global.
+"""Metrics of one process: a registry that is passed as an argument, never global.
 
-On the hot path a metric is a plain number on a slotted object: `bytes_in.add(n)` is one addition. prometheus_client
-enters only when somebody scrapes (`render`), and is imported only then. Names are in metric_names, labels and help
-texts in metric_definitions; a family that is asked for again is the same one.
+On the hot path a metric is a plain number on a slotted object: `bytes_in.add(n)` is one addition. prometheus_client is
+used, and imported, only at a scrape (`render`). Names are in metric_names, labels and help texts in metric_definitions;
+a repeated family returns the same one.
 
     bytes_in = metrics.counter(names.BYTES_IN).labels(topic)        # keep the child, not the family
     bytes_in.add(len(data))
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# So many samples of a family are read before a scrape looks whether it has to let go of the loop.
+# Number of samples of a family that are read before a scrape checks whether to yield to the loop.
 READ_AT_ONCE = 50
 
-# A label's value comes from outside (a topic, a client): beyond this many children the rest is dropped and said so.
+# A label's value comes from outside (a topic, a client): above this number of children the rest is dropped, with a log
+# line.
 CHILDREN_MAX = 100_000
 
 # Seconds: from a request served from memory to one that waited for its timeout.
@@ -160,14 +161,14 @@ class Family(Generic[Child]):
         return iter(tuple(self._children.items()))
 
     def sampled(self) -> Samples:
-        """Return what the sampler says now."""
+        """Return the sampler's present rows."""
         return self._sampler() if self._sampler is not None else ()
 
 
 class Summary:
-    """How many values there were, and quantiles of the last ones, as the JMX exporter writes Kafka's Histograms.
+    """Number of values, and quantiles of the last ones, as the JMX exporter writes Kafka's Histograms.
 
-    All of it is asked for at each scrape; there is no sum, as there is none of Kafka's.
+    All of it is computed at each scrape; there is no sum, as in Kafka.
     """
 
     __slots__ = ("_samplers", "help", "label_names", "name")
@@ -188,7 +189,7 @@ class Summary:
         self.sample(lambda: [(values, quantiles.count, quantiles.collect(now_ms()))])
 
     def collect(self) -> "SummaryMetricFamily":
-        """Return it as it is now."""
+        """Return the present samples."""
         from prometheus_client.core import SummaryMetricFamily
 
         family = SummaryMetricFamily(self.name, self.help, labels=self.label_names)
@@ -202,7 +203,7 @@ class Summary:
 
 
 class Snapshot:
-    """Metrics as they were, as prometheus_client wants them (its Collector interface)."""
+    """A snapshot of metrics for prometheus_client (its Collector interface)."""
 
     __slots__ = ("_families",)
 
@@ -223,7 +224,7 @@ def load() -> None:
 def render(families: "list[Metric]", *, continues: bool = False) -> bytes:
     """Return Prometheus' text format of a snapshot, of which a page may have several. From any thread.
 
-    `continues`: the first family is the rest of the last one of the page before, which has told name and type.
+    `continues`: the first family is the rest of the last one of the previous page, which has its name and type.
     """
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -300,8 +301,8 @@ class Metrics:
     def collect(self, is_full: Callable[[int], bool] = lambda _: False) -> "Iterator[Metric]":
         """Return every family for prometheus_client (its Collector interface), with its present rows.
 
-        Asked with a number of samples, `is_full` says whether a family is to be cut after them: its rest follows as
-        another one of the same name. One that is registered between two of them is left to the next time.
+        Called with a number of samples, `is_full` returns whether a family is divided after them: its rest follows as
+        another one of the same name. One that is registered in between is left to the next time.
         """
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 

@@ -1,7 +1,7 @@
-"""A set that is gone over in the order in which its members came.
+"""A set that is iterated in insertion order.
 
-The order of a set of futures or tasks is that of their addresses: who is woken first would differ from run to run, and
-a simulation of the same seed with it.
+The order of a set of futures or tasks is that of their addresses: the order of wake-ups would differ from run to run,
+also between simulations of the same seed.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class OrderedSet(Generic[T]):
-    """As much of a set as those who wait need."""
+    """The part of a set's interface that waiters need."""
 
     __slots__ = ("_members",)
 

@@ -1,8 +1,10 @@
-"""Processes: pid files, dying with the parent, limits, signals. Linux.
+"""Processes: pid files, death with the parent, limits, signals.
 
-A pid alone does not name a process: the kernel gives it to another one later. A pid file holds just the pid, so that
-`kill $(cat node.pid)` works; beside it `node.pid.start` holds `PID STARTTIME` (clock ticks since boot, field 22 of
-/proc/PID/stat), which tells whether the pid still is that process.
+Linux.
+
+A pid alone does not identify a process: the kernel reuses it later. A pid file holds only the pid, so that `kill $(cat
+node.pid)` works; `node.pid.start` beside it holds `PID STARTTIME` (clock ticks since boot, field 22 of /proc/PID/stat),
+which tells whether the pid still is that process.
 """
 
 import contextlib
@@ -135,11 +137,13 @@ def send(process: ProcessId, number: signal.Signals) -> bool:
 
 
 def die_with_parent(parent_pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel send this process a signal when its parent dies. Called by a child first of all.
+    """Set that the kernel sends this process a signal when its parent dies.
 
-    `parent_pid` is what the parent said of itself: if it died before this call, the child has another parent by now
-    and the kernel would say nothing, so the child ends itself here. The kernel watches the parent's *thread*: start
-    children from a thread that lives as long as the process. Raises OSError.
+    Called first in a child.
+
+    `parent_pid` is the parent's own pid: if it died before this call, the child has another parent now and the kernel
+    would send nothing, so the child ends itself here. The kernel watches the parent's *thread*: start children from a
+    thread that lives as long as the process. Raises OSError.
     """
     _prctl(PR_SET_PDEATHSIG, int(number))
     if os.getppid() != parent_pid:
@@ -174,7 +178,7 @@ def age_ms() -> int:
 
 
 def thread_cpu_seconds() -> float:
-    """Return the processor time that the calling thread has used: what an event loop asks about itself."""
+    """Return the processor time of the calling thread, which an event loop measures for itself."""
     return time.thread_time()
 
 

@@ -1,8 +1,8 @@
 """Java's .properties text: reading it with line numbers, and writing it (java.util.Properties).
 
 Sans-IO. Comments begin with # or !; a key ends at the first unescaped =, : or blank; a line that ends in an odd number
-of backslashes goes on in the next, whose leading blanks do not count; `\\t \\n \\r \\f \\uXXXX` are escapes, any other
-escaped character is itself. A key may be there twice: the caller decides (and can say on which lines).
+of backslashes continues in the next, whose leading blanks are ignored; `\\t \\n \\r \\f \\uXXXX` are escapes, any other
+escaped character is itself. A key may occur twice: the caller decides (and can report the lines).
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,10 +3,10 @@
     client-id=orders-app                       the next 100 requests of clients that call themselves so
     client-id=orders-app,count=20              the next 20
     address=10.0.0.5:41822                     of one connection; address=10.0.0.5: of all from there
-    correlation-id=7                           those with this correlation id, whoever's
+    correlation-id=7                           those with this correlation id, of any client
     client-id=orders-app,correlation-id=7      those of this client
     client-id=*                                of anybody
-    (empty)                                    nobody's
+    (empty)                                    none
 
 Sans-IO.
 """

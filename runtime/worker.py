@@ -1,8 +1,10 @@
-"""A process beside this one that works at its request: a request, an answer, in turn, over two pipes. Linux.
+"""A process that works for this one: request and answer in turn, over two pipes.
 
-For work that would keep the interpreter from the event loop, in a thread too. Whoever asks blocks until the answer:
-that is done in a thread. The worker dies with the process that started it, gives way to it (niceness), and ends when
-the pipe to it is closed. Frames are a length of 4 bytes (big-endian) and so many bytes.
+Linux.
+
+For work that would keep the interpreter from the event loop, even in a thread. The caller blocks until the answer, so
+it runs in a thread. The worker dies with the process that started it, has a lower priority (niceness), and ends when
+its pipe is closed. A frame is a length of 4 bytes (big-endian) and that many bytes.
 """
 
 import os
@@ -21,7 +23,7 @@ END_SECONDS_MAX: Final = 10.0
 
 
 class WorkerLost(Exception):
-    """The worker is not there any more."""
+    """The worker has ended."""
 
 
 class Worker:
@@ -57,7 +59,7 @@ class Worker:
         self._process.kill()
 
     def close(self) -> None:
-        """End it, and wait until it has. Nobody may be asking. Blocks. Idempotent."""
+        """End it, and wait until it has ended. No request may be in progress. Blocks. Idempotent."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -74,9 +76,9 @@ def owner() -> int:
 
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
-    """Be the worker: answer requests until there are none. What is printed goes to stderr, not among the answers."""
+    """Be the worker: answer requests until there are none. Printed text goes to stderr, not among the answers."""
     die_with_parent(owner())
-    # Ctrl-C in a terminal reaches all processes; whoever asked ends this one.
+    # Ctrl-C in a terminal reaches all processes; the parent ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(int(sys.argv[2]))
     reading, writing = os.dup(0), os.dup(1)

@@ -1,7 +1,7 @@
-"""Several batches of clients, appended one behind the other with one write: what small requests cost most is the way.
+"""Appends several client batches with one write. Per-call overhead dominates small produce requests.
 
-Each batch is judged as if it came alone, on what the ones before it have left behind. The first that is not simply to
-be appended (it is refused, or was written before) ends the run: it goes the ordinary way, which says why.
+Each batch is validated as if it came alone, after the ones before it. The first one that needs more than an append
+(rejected, or a duplicate) ends the run: the general path handles it and reports the reason.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class RunInfo(NamedTuple):
     """The batches that were appended: the first ones of the given batches, possibly all."""
 
     base_offsets: list[int]
-    """One a batch."""
+    """One per batch."""
     log_append_time_ms: int
     """NO_TIMESTAMP under CreateTime."""
     size: int

@@ -1,8 +1,8 @@
-"""An append that happens whole or not at all.
+"""An append that is applied completely or not at all.
 
-All that an append refuses is checked before its first byte is written. What fails behind that is the disk, which takes
-the log out of service, or an error nobody expected: then the bytes are cut off again, since a recovery would find a
-whole batch there and take it for an acknowledged one.
+All checks of an append come before its first byte is written. After that only the disk can fail, which takes the log
+out of service, or an unexpected error occurs: then the bytes are removed again, because a recovery would find a
+complete batch there and take it for an acknowledged one.
 """
 
 from collections.abc import Callable

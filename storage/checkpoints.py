@@ -57,7 +57,7 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 
 def read_offsets(disk: Disk, folder: str, name: str) -> dict[TopicPartition, int]:
-    """Return a directory's checkpoint; empty if there is none. Raises CheckpointError, OSError."""
+    """Return a directory's checkpoint; empty without one. Raises CheckpointError, OSError."""
     path = join(folder, name)
     if not disk.exists(path):
         return {}

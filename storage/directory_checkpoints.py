@@ -35,7 +35,7 @@ class DirectoryCheckpoints:
         self._table = table
 
     async def write_all(self, name: str) -> None:
-        """Write every directory's checkpoint of this name, as of now; it goes on though the caller is cancelled."""
+        """Write the present checkpoints of this name of all directories; it continues if the caller is cancelled."""
         await asyncio.shield(self._write_all(name))
 
     async def _write_all(self, name: str) -> None:
@@ -90,20 +90,20 @@ class DirectoryCheckpoints:
                 await blocking.run(loop, write_checkpoint, self._disk, directory.path, name, offsets)
             except OSError as error:
                 if not self._table.disk_failed(directory, error):
-                    return  # it stays as it was, and is written with the next change
+                    return  # the file is unchanged, and is written with the next change
             if name != CLEANED_OFFSETS or not directory.is_online or offsets == self._rows(directory, name):
                 break
             # A cut lowered a cleaned offset and removed the file, then this write brought it back: write it again.
         directory.checkpoints[name] = offsets
 
     def is_cleaned_stale(self, directory: LogDir) -> bool:
-        """Tell whether the checkpoint of what is clean says something else than the logs."""
+        """Tell whether the checkpoint of cleaned offsets differs from the logs."""
         is_in_use = directory.is_online and directory.is_loaded
         return is_in_use and directory.checkpoints[CLEANED_OFFSETS] != self._rows(directory, CLEANED_OFFSETS)
 
 
 def offsets_of(name: str, logs: Iterable[Log]) -> dict[TopicPartition, int]:
-    """Return what a checkpoint of this name says of these logs, as of now."""
+    """Return the present checkpoint of this name for these logs."""
     match name:
         case _ if name == RECOVERY_POINTS:
             return {each.partition: each.recovery_point for each in logs}
@@ -114,7 +114,7 @@ def offsets_of(name: str, logs: Iterable[Log]) -> dict[TopicPartition, int]:
             return {partition: offset for partition, offset in cleaned.items() if offset is not None}
         case _:
             assert name == LOG_START_OFFSETS, "there are four checkpoints"
-            # As Kafka: a start that the first segment's name says already is left out.
+            # As in Kafka: a start that equals the first segment's name is left out.
             return {each.partition: each.log_start_offset for each in logs if each.starts_within_segment}
 
 
@@ -141,10 +141,10 @@ def write_at_shutdown(
 ) -> None:
     """Write a directory's checkpoints, then its clean-shutdown mark. Raises OSError.
 
-    `logs` are all its logs, closed. Without a registration (`broker_epoch` -1) nothing was appended: the epoch stays
-    that of the last clean shutdown, if there was one. A directory that is not loaded keeps its checkpoints, which have
-    rows of logs that were never opened, and its mark if it had one; Kafka's LogManager.shutdown. `has_gone`: logs are
-    gone that others may still count on. The next start is to find that out again, so there is no mark.
+    `logs` are all its closed logs. Without a registration (`broker_epoch` -1) nothing was appended: the epoch of the
+    last clean shutdown is kept, if there was one. A directory that is not loaded keeps its checkpoints, which have rows
+    of logs that were never opened, and its mark if it had one; Kafka's LogManager.shutdown. `has_gone`: logs are lost
+    that others may still depend on. The next start must detect that again, so there is no mark.
     """
     if directory.is_loaded:
         if cleaned := offsets_of(CLEANED_OFFSETS, logs):

@@ -1,12 +1,12 @@
-"""`durable-length`, a small file of ours in every log's folder: up to where the log was synced.
+"""`durable-length`, a small file in every log's folder: the synced length of the log.
 
     1                                   version
     recovery_point segment_base size    everything below the recovery point is synced; the segment to that size
     crc32c of the line before, in hex
 
-It bounds the recovery point of the directory's checkpoint from above, so that a truncation counts before anything is
-appended behind it, and it tells a test what a machine that loses its page cache may lose. It is written without a sync
-of its own after a flush (an older one only means a longer recovery), with one before a truncation.
+It bounds the recovery point of the directory's checkpoint from above, so that a truncation is known before the next
+append, and it shows tests what a machine without its page cache may lose. It is written without a sync of its own after
+a flush (an older one only means a longer recovery), with one before a truncation.
 """
 
 from typing import Final, NamedTuple

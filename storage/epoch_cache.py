@@ -82,7 +82,7 @@ class EpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Return the largest known epoch that is not above the given one, with its end offset.
 
-        The latest: the log end. Above the latest: undefined. Below the first: the asked epoch and the first start.
+        The latest: the log end. Above the latest: undefined. Below the first: the requested epoch and the first start.
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs:
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)

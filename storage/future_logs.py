@@ -1,15 +1,15 @@
-"""Future logs: copies of logs in another directory of the same broker, made to take their place (KIP-113).
+"""Future logs: copies of logs in another directory of the same broker, which will replace them (KIP-113).
 
     create    the folder `topic-N.<32 hex digits>-future`, empty
     promote   the copy's folder becomes `topic-N`, the log's `topic-N.<...>-delete`; in the table the copy is the log
     remove    the copy is given up: its folder is renamed for deletion
 
-What goes into a copy, and when it is promoted, is others' business (broker/replica). A copy is opened at a start like
-a log, and goes on.
+broker/replica decides on the content of a copy and on its promotion. A copy is opened at a start like a log, and its
+move continues.
 
-The order of a promotion is what a crash may leave behind: the copy is synced, then it has the name, then the log loses
-it. In between both have it, and the next start keeps the one in the directory that the metadata name: the controller
-was told of the move before (KIP-858). Source: Kafka's LogManager.replaceCurrentWithFutureLog.
+The order of a promotion limits what a crash can leave: the copy is synced, then it gets the name, then the log loses
+it. In between both have it, and the next start keeps the one in the directory of the metadata: the controller was
+informed of the move before (KIP-858). Source: Kafka's LogManager.replaceCurrentWithFutureLog.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class FutureLogs:
         return list(self._table.futures)
 
     async def create(self, partition: TopicPartition, topic_id: Uuid, directory: LogDir) -> Log:
-        """Make an empty one, whose topic id is durable. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        """Create an empty one with a durable topic id. Raises KafkaError KAFKA_STORAGE_ERROR."""
         assert partition not in self._table.futures, "a partition has one future log at most"
         directory.forget(partition)
         self._count += 1
@@ -145,11 +145,14 @@ class FutureLogs:
         is_assigned: Callable[[Log, LogDir], bool],
         is_counted_on: Callable[[Log], bool] = lambda each: False,
     ) -> None:
-        """Find out what became of copies while the process was down. Once, with the first metadata image.
+        """Resolve copies that changed while the process was down.
 
-        Strays go. One whose log is in no directory, all being online, takes its place if it `is_assigned` its own, as
-        in Kafka: the log's was taken out of service for good. Else it is set aside: a person may want it. But one that
-        might be elected for what its log had waits until the controller knows that it is gone (`take_over`).
+        Once, with the first metadata image.
+
+        Strays are removed. A copy whose log is in no directory, all being online, replaces it if it `is_assigned` to
+        its own, as in Kafka: the log's directory was removed for good. Otherwise it is renamed and kept for the
+        operator. But one that might be elected for records of its lost log waits until the controller knows that the
+        log is gone (`take_over`).
         """
         strays = [key for key in self.keys() if (each := self.get(key)) is not None and is_stray(each)]
         await self.remove(*strays)
@@ -200,11 +203,11 @@ class FutureLogs:
         return failed
 
     async def promote(self, partition: TopicPartition, catch_up: CatchUp, take: Callable[[Log], None]) -> bool:
-        """Put the future log in the place of the log; return whether that was done.
+        """Replace the log by the future log; return whether that was done.
 
-        `catch_up(log, future)` appends what is missing to the copy, or answers False: it is not to be now. It is called
-        before the copy is synced and after, and from the second call on nothing suspends until `take(future)` has been
-        called. Goes on though the caller is cancelled. A disk that fails takes its directory offline.
+        `catch_up(log, future)` appends missing batches to the copy, or returns False: not now. It is called before the
+        copy is synced and after, and from the second call on nothing suspends until `take(future)` has been called.
+        Continues if the caller is cancelled. A disk that fails takes its directory offline.
         """
         return await asyncio.shield(self._promote(partition, catch_up, take))
 

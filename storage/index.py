@@ -94,7 +94,7 @@ class OffsetIndex:
         return self._positions[place - 1] if place else 0
 
     def offset_from(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch at this position or behind it, None if there is none."""
+        """Return the last offset of the first indexed batch at or after this position, None without one."""
         place = bisect_left(self._positions, position)
         return self._base_offset + self._offsets[place] if place < len(self._positions) else None
 
@@ -203,7 +203,7 @@ class TimeIndex:
 
 
 def save_entries(disk: Disk, path: str, data: bytes, position: int, sync: bool) -> None:
-    """Write what comes behind `position`, where the file then ends: what is before is as it was saved."""
+    """Write the entries after `position`, and end the file there: those before it are saved already."""
     failpoints.hit("index.write.before")
     file = disk.open(path, create=True)
     try:

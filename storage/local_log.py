@@ -175,7 +175,8 @@ class LocalLog:
     def collect_aborted(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with an offset in [start_offset, upper_bound_offset), by their markers.
 
-        A marker may lie far behind what it aborts: segments are looked at until one tells that no more follows.
+        A marker may be far behind the records that it aborts: segments are searched until one shows that no more
+        follow.
         """
         found: list[AbortedTransaction] = []
         for segment in self.segments.from_offset(start_offset):

@@ -1,16 +1,18 @@
 """One partition's log: append, read, truncate, and the offsets that bound it (Kafka's UnifiedLog).
 
-    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
-    recovery_point <= log_end_offset: what is below is synced; a crash can cost only what is behind
+    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset recovery_point <= log_end_offset: records
+    below are synced; a crash can lose only those after it
 
-One task owns a log; nothing here suspends or locks. A failed write or sync makes the log unusable: the listener is told
-(the log directory goes offline), and every later call raises KafkaError KAFKA_STORAGE_ERROR. Reads return FileSlices of
-files that stay readable until file.delete.delay.ms after their deletion, or `close`. Times are wall milliseconds.
+One task owns a log; nothing here suspends or locks. A failed write or sync makes the log unusable: the listener is
+called (the log directory goes offline), and every later call raises KafkaError KAFKA_STORAGE_ERROR. Reads return
+FileSlices of files that stay readable until file.delete.delay.ms after their deletion, or `close`. Times are wall
+milliseconds.
 
-An append never syncs: that would hold the event loop. Where flush.messages asks for it, `is_sync_due` is true after the
-append, and the caller has `LogManager.sync` done before it answers, or tells a leader that it has the records.
+An append never syncs: that would hold the event loop. If flush.messages requires it, `is_sync_due` is true after the
+append, and the caller runs `LogManager.sync` before it responds, or before a follower confirms the records to its
+leader.
 
-Cost: an append is one write; a read at the end is a look into the tail ring; elsewhere it scans one index interval.
+Cost: an append is one write; a read at the end uses the tail ring; elsewhere it scans one index interval.
 """
 
 from collections.abc import Callable, Sequence
@@ -359,7 +361,7 @@ class Log:
         self.durability.complete(plan)
 
     def abort_flush(self, plan: FlushPlan) -> None:
-        """Take back a plan that failed for want of descriptors or memory: a later flush does all of it."""
+        """Return a plan that failed because of missing descriptors or memory: a later flush does all of it."""
         self.durability.abort(plan)
 
     def flush(self) -> None:

@@ -1,7 +1,7 @@
 """The cleaner's view of a log, and its only change: segments replaced by a cleaned one.
 
-`structure` counts how often segments were cut or taken away by others. A cleaning that began at another count is void:
-whoever drives it looks before each step, and `replace` is not to be called.
+`structure` counts truncations and removals of segments by others. A cleaning that began at another count is void: its
+driver checks before each step, and must not call `replace`.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class LogCleaning:
         """Return the last segment start at or before this one for which a producer snapshot exists.
 
         Every segment has one from its roll or its recovery, but for one whose snapshot was found damaged. The first
-        segment's start where there is none.
+        segment's start if there is none.
         """
         for segment in reversed(list(self.segments)):
             base_offset = segment.base_offset

@@ -69,7 +69,7 @@ class LogConfig:
     """For how long a segment is appended to: what is to be compacted within max.compaction.lag.ms rolls by then."""
 
     def __post_init__(self) -> None:
-        """Derive once what every append asks for."""
+        """Derive the values that every append needs."""
         derive = functools.partial(object.__setattr__, self)
         derive("is_compacted", "compact" in self.cleanup_policy)
         derive("uses_log_append_time", self.message_timestamp_type == LOG_APPEND_TIME)

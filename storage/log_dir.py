@@ -33,7 +33,7 @@ from kvorum.storage.names import (
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""Its log may lie in the same directory; the quorum opens it."""
+"""Its log may be in the same directory; the quorum opens it."""
 
 FOREIGN_FOLDERS: Final = frozenset({".kvorum", "lost+found", "remote-log-index-cache"})
 """Folders beside the logs that need no warning: a node's pid files, a file system's own, Kafka's tiered storage."""
@@ -78,9 +78,9 @@ class LogDir:
         return self.failure is None
 
     def open(self, cluster_id: str | None, node_id: int | None) -> None:
-        """Lock the directory and read what it says of itself.
+        """Lock the directory and read its meta.properties.
 
-        Raises DirectoryLocked; CheckpointError: it belongs to another cluster or node (where these are given); OSError.
+        Raises DirectoryLocked; CheckpointError: it belongs to another cluster or node (if given); OSError.
         """
         self._disk.mkdir(self.path)
         lock = self._disk.lock(join(self.path, LOCK))
@@ -107,7 +107,7 @@ class LogDir:
         self.is_open = True
 
     def closed_log(self, partition: TopicPartition) -> ClosedLog | None:
-        """Return what is known of a log's clean shutdown; None if there was none, or nothing is known."""
+        """Return the recorded state of a log's clean shutdown; None without one."""
         if not self.is_clean:
             return None
         if self.closed_logs is not None:

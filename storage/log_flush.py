@@ -31,7 +31,7 @@ class FlushPlan:
     """Lock of the epochs' writers, so that epochs from before a truncation do not overwrite newer ones."""
     generation: int
     is_current: Callable[[], bool]
-    """Tells whether the log was not truncated since: what is to be written besides the batches would be stale."""
+    """Tells whether the log was not truncated since: the state to be written beside the batches would be stale."""
 
     def run(self) -> None:
         """Write and sync, in the order in which recovery relies on it.

@@ -113,7 +113,7 @@ def find_broken(disk: Disk, segments: Segments, end_offset: int, *, gaps_below: 
             break
         position = last_indexed(disk, segment)
         if position is None or not is_whole(segment, position):
-            # The index may be what is wrong: it is read, and made anew if need be.
+            # The index may be wrong: it is checked, and rebuilt if necessary.
             try:
                 is_broken = not is_whole(segment, segment.start_position(OFFSET_MAX))
             except CorruptSegment:

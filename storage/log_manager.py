@@ -8,13 +8,13 @@
                                  duties; the broker calls them by the clock (see each for its config)
     shutdown                     close all logs, write the checkpoints, and last the clean-shutdown markers
 
-The parts: log_table (which logs there are), log_opening, log_syncs, log_removal, directory_checkpoints, and the
-cleaner, which runs by itself.
+The parts: log_table (the logs), log_opening, log_syncs, log_removal, directory_checkpoints, and the cleaner, which runs
+by itself.
 
-Runs on one event loop. What syncs goes to a thread and holds the table's `disk_work`, so no two such works overlap and
-no file is taken away under one; it goes on to its end though its caller is cancelled, and a shutdown waits for it. A
-disk error takes the whole directory offline: its logs answer KAFKA_STORAGE_ERROR from then on, and `on_offline` is
-called once with the directory's path, on the event loop.
+Runs on one event loop. Syncs run in a thread and hold the table's `disk_work`, so that they do not overlap and no file
+is removed during one; they run to their end even if the caller is cancelled, and a shutdown waits for them. A disk
+error takes the whole directory offline: its logs return KAFKA_STORAGE_ERROR from then on, and `on_offline` is called
+once with the directory's path, on the event loop.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ from kvorum.storage.tail import TailBudget
 
 ALL_DIRECTORIES: Final = "*"
 PREFERRED_MAX: Final = 100_000
-"""Places of logs that are not there yet: as many as a large reassignment names."""
+"""Directories of logs that do not exist yet: as many as a large reassignment names."""
 
 log = get_logger("storage")
 
@@ -115,10 +115,12 @@ class LogManager:
         return epochs.pop() if len(epochs) == 1 and is_whole else NO_BROKER_EPOCH
 
     async def start(self) -> None:
-        """Open everything. A directory that fails goes offline; the others go on.
+        """Open everything.
 
-        Raises CheckpointError for a directory that is another process's, node's or cluster's: the node must not start.
-        May be cancelled at any point; `shutdown` follows.
+        A directory that fails goes offline; the others continue.
+
+        Raises CheckpointError for a directory of another process, node or cluster: the node must not start. May be
+        cancelled at any point; `shutdown` follows.
         """
         self._table.begin()
         node_id = self._settings.int("node.id")
@@ -224,10 +226,12 @@ class LogManager:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{existing.partition}: {error}") from error
 
     async def sync_topic_id(self, found: Log) -> None:
-        """Make a log's topic id durable, in a thread. Called before the log gets its first record.
+        """Make a log's topic id durable, in a thread.
 
-        A log whose id a power loss could take would be taken for that of any topic of the name: its records, kept in
-        the page cache's good time, for those of a topic made anew. Raises KafkaError KAFKA_STORAGE_ERROR.
+        Called before the first append to the log.
+
+        A log that loses its id in a power failure would be accepted for any topic of its name: its records, if the page
+        cache was written, would become those of a recreated topic. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         directory = self._table.dir_of(found.partition)
         if found.is_topic_id_durable or directory is None:
@@ -305,10 +309,10 @@ class LogManager:
         return [each.partition for each in self._table.logs() if is_stray(each)]
 
     async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Sync all that was appended to these logs so far, off the loop: flush.messages' part of an append.
+        """Sync all appended records of these logs, off the loop: flush.messages' part of an append.
 
-        Returns the partitions of which that cannot be said (answer KAFKA_STORAGE_ERROR): the disk failed, or the log is
-        gone. Many callers share one sync. It waits for other work at the disk: checkpoints, removals.
+        Returns the partitions whose sync failed (respond with KAFKA_STORAGE_ERROR): the disk failed, or the log was
+        removed. Many callers share one sync. It waits for other work on the disk: checkpoints, removals.
         """
         return await self._syncs.sync(partitions)
 

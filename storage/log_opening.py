@@ -120,7 +120,7 @@ class LogOpening:
             self._table.add(directory, opened)
 
     async def _open_future(self, directory: LogDir, folder: str, partition: TopicPartition) -> None:
-        """Open one future log in a thread, to be gone on with."""
+        """Open one future log in a thread, for its move to continue."""
         config = self._topic_config(partition.topic)
         try:
             opened = await self._open_in_thread(directory, partition, config, folder)
@@ -128,7 +128,7 @@ class LogOpening:
                 self._table.futures[partition] = (directory, opened)
                 return
             opened.release()
-            if directory.is_online:  # one is enough, and a copy is nobody's only one
+            if directory.is_online:  # one is enough, and a copy is never the only one
                 await blocking.run(asyncio.get_running_loop(), self._disk.remove_tree, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
             if not self._table.disk_failed(directory, error):
@@ -221,9 +221,9 @@ class LogOpening:
         topic_id: Uuid | None,
         folder: str | None = None,
     ) -> Log:
-        """Open or create a log's folder, and leave the table as it is: it runs in a thread at the start.
+        """Open or create a log's folder without a change of the table: at the start it runs in a thread.
 
-        `folder` is a future log's. Without `topic_id` the folder says it.
+        `folder` is that of a future log. Without `topic_id` it is read from the folder.
         Raises OSError, LogDirectoryError, KafkaError.
         """
         folder = folder or join(directory.path, str(partition))

@@ -69,7 +69,7 @@ class LogProducers:
         self._ended_late.update(other._ended_late)
 
     def take_snapshot(self, base_offset: int) -> None:
-        """Keep the state as it is at a new segment's base offset; it is written with the next flush."""
+        """Keep the present state at a new segment's base offset; it is written with the next flush."""
         self.state.end_offset = base_offset
         self._snapshots.take(base_offset, self.state.to_snapshot())
 

@@ -36,15 +36,15 @@ def read_segments(
     log_end_offset: int,
     min_one: bool,
 ) -> ReadInfo:
-    """Return slices of whole batches from the one that holds `offset` (or is next behind it).
+    """Return slices of whole batches, starting with the one that contains `offset` (or the next one).
 
-    Ends below the bound, and within `max_bytes` unless `min_one` asks for the first batch whatever its size. Ends with
-    its segment, too, as Kafka's does, but not where it begins with a batch that has lost its records to compaction:
-    then it goes on to the next segment that begins with another. Our cleaner leaves such a batch of every segment where
-    Kafka's leaves an empty file, and librdkafka takes an answer without records for one that was too small: it asks for
-    twice as much each time, and in the end gives up (MSG_SIZE_TOO_LARGE).
+    Ends below the bound, and within `max_bytes` unless `min_one` requires the first batch whatever its size. Ends with
+    its segment too, as in Kafka, except if it starts with a batch that has lost its records to compaction: then it
+    continues to the next segment that starts with another batch. Our cleaner leaves such a batch in every segment where
+    Kafka's leaves an empty file, and librdkafka takes a response without records for one that was too small: it doubles
+    the requested size each time, and finally fails (MSG_SIZE_TOO_LARGE).
 
-    Looks at the batches of one index interval at most, and at one of each further segment.
+    Reads the batches of one index interval at most, and one of each further segment.
     """
     parts: list[Part] = []
     left = max_bytes
@@ -106,7 +106,7 @@ def find_timestamp(segment: Segment, timestamp: int, start_offset: int) -> Times
 
 
 def find_max_timestamp(segment: Segment) -> TimestampOffset | None:
-    """Return the first record that has the segment's greatest timestamp."""
+    """In this order: the committed image, the active controller, its followers, housekeeping last."""
     greatest = segment.max_timestamp
     for position, header in segment.batches(segment.start_position(segment.offset_of_max_timestamp)):
         if header.max_timestamp == greatest:

@@ -50,7 +50,10 @@ class LogRemoval:
         self._renames = 0
 
     async def rename_away(self, partitions: Iterable[TopicPartition], suffix: str) -> None:
-        """Take logs out of the table and give their folders this suffix. Goes on though the caller is cancelled."""
+        """Remove logs from the table and rename their folders with this suffix.
+
+        Continues if the caller is cancelled.
+        """
         await asyncio.shield(self._rename_away(partitions, suffix))
 
     async def _rename_away(self, partitions: Iterable[TopicPartition], suffix: str) -> None:
@@ -90,11 +93,11 @@ class LogRemoval:
         self._deleted.append(_Deleted(directory, folder, found, now_ms + delay_ms))
 
     async def settle_rivals(self, is_stray: IsStray, is_assigned: IsAssigned) -> None:
-        """Where two directories have a log of one partition: set aside what is a stray, keep the other.
+        """Resolve two logs of one partition in two directories: rename a stray, keep the other.
 
-        Of two of the same topic the one stays that `is_assigned` its directory: a crash came while the other gave up
-        its place to it. Where neither is, the second one's directory goes offline, and a person has to look.
-        Called once, with the first metadata image, before any log is asked for.
+        Of two of the same topic the one that `is_assigned` to its directory is kept: a crash interrupted the
+        replacement of the other. If neither is, the second one's directory goes offline until an operator acts. Called
+        once, with the first metadata image, before any log is used.
         """
         rivals, self._table.rivals = self._table.rivals, []
         for directory, rival in rivals:
@@ -138,7 +141,7 @@ class LogRemoval:
     async def purge(self, now_ms: int) -> None:
         """Remove the files of dropped segments, and the folders of deleted logs, whose delay is over, in a thread.
 
-        Goes on though the caller is cancelled.
+        Continues if the caller is cancelled.
         """
         await asyncio.shield(self._purge(now_ms))
 

@@ -1,7 +1,7 @@
 """Retention: removal of whole segments at the log start, and of their files after file.delete.delay.ms.
 
-Which segments, storage.retention says. One below which a producer may have written last stays until a snapshot tells
-so durably: `is_waiting`, to be tried again after the next flush. Source: Kafka's UnifiedLog.deleteOldSegments.
+storage.retention selects the segments. A segment that may have a producer's last records is kept until a durable
+snapshot contains them: `is_waiting`, retried after the next flush. Source: Kafka's UnifiedLog.deleteOldSegments.
 """
 
 from kvorum.storage.disk_health import DiskHealth

@@ -1,7 +1,7 @@
-"""Syncing logs off the event loop: by the clock (flush.ms, rolled segments), and before an append is answered.
+"""Syncs logs off the event loop: periodically (flush.ms, rolled segments), and before the response to an append.
 
-An answer that flush.messages holds back waits in `sync`. Who gets the disk first syncs all logs that anybody waits for,
-each in a thread of its own, so the others find their records synced when it is their turn: many waiters, one fdatasync.
+A response delayed by flush.messages waits in `sync`. The first caller to get the disk syncs all logs with waiters, each
+in a thread, so the others find their records synced at their turn: many waiters, one fdatasync.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ log = get_logger("storage")
 
 
 class LogSyncs:
-    """Of the logs of a table. A sync goes on to its end though its caller is cancelled."""
+    """For the logs of a table. A sync runs to its end even if its caller is cancelled."""
 
     def __init__(self, table: LogTable, on_flush: Callable[[float], None] | None) -> None:
         """`on_flush` is called on the event loop with the seconds that each sync of a log took off it."""
@@ -28,12 +28,14 @@ class LogSyncs:
         self._wanted: dict[Log, None] = {}
         """Logs with a requested `sync` that has not begun, in order. At most the number of logs."""
         self._unsynced: set[Log] = set()
-        """Logs whose last sync failed for want of descriptors or memory."""
+        """Logs whose last sync failed because of missing descriptors or memory."""
 
     async def flush_dirty(self, now_ms: int) -> None:
-        """Sync what is due by now (wall ms): rolled segments, and whole logs by flush.ms. Drop what waited for that.
+        """Sync everything that is due (wall ms): rolled segments, and whole logs by flush.ms.
 
-        Whole logs by flush.messages too, in case nobody waits for them: a smaller one was configured since the append.
+        Release the waiters.
+
+        Whole logs by flush.messages too, in case they have no waiter: a smaller value was configured since the append.
         """
         for each in self._table.all_logs():
             if each.durability.is_flush_due(now_ms):
@@ -54,8 +56,8 @@ class LogSyncs:
     async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Sync everything appended to these logs so far.
 
-        Returns the partitions of which nobody can say that: the disk has failed under the log, or it is gone. A log
-        whose copy has taken its place meanwhile is synced there.
+        Returns the partitions whose sync failed: the disk failed, or the log was removed. A log that was replaced by
+        its copy in between is synced there.
         """
         found = {partition: self._table.get(partition) for partition in partitions}
         logs = [each for each in found.values() if each is not None]
@@ -70,13 +72,13 @@ class LogSyncs:
         return failed - moved | (await self.sync(moved) if moved else set())
 
     def _has_moved(self, partition: TopicPartition, each: Log | None) -> bool:
-        """Tell whether another log has come to be that of the partition: of the same topic, and thus a copy."""
+        """Tell whether another log has replaced that of the partition: of the same topic, and thus a copy."""
         now = self._table.get(partition)
         return each is not None and now is not None and now is not each and now.topic_id == each.topic_id
 
     async def _sync_wanted(self, logs: list[Log]) -> None:
         async with self._table.disk_work:
-            # None of them there any more: another's turn has synced them, and began to after they were asked for.
+            # None of them is left: another caller has synced them, and started after they were requested.
             if self._wanted.keys().isdisjoint(logs):
                 return
             wanted, self._wanted = self._wanted, {}

@@ -27,16 +27,19 @@ class LogTable:
         self.dirs = list(dirs)
         """In the order of log.dirs."""
         self.disk_work = asyncio.Lock()
-        """Held by whatever syncs, renames or removes: no two such works overlap, no file is taken away under one."""
+        """Held during every sync, rename and removal: they do not overlap, and no file is removed during a sync."""
         self.is_closed = False
         """Set by the shutdown, under `disk_work`: nothing is written afterwards."""
         self.rivals: list[tuple[LogDir, Log]] = []
-        """Logs of partitions that have a log in another directory too, under another topic id: one of the two is an
-        earlier topic's, deleted or made anew while its directory was offline. The metadata tells which."""
+        """Logs of partitions that have a log in another directory too, under another topic id.
+
+        One of the two belongs to an earlier topic, deleted or recreated while its directory was offline. The metadata
+        decide.
+        """
         self.futures: dict[TopicPartition, tuple[LogDir, Log]] = {}
-        """Copies in other directories that are to take the place of a partition's log, one a partition."""
+        """Copies in other directories that will replace a partition's log, one per partition."""
         self.preferred: dict[TopicPartition, LogDir] = {}
-        """Where logs are to be made that are not there yet. Only in memory, as Kafka's."""
+        """Directories for logs that do not exist yet. Only in memory, as in Kafka."""
         self.arriving: dict[TopicPartition, LogDir] = {}
         """Where the files of a new log are being created."""
         self.cordoned: frozenset[str] = frozenset()
@@ -92,7 +95,7 @@ class LogTable:
         return found + [each for place, each in self.futures.values() if place is directory]
 
     def open_logs_in(self, directory: LogDir) -> list[Log]:
-        """Return all logs that lie in a directory, also those of `rivals`: what its checkpoints have rows of."""
+        """Return all logs in a directory, including those of `rivals`: the rows of its checkpoints."""
         return self.logs_in(directory) + [each for place, each in self.rivals if place is directory]
 
     def place_for(self, partition: TopicPartition, named: Uuid = ZERO_UUID) -> LogDir | None:
@@ -111,7 +114,7 @@ class LogTable:
     def _emptiest(self) -> LogDir | None:
         """Return the online directory with the fewest logs, the first of equals.
 
-        Cordoned ones come last: a log that has to be made lies somewhere.
+        Cordoned ones come last: a new log must get a directory.
         """
         online = [each for each in self.dirs if each.is_online]
         open_ = [each for each in online if each.path not in self.cordoned] or online

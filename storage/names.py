@@ -1,7 +1,7 @@
 """Names of files and folders, as Apache Kafka gives them (LogFileUtils, LocalLog).
 
 A name is parsed only if writing what was parsed gives the same name again: `topic-01` is not the folder of `topic-1`.
-Any other name is somebody else's, and nothing under it is opened, renamed or removed. Digits are ASCII digits.
+Files with other names are not opened, renamed or removed. Digits are ASCII digits.
 """
 
 import re

@@ -116,7 +116,7 @@ class ProducerState:
         self._unreplicated: dict[int, int] = {}
 
     def clear(self, end_offset: int) -> None:
-        """Know nothing again, at this offset. What is being verified goes on: markers end it, wherever they come."""
+        """Reset, at this offset. Verifications continue: markers end them at any offset."""
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -170,9 +170,9 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard | None:
-        """Return the guard with which this producer's next append has to come once the coordinator has agreed.
+        """Return the guard for this producer's next append, after the coordinator has agreed.
 
-        None if its transaction is open here already: then nobody has to be asked. Raises KafkaError
+        None if its transaction is open here already: then no verification is needed. Raises KafkaError
         INVALID_PRODUCER_EPOCH for an epoch older than the newest seen.
         """
         self._check_not_older(producer_id, producer_epoch)
@@ -183,7 +183,7 @@ class ProducerState:
     def check_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> None:
         """Check that a transactional batch, of a client or of this node's coordinator, belongs to an open transaction.
 
-        Raises KafkaError INVALID_PRODUCER_EPOCH (older than the newest seen: the client aborts and goes on),
+        Raises KafkaError INVALID_PRODUCER_EPOCH (older than the newest seen: the client aborts and continues),
         INVALID_TXN_STATE.
         """
         if self.has_ongoing_transaction(header.producer_id, header.producer_epoch):
@@ -228,10 +228,10 @@ class ProducerState:
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0) -> None:
         """Check an end-of-transaction marker before a leader writes it.
 
-        From transaction version 2 on its epoch is above that of all records: one that is not came late and would end
-        another transaction than it is meant for. But the same marker again, with nothing open, is harmless: the
-        coordinator did not hear of the first (KAFKA-19999). Raises KafkaError INVALID_PRODUCER_EPOCH or
-        TRANSACTION_COORDINATOR_FENCED for older epochs.
+        From transaction version 2 on its epoch is above that of all records: an older one came late and would end
+        another transaction. But the same marker again, with nothing open, is harmless: the coordinator did not receive
+        the first response (KAFKA-19999). Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for
+        older epochs.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -248,7 +248,7 @@ class ProducerState:
     def append_marker(
         self, header: BatchHeader, coordinator_epoch: int, timestamp: int, is_aborted: bool
     ) -> CompletedTransaction | None:
-        """Take note of an end-of-transaction marker; return the transaction it ended, None if there was none."""
+        """Apply an end-of-transaction marker; return the transaction it ended, None without one."""
         entry = self._entry(header.producer_id)
         self.end_offset = header.last_offset + 1
         if header.producer_epoch != entry.producer_epoch:
@@ -287,7 +287,7 @@ class ProducerState:
         return any(entry is not None and 0 < entry.last_timestamp < now_ms - lateness_ms for entry in entries)
 
     def _find_first_unstable(self) -> None:
-        """Keep it ready: every read asks, and only transactions change it."""
+        """Keep it up to date: every read uses it, and only transactions change it."""
         first = self.first_undecided_offset
         if self._unreplicated:
             ended = min(self._unreplicated)

@@ -1,11 +1,11 @@
-"""Opening a log: trust it after a clean shutdown, else check what a crash may have damaged (Kafka's LogLoader).
+"""Opens a log: trusts it after a clean shutdown, else checks for damage by a crash (Kafka's LogLoader).
 
-Below the recovery point everything was synced. The segments from the one that holds it on are read batch by batch
-(CRC, offsets), cut at the first bad batch, and their indexes, leader epochs and producer state made anew.
+Below the recovery point everything was synced. The segments from the one that contains it are read batch by batch (CRC,
+offsets), truncated at the first bad batch, and their indexes, leader epochs and producer state rebuilt.
 
-Damage beyond what a crash explains is reported to `on_damage`, and the log is repaired as after a crash: files that
-differ from what a clean shutdown recorded (closed_logs), or a cut below the recovery point. Where that loses synced
-records, the log is marked first (damage), so that no replica that still has them is cut to this one.
+Damage that a crash cannot explain is reported to `on_damage`, and the log is repaired as after a crash: files that
+differ from the record of a clean shutdown (closed_logs), or a truncation below the recovery point. If that loses synced
+records, the log is marked first (damage), so that no replica that still has them is truncated to this one.
 
 Runs off the event loop; touches nothing but its own folder.
 """
@@ -117,7 +117,7 @@ def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: Ope
     disk.mkdir(folder)
     settle(disk, folder)
     parts = _load_parts(disk, folder, config, clock, options)
-    # Last: what retention dropped explains where the log begins, until the leader epochs on disk say so.
+    # Last: the dropped segments explain the start of the log, until the leader epochs on disk are written.
     remove_leftovers(disk, folder)
     return parts
 
@@ -207,7 +207,7 @@ class _Loading:
             raise CorruptSegment(f"{self.folder} ends at offset {end_offset}, not {closed.log_end_offset}")
 
     def trust(self) -> None:
-        """Take everything as it is. Raises CorruptSegment where the active segment's chain of batches breaks."""
+        """Accept everything unchecked. Raises CorruptSegment where the active segment's chain of batches breaks."""
         active = self.segments.active
         self.log_end_offset = active.next_offset()
         self.snapshots.remove_if(self.log_end_offset + 1, OFFSET_MAX)
@@ -249,7 +249,7 @@ class _Loading:
                 is_cut = True
                 continue
             is_cut = self._recover_segment(segment, recovery_point)
-        # A clean end below the recovery point is a loss like any other: synced batches were there.
+        # A clean end below the recovery point is a loss too: synced batches are missing.
         if self.log_end_offset < recovery_point and first_offset < recovery_point:
             self._note_short_end(recovery_point)
         self._drop_above(self.log_end_offset)
@@ -332,7 +332,7 @@ class _Loading:
     def _check_txn_indexes(self, segments: list[Segment]) -> None:
         """Rebuild damaged transaction indexes: a missing entry would expose aborted records.
 
-        Those of the segments that are trusted; recovery makes the others anew in any case.
+        Those of the trusted segments; recovery rebuilds the others in any case.
         """
         is_changed = False
         for segment in segments:

@@ -50,7 +50,7 @@ def room_in(segment: Segment, config: LogConfig, now_ms: int, size_max: int) -> 
     That is what `must_roll` looks at, for many batches at once; no more than `size_max` bytes.
     """
     if segment.size == 0:
-        return NO_ROOM  # its first batch says how long it stays open
+        return NO_ROOM  # its first batch determines how long it stays open
     first_timestamp = segment.first_timestamp
     if first_timestamp is not None and first_timestamp >= 0:
         timestamp_max = first_timestamp + open_ms(segment, config)

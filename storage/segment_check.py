@@ -16,7 +16,7 @@ RECOVERY_READ_SIZE: Final = 1024 * 1024
 def valid_batches(segment: Segment) -> Iterator[tuple[Placed, memoryview]]:
     """Yield every batch of the *file* with its bytes, CRC and ascending offsets checked, up to the first bad one.
 
-    Only for recovery: what lies behind the last one yielded is to be cut.
+    Only for recovery: everything after the last one is truncated.
     """
     file_size = segment.file.size()
     position, next_offset = 0, segment.base_offset

@@ -1,4 +1,4 @@
-"""Beginning a segment: its files, empty, whatever lay there under their names before (Kafka's LogSegment.open)."""
+"""Creates a segment: its files, empty, over existing ones of these names (Kafka's LogSegment.open)."""
 
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk

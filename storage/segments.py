@@ -51,7 +51,7 @@ class Segments:
         self.active = segment
 
     def replace_active(self, segment: Segment) -> None:
-        """Put a new segment in the place of the active one, whose base it is above."""
+        """Replace the active segment by a new one with a larger base."""
         assert segment.base_offset > self._bases[-1], "base offsets ascend"
         self._segments[-1], self._bases[-1], self.active = segment, segment.base_offset, segment
 

@@ -1,7 +1,7 @@
-"""The `.snapshot` files of a log's producer state: written late, off the event loop, and read when the log is cut.
+"""The `.snapshot` files of a log's producer state: written late, off the event loop; read when the log is truncated.
 
-A snapshot named N holds the state before offset N. What was taken and is not written yet is kept here, so the state can
-be restored from it all the same; a crash before the write costs only a longer replay, as long as the batches are there.
+A snapshot named N holds the state before offset N. Snapshots that are not written yet are kept here, so the state can
+be restored from them; a crash before the write costs only a longer replay, as long as the batches exist.
 """
 
 from bisect import bisect_right, insort
@@ -17,7 +17,7 @@ class Snapshots:
     __slots__ = ("_disk", "_folder", "_offsets", "_unwritten")
 
     def __init__(self, disk: Disk, folder: str) -> None:
-        """Find what is there."""
+        """Find the existing snapshots."""
         self._disk = disk
         self._folder = folder
         names = disk.listdir(folder)

@@ -1,9 +1,9 @@
 """The last batches appended, kept in memory: most reads are at the log's end, and then need no system call.
 
-Each log keeps its own ring; the rings of a broker together hold only what was appended last: an append leaves its ring
-once so many bytes (or appends) followed it, in whichever logs. Bytes are copied once, so no network buffer is pinned.
-A read of more than MEMORY_READ_BYTES_MAX returns slices of the file: a consumer that does not take its response must
-not keep in memory what the ring has dropped.
+Each log keeps its own ring; the rings of a broker together hold only the latest appends: an append leaves its ring once
+enough bytes (or appends) followed it, in any logs. Bytes are copied once, so no network buffer is pinned. A read of
+more than MEMORY_READ_BYTES_MAX returns slices of the file: a consumer that does not take its response must not keep in
+memory what the ring has dropped.
 """
 
 from collections import deque
@@ -90,7 +90,7 @@ class Tail:
         self._budget.charge(self, self._append_number, len(data))
 
     def drop_through(self, append_number: int) -> None:
-        """Drop the batches of appends up to this one, as far as they are still here."""
+        """Drop the remaining batches of appends up to this one."""
         batches = self._batches
         while batches and batches[0].append_number <= append_number:
             self.size -= len(batches.popleft().data)

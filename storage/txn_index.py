@@ -1,12 +1,12 @@
-"""The transaction index of a segment, in Kafka's format to the bit (TransactionIndex, AbortedTxn).
+"""The transaction index of a segment, binary compatible with Kafka's (TransactionIndex, AbortedTxn).
 
-`.txnindex`: 34 bytes for each aborted transaction whose marker lies in the segment: version, producer id, first and
-last offset (the marker's), and the last stable offset when the marker was written. Last offsets ascend strictly, and no
-entry's last stable offset is behind its marker's end. A read of committed data is told the aborted transactions that
-reach into it, and its client leaves them out: where an entry is missing, aborted data is shown.
+`.txnindex`: 34 bytes for each aborted transaction whose marker is in the segment: version, producer id, first and last
+offset (the marker's), and the last stable offset when the marker was written. Last offsets ascend strictly, and no
+entry's last stable offset is behind its marker's end. A read of committed data returns the aborted transactions in its
+range, and the client skips them: without an entry it would show aborted data.
 
-There is no file until there is an entry. Entries are kept in memory while in use and written by `save`, as those of the
-other indexes: after a crash they are made anew from the log.
+The file exists once there is an entry. Entries are kept in memory while in use and written by `save`, as those of the
+other indexes: after a crash they are rebuilt from the log.
 """
 
 from struct import Struct
@@ -85,8 +85,8 @@ class TransactionIndex:
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Return the transactions with an offset in [fetch_offset, upper_bound_offset), and whether these are all.
 
-        They are if some marker was written when everything below the bound was stable; else the next segment may tell
-        of more.
+        They are if some marker was written when everything below the bound was stable; else the next segment may have
+        more.
         """
         found = []
         for place in range(self._place_of(fetch_offset), len(self)):
@@ -99,7 +99,7 @@ class TransactionIndex:
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose markers lie at this offset or behind it."""
+        """Drop the entries whose markers are at or after this offset."""
         del self._data[self._place_of(offset) * ENTRY_SIZE :]
         self._saved = min(self._saved, len(self._data))
 

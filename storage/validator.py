@@ -2,8 +2,8 @@
 
 In Kafka's order: exactly one batch, of magic 2 (ProduceRequest.validateRecords); base offset 0; size within
 max.message.bytes; CRC; offset range against record count; no control batch, no producer id without a sequence; then
-every record inside. The bytes stay as they came but for the max timestamp (with the CRC) where it is wrong or the topic
-stamps its own; a batch is built anew only for another codec or offset deltas that do not count up.
+every record inside. The bytes stay unchanged except for the max timestamp (with the CRC) if it is wrong or the topic
+uses append time; a batch is rebuilt only for another codec or for offset deltas that are not consecutive.
 """
 
 from dataclasses import replace
@@ -70,8 +70,8 @@ class Validated(NamedTuple):
 def validate_produce(records: memoryview, config: LogConfig, now_ms: int, origin: Origin = Origin.CLIENT) -> Validated:
     """Check the records of one partition in a Produce (or a coordinator's own write).
 
-    Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP; RecordValidationError
-    where it can be told which records. `records` is patched in place where it is writable, else copied.
+    Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP; RecordValidationError if
+    the records are known. `records` is patched in place if it is writable, else copied.
     """
     view, header = _only_batch(records)
     size = len(view)
@@ -208,7 +208,7 @@ def _check_records(view: memoryview, header: BatchHeader, found: Walk, config: L
 
 
 def _name_bad_records(view: memoryview, config: LogConfig, now_ms: int) -> None:
-    """Raise RecordValidationError for the records at fault; return if there is none (a record without timestamp)."""
+    """Raise RecordValidationError for the invalid records; return if there is none (a record without timestamp)."""
     errors: list[RecordError] = []
     has_invalid_timestamp = False
     earliest, latest = now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms

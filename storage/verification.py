@@ -1,10 +1,11 @@
-"""Which transactional producers are being verified with their coordinator (KIP-890, part 1). Sans-IO.
+"""Verifications of transactional producers with their coordinator (KIP-890, part 1).
 
-Before the first batch of a transaction is appended to a partition, its leader asks the transaction coordinator whether
-the transaction is open and has the partition (or, from Produce v12 on, has it added). A *guard* is made when the
-question is asked and must be presented with the append. The first append of the transaction takes it away, and so does
-a marker: an answer that a marker has overtaken opens nothing, and no batch that comes late leaves a transaction hanging
-that nobody will ever end.
+Sans-IO.
+
+Before the first batch of a transaction is appended to a partition, its leader verifies with the transaction coordinator
+that the transaction is open and contains the partition (or, from Produce v12 on, has it added). A *guard* is created
+with the verification and must be presented with the append. The first append of the transaction removes it, and so does
+a marker: an answer overtaken by a marker opens nothing, and a late batch cannot leave a transaction open for ever.
 
 Source: Kafka's VerificationGuard, VerificationStateEntry and ProducerStateManager.
 """
@@ -27,10 +28,12 @@ UNCHECKED: Final = VerificationGuard()
 
 @dataclass(slots=True)
 class Verification:
-    """One producer's, from the question to the first append or marker. `started_ms` (wall) decides when it expires.
+    """One producer's, from the verification to the first append or marker.
 
-    The lowest sequence number asked for is kept: if its batch fails and is sent again, no batch behind it may have been
-    taken meanwhile.
+    `started_ms` (wall) decides when it expires.
+
+    The lowest sequence number is kept: if its batch fails and is retried, no later batch may have been appended in
+    between.
     """
 
     guard: VerificationGuard
@@ -85,10 +88,10 @@ class Verifications:
         self._by_producer.pop(producer_id, None)
 
     def marked(self, producer_id: int, producer_epoch: int) -> None:
-        """Let the guard open nothing more: a marker of this epoch has ended the producer's transaction.
+        """Invalidate the guard: a marker of this epoch has ended the producer's transaction.
 
         But a marker of transaction version 2 has the epoch of the *next* transaction, whose first write may have come
-        before it: what is being verified in that epoch is not over.
+        before it: a verification in that epoch continues.
         """
         known = self._by_producer.get(producer_id)
         if known is not None and not (known.supports_epoch_bump and known.producer_epoch >= producer_epoch):

@@ -1,4 +1,4 @@
-"""Permissions: none can be listed or changed, as the cluster has no authorizer; Kafka's word for it is said."""
+"""Permissions: none can be listed or changed, because the cluster has no authorizer; the error is Kafka's."""
 
 from typing import Any
 

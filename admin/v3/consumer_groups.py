@@ -186,7 +186,7 @@ async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmen
 
 
 class Lag(NamedTuple):
-    """Where a group is in a partition, where the log ends, and who has the partition now."""
+    """The position of a group in a partition, the log end, and the present owner."""
 
     place: Place
     current: int
@@ -202,7 +202,7 @@ class Lag(NamedTuple):
 async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place], bool] | None = None) -> list[Lag]:
     """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
-    Raises Refused; KafkaError where the leader of one that is needed tells none, or of all.
+    Raises Refused; KafkaError if the leader of a needed partition returns no end, or none at all.
     """
     committed = await Groups(call.cluster).committed(group.group_id)
     if not committed:

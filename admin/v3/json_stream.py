@@ -1,10 +1,12 @@
-"""JSON objects one behind the other, cut apart as their bytes arrive. Sans-IO.
+"""Consecutive JSON objects, separated as their bytes arrive.
+
+Sans-IO.
 
     {"value": ...}{"value": ...}
     {"value": ...}                 with or without white space in between
 
-Each byte is looked at once, however small the pieces are. What is inside an object is not judged here: only its strings
-are told from the rest, so that a brace in a string ends nothing.
+Each byte is read once, however small the pieces are. The content of an object is not validated here: only its strings
+are recognised, so that a brace in a string ends nothing.
 """
 
 import re

@@ -41,7 +41,7 @@ class Links:
         return Relationship(related=self.url(*parts))
 
     def metadata(self, parts: Sequence[str | int], *names: tuple[str, str | int | None]) -> ResourceMetadata:
-        """Return what says of a resource where it is and what it is called; a name without a value stands alone."""
+        """Return a resource's link and name; a name without a value is single."""
         crn = "/".join(
             kind if name is None else f"{kind}={str(name).strip('/')}"
             for kind, name in (("kafka", self.cluster_id), *names)
@@ -54,7 +54,7 @@ class Links:
 
 
 def not_found(message: str = "HTTP 404 Not Found") -> Refused:
-    """Return the refusal of what is not there."""
+    """Return the error of a missing resource."""
     return Refused(404, "NOT_FOUND", message)
 
 

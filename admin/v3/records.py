@@ -43,14 +43,14 @@ from kvorum.runtime.clock import Clock
 RECORD_BYTES_MAX: Final = 1 << 20
 """Of one record as JSON: about what a topic takes by default."""
 AT_ONCE: Final = 1_000
-"""Records that are held at a time, and answered with a length said before."""
+"""Number of records that are held at a time, and answered with a known length."""
 IDLE_SECONDS: Final = 600
 """A body of which nothing came for so long has ended."""
 SEPARATOR: Final = b"\r\n"
 SHOWN_MAX: Final = 100
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TIMESTAMP_MAX: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
-"""The last that can be written as a date, as the answer has it. With a zone behind UTC a later one can be said."""
+"""The last one that can be written as a date in the answer. With a zone behind UTC a request can have a later one."""
 NO_REGISTRY: Final = "Payload error. Schema Registry must be configured when using schemas."
 
 
@@ -296,7 +296,7 @@ async def answers(writer: Writer, body: AsyncIterator[bytes]) -> AsyncIterator[b
 
 
 async def whole(data: bytes) -> AsyncIterator[bytes]:
-    """Return a body that is there already."""
+    """Return an available body."""
     yield data
 
 

@@ -103,10 +103,12 @@ async def list_kafka_default_topic_configs(call: Call[NoBody]) -> TopicConfigDat
 
 
 async def of_new_topic(cluster: ClusterClient) -> list[DescribeConfigsResourceResult]:
-    """Return what the cluster would give a new topic (KIP-525). Raises KafkaError.
+    """Return the configs that the cluster would give a new topic (KIP-525).
 
-    It is asked for one that nobody has, and that is not created: of a topic that is there the cluster does not tell
-    what a config would be that was set on it.
+    Raises KafkaError.
+
+    The request is for a topic that does not exist, and that is not created: for an existing topic the cluster does not
+    return the value below a config that is set on it.
     """
     name = f"defaults-{cluster.chance.getrandbits(64):016x}"
     wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)

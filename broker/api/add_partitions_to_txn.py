@@ -2,8 +2,9 @@
 
 v2: PRODUCER_FENCED. v3: flexible. v4: batches, from brokers only: partitions are verified, or added for producers of
 transaction version 2 (KIP-890). v5: TRANSACTION_ABORTABLE. A rejected partition keeps all partitions of its transaction
-out: the others are OPERATION_NOT_ATTEMPTED. Order: authorise (brokers: the cluster; clients: the id, then each topic),
-check that the partitions exist, send to the coordinator.
+out: the others are OPERATION_NOT_ATTEMPTED.
+Order: authorise (brokers: the cluster; clients: the id, then each topic), check that the partitions exist, send to the
+coordinator.
 """
 
 import asyncio

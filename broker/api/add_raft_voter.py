@@ -1,7 +1,7 @@
 """AddRaftVoter (80): v0-v1 (KIP-853).
 
-v1: answered before the change is committed, if the request says so. Order: forward to the active controller, answer as
-it answers.
+v1: answered before the change is committed, if the request says so.
+Order: forward to the active controller, answer as it answers.
 """
 
 from kvorum.broker.api.forwarded import forward

@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs (34): v1-v2: moves replicas of this broker to other log directories of it (KIP-113).
 
 v2: flexible. Answered when the empty copy has been created; the move continues in the background
-(broker/replica/log_dir_moves), and DescribeLogDirs shows its progress. Order: authorise, then each partition by itself.
+(broker/replica/log_dir_moves), and DescribeLogDirs shows its progress.
+Order: authorise, then each partition by itself.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

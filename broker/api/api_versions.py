@@ -1,8 +1,8 @@
 """ApiVersions (18): v0-v4.
 
 v3: flexible, software name and version (KIP-511), features (KIP-584). v4: features whose lowest level is 0 (KIP-1022).
-Never authorised, as in Kafka: a client sends it before it can authenticate. An unknown version is the router's. Order:
-check the software's name, answer.
+Never authorised, as in Kafka: a client sends it before it can authenticate. An unknown version is the router's.
+Order: check the software's name, answer.
 """
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES

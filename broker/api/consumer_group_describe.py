@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe (69): v0-v1: consumer groups with their members, current and target assignments (KIP-848).
 
-v1: the protocol of each member (KIP-1099). Order: check group.version, authorise each group, send to the coordinator,
-authorise the topics in the response.
+v1: the protocol of each member (KIP-1099).
+Order: check group.version, authorise each group, send to the coordinator, authorise the topics in the response.
 """
 
 from kvorum.broker.api.consumer_group_heartbeat import has_consumer_groups

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68): v0-v1: members of consumer groups join, send heartbeats and leave (KIP-848).
 
-v1: subscriptions by pattern, member ids made by clients (KIP-1082). Order: check group.version, authorise the group and
-each topic subscribed to, send to the coordinator.
+v1: subscriptions by pattern, member ids made by clients (KIP-1082).
+Order: check group.version, authorise the group and each topic subscribed to, send to the coordinator.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """DescribeClientQuotas (48): v0-v1 (KIP-546, KIP-612). Answered from this broker's own metadata.
 
-Without components everything matches; strict: only entities that have no other types than the requested ones. Order:
-authorise (DESCRIBE_CONFIGS on the cluster), check the components, look.
+Without components everything matches; strict: only entities that have no other types than the requested ones.
+Order: authorise (DESCRIBE_CONFIGS on the cluster), check the components, look.
 """
 
 from collections.abc import Mapping

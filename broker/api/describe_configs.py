@@ -3,7 +3,8 @@
 v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569). Topics; brokers (any broker answers the
 cluster-wide dynamic configs under the empty name, and kvorum.broker.state of a broker that may be down; only the broker
 itself answers its other configs); groups (consumer groups, existing or not); this process's loggers (KIP-412);
-subscriptions to client metrics (KIP-714). Order: authorise each resource, then answer it.
+subscriptions to client metrics (KIP-714).
+Order: authorise each resource, then answer it.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -2,7 +2,8 @@
 
 v1: transactional ids as keys. v4: several keys at once (KIP-699). v6: share groups (KIP-932). The first request for a
 group or a transactional id creates the internal topic and waits for it. Kafka answers COORDINATOR_NOT_AVAILABLE at
-once, so the client has to retry. Not here: share coordinators; a key of theirs returns COORDINATOR_NOT_AVAILABLE.
+once, so the client has to retry.
+Not here: share coordinators; a key of theirs returns COORDINATOR_NOT_AVAILABLE.
 Order: check the type, authorise each key, create the topic, answer the leader of the key's partition.
 """
 

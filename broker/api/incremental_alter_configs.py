@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (44): v0-v1: set, delete, append, subtract (KIP-339).
 
-Loggers of a broker (BROKER_LOGGER, KIP-412) are set here, at once; a restart of the process resets them. Order: each
-resource once, no null value but to delete, a broker's loggers here, forward the rest.
+Loggers of a broker (BROKER_LOGGER, KIP-412) are set here, at once; a restart of the process resets them.
+Order: each resource once, no null value but to delete, a broker's loggers here, forward the rest.
 """
 
 from collections import Counter

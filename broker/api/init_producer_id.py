@@ -2,8 +2,9 @@
 
 v3: a producer that knows its id and epoch continues with them (KIP-360). v4: PRODUCER_FENCED. v5: transactions of
 version 2 (KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not offered. An idempotent producer
-always gets a new id with epoch 0, whatever it sent, as in Kafka. Order: authorise, check the request, take an id; with
-a transactional id the coordinator decides, which ends an open transaction.
+always gets a new id with epoch 0, whatever it sent, as in Kafka.
+Order: authorise, check the request, take an id; with a transactional id the coordinator decides, which ends an open
+transaction.
 """
 
 from kvorum.broker.coordinator.runtime.words import Producer

@@ -1,7 +1,7 @@
 """ListConfigResources (74): v0-v1.
 
-v0: client metrics only (KIP-714). v1: any type (KIP-1142); no types means all. Order: authorise, check the types,
-answer.
+v0: client metrics only (KIP-714). v1: any type (KIP-1142); no types means all.
+Order: authorise, check the types, answer.
 """
 
 from collections.abc import Iterator

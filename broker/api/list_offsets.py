@@ -3,8 +3,8 @@
 v2: isolation level. v4: current leader epoch (KIP-320). v5: OFFSET_NOT_AVAILABLE (before: LEADER_NOT_AVAILABLE). v6:
 flexible. v7: the greatest timestamp (KIP-734). v8: earliest local, which is earliest (KIP-405). v9: latest tiered. v10:
 timeout for tiered storage. v11: earliest pending upload. Without tiered storage the last two do not exist: -1.
-`__cluster_metadata` is answered from this broker's own copy. Order: authorise each topic, reject duplicate partitions,
-check the timestamp's version, look up.
+`__cluster_metadata` is answered from this broker's own copy.
+Order: authorise each topic, reject duplicate partitions, check the timestamp's version, look up.
 """
 
 from collections import Counter

@@ -4,8 +4,8 @@ v0: replicas that are not live are an error and are left out. v1: null is all to
 topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; requests by id from v12).
 v13: rebootstrap (KIP-1102; never answered by a broker). Endpoints are those of the listener the request came in on.
 `__cluster_metadata` is returned only if the request names it, with this broker as its leader: each broker has its own
-copy. An answer that names a leader which has just died waits a moment for the next one (PeerWatch). Order: look up ids,
-authorise describe, authorise create, answer, create missing topics.
+copy. An answer that names a leader which has just died waits a moment for the next one (PeerWatch).
+Order: look up ids, authorise describe, authorise create, answer, create missing topics.
 """
 
 from collections.abc import Awaitable

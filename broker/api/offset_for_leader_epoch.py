@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch (23): v2-v4.
 
 v3: replica id (KIP-392). v4: flexible. Returns the end offset of a leader epoch, from which a client or replica finds
-where its log diverges. Order: authorise (a replica as a broker, a client on each topic), look up, answer.
+where its log diverges.
+Order: authorise (a replica as a broker, a client on each topic), look up, answer.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """PushTelemetry (72): v0 (KIP-714).
 
 Served if `kvorum.client.metrics.enable` is true. Pushed metrics are exposed on /metrics, within limits. Never
-authorised, as in Kafka. Order: the client's id, terminated or not, the push interval, subscription id, compression,
-size, contents.
+authorised, as in Kafka.
+Order: the client's id, terminated or not, the push interval, subscription id, compression, size, contents.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -2,8 +2,9 @@
 
 v1: older clients do not know COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296): up to v1 they get COORDINATOR_NOT_AVAILABLE.
 v2: leader epochs. v3: flexible, group metadata (KIP-447). v4: TRANSACTION_ABORTABLE. v5: transaction version 2
-(KIP-890): the offsets' partition is added to the transaction by this request. Order: authorise the transactional id,
-the group, each topic; leave out what does not exist; send to the group coordinator, which has the transaction verified.
+(KIP-890): the offsets' partition is added to the transaction by this request.
+Order: authorise the transactional id, the group, each topic; leave out what does not exist; send to the group
+coordinator, which has the transaction verified.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 v2: the transaction version, which distinguishes a late marker from one in time (KIP-1228). Markers for the offsets
 topic are sent to the group coordinator, which processes them in the order of its log; its own errors become
-NOT_LEADER_OR_FOLLOWER, which the transaction coordinator retries. Order: authorise, append every marker, wait until all
-are replicated, answer each producer's partitions.
+NOT_LEADER_OR_FOLLOWER, which the transaction coordinator retries.
+Order: authorise, append every marker, wait until all are replicated, answer each producer's partitions.
 """
 
 import asyncio

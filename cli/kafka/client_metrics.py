@@ -95,7 +95,7 @@ def remove(connection: Connection, name: str) -> None:
 
 
 def list_all(connection: Connection) -> None:
-    """Print the names; an empty line where there are none."""
+    """Print the names; an empty line without any."""
     from kvorum.cli.config_entities import entity_names
 
     say("\n".join(connection.run(lambda cluster: entity_names(cluster, KIND))))

@@ -26,7 +26,7 @@ Files = click.Path(exists=True, dir_okay=False)
 ARGUMENTS_KEY = "kvorum.arguments"
 """Where the words of a script are kept in click's context."""
 TIMEOUT_KEYS = ("default.api.timeout.ms", "request.timeout.ms")
-HEEDED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id", "security.protocol"}
+SUPPORTED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id", "security.protocol"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class Connection:
         """Run `work` with a connection to the cluster."""
         bootstrap = self.bootstrap
         check_security(self.properties)
-        for key in self.properties.keys() - HEEDED:
-            warn(f"{key} is not heeded by this command")
+        for key in self.properties.keys() - SUPPORTED:
+            warn(f"{key} is ignored by this command")
         limits = [limit for key in TIMEOUT_KEYS if (limit := self.number(key)) is not None]
         limit = timeout_ms if timeout_ms is not None else min(limits, default=None)
         client_id = self.properties.get("client.id", "kvorum-cli")
@@ -77,7 +77,7 @@ class Remembering(click.Command):
     """A command that knows in which order its options were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words, and go on."""
+        """Store the words, and continue."""
         ctx.meta[ARGUMENTS_KEY] = list(args)
         return super().parse_args(ctx, args)
 
@@ -107,7 +107,7 @@ def one_of_two(new: str, given_new: object, old: str, given_old: object) -> None
 
 
 def connect(bootstrap: str | None, controller: str | None, command_config: str | None) -> Connection:
-    """Return where the cluster is: as given, else the profile's, else as the file says."""
+    """Return the cluster's address: from the option, else the profile, else the file."""
     if bootstrap is not None and controller is not None:
         raise click.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
     properties = read_properties(command_config)

@@ -202,7 +202,7 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
 
 
 async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
-    """Tell whether there is a thing of this name, as far as is said: controllers list none of these."""
+    """Tell whether an entity of this name exists, if listed: controllers list none of these."""
     from kvorum.cli.config_entities import entity_names
     from kvorum.protocol.errors import ErrorCode, KafkaError
 

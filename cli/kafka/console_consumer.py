@@ -84,9 +84,9 @@ def console_consumer(connection: Connection, **options: Any) -> None:
 
 
 def consumer_properties(options: dict[str, Any], from_file: dict[str, str], given: dict[str, str]) -> dict[str, Any]:
-    """Return what the tool's consumer is made with where neither file nor property says otherwise.
+    """Return the defaults of the tool's consumer, which file and properties override.
 
-    Ends the command for groups that differ, and a place to begin that is not the one --from-beginning names.
+    Ends the command for different groups, and for a start other than that of --from-beginning.
     """
     named = [options["group"], from_file.get("group.id"), given.get("group.id")]
     groups = list(dict.fromkeys(each for each in named if each is not None))
@@ -174,7 +174,7 @@ def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any])
     except KafkaException as error:
         fail(error.args[0].str(), exit_of(error.args[0]))
     except KeyboardInterrupt:
-        pass  # how one ends a consumer that was not told where to stop
+        pass  # the usual end of a consumer without a limit
     finally:
         consumer.close()
         click.echo(f"Processed a total of {count.records} messages", err=True)
@@ -196,7 +196,7 @@ def read(consumer: "Consumer", formatter: Formatter, options: dict[str, Any], co
 
     timeout_ms = None if options["timeout_ms"] < 0 else options["timeout_ms"]
     wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
-    # A topic that is not there yet is waited for, as Kafka's tool does; the client goes on with other brokers.
+    # A missing topic is waited for, as in Kafka's tool; the client continues with other brokers.
     absent = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
     passing = (KafkaError._TRANSPORT, *absent)
     out: BinaryIO = sys.stdout.buffer

@@ -100,7 +100,7 @@ def console_producer(connection: Connection, topic: str, sync: bool, **options: 
     if options["max_partition_memory_bytes"] is not None:
         own["batch.size"] = options["max_partition_memory_bytes"]
     typed = given_of(own, PROPERTY_OF | {"batch.size": batch_option(options)})
-    typed["compression.type"] = options["compression_codec"]  # Kafka's tool asks no file for it
+    typed["compression.type"] = options["compression_codec"]  # Kafka's tool does not read it from a file
     own |= {"partitioner": "murmur2_random", "client.id": "console-producer"}
     given = read_properties(options["producer_config"])
     given |= key_values(options["command_property"] + options["producer_property"])
@@ -110,7 +110,7 @@ def console_producer(connection: Connection, topic: str, sync: bool, **options: 
 
 
 def batch_option(options: dict[str, Any]) -> str:
-    """Return which of two options says how large batches may be: the deprecated one wins."""
+    """Return the option that sets the batch size: the deprecated one wins."""
     return "batch_size" if options["max_partition_memory_bytes"] is None else "max_partition_memory_bytes"
 
 
@@ -136,9 +136,9 @@ def read_lines(stream: BinaryIO, reader: LineReader) -> Generator[Line, None, No
 
 
 def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> None:
-    """Send; a record that is not acknowledged is said, and ends the command with an error when all are sent.
+    """Send; a record without acknowledgement is reported, and the command ends with an error when all are sent.
 
-    A line that cannot be read ends it, too, once those before it are sent; so does, with `sync`, the first that fails.
+    An unreadable line ends it too, once those before it are sent; so does, with `sync`, the first failure.
     """
 
     def on_delivery(error: object, _: object) -> None:

@@ -143,7 +143,7 @@ def list_groups(connection: Connection, options: dict[str, Any]) -> None:
 
 
 def text(value: object) -> str:
-    """Return a value as a cell: - where there is none."""
+    """Return a value as a cell: - for None."""
     return "-" if value in (None, "") else str(value)
 
 
@@ -302,7 +302,7 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
 
 
 def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
-    """Say where groups go on, and do it with --execute."""
+    """Print the new offsets of groups, and commit them with --execute."""
     from kvorum.admin.offset_csv import format_plan
     from kvorum.admin.offset_reset import ResetError
     from kvorum.cli.group_actions import Scope, reset
@@ -349,7 +349,7 @@ def scenarios_are_of_time(options: dict[str, Any]) -> bool:
 
 
 def plan_lines(found: Sequence["Reset"]) -> list[str]:
-    """Return the table of where groups go on: a heading if there are groups, and a row a partition."""
+    """Return the table of new offsets: a heading if there are groups, and one row per partition."""
     if not found:
         return [""]
     rows = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]

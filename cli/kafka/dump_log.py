@@ -52,7 +52,9 @@ def dump_log(
     special: str | None,
     skip_record_metadata: bool,
 ) -> None:
-    """Print segments, indexes, producer snapshots and metadata snapshots. What is wrong is said; the exit code is 0.
+    """Print segments, indexes, producer snapshots and metadata snapshots.
+
+    Faults are printed; the exit code is 0.
 
     \b
     kvorum kafka-dump-log --print-data-log --files data/orders-0/00000000000000000000.log

@@ -116,7 +116,7 @@ def check(num_records: int, acks: str, sizes: dict[str, int]) -> None:
 
 
 def begin(connection: Connection, consumer: Any, topic: str, watch: Watch) -> None:
-    """Have the consumer stand at the end of the topic, which is made if it is not there."""
+    """Set the consumer to the end of the topic, which is created if missing."""
     from confluent_kafka import OFFSET_END, TopicPartition
 
     if topic not in reached(consumer, watch).topics:

@@ -54,7 +54,7 @@ def describe(connection: Connection, node_id: int | None) -> None:
 
 
 def change_options(command: Any) -> Any:
-    """Add what says to which levels."""
+    """Add the options for the levels."""
     command = click.option("--dry-run", is_flag=True)(command)
     command = click.option("--metadata", metavar="RELEASE", help="Deprecated: metadata.version by name.")(command)
     command = click.option("--release-version", metavar="RELEASE", help="All features of a release.")(command)
@@ -75,7 +75,7 @@ def upgrade(
     from kvorum.admin.features import UpgradeType
 
     wanted = levels_of("upgrade", levels, release_version, metadata)
-    if release_version is not None:  # what the release has not is left as it is
+    if release_version is not None:  # features that the release does not have are unchanged
         wanted = {feature: level for feature, level in wanted.items() if level > 0}
     change(connection, "upgrade", wanted, UpgradeType.UPGRADE, dry_run)
 
@@ -181,7 +181,7 @@ def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata:
 
 
 def change(connection: Connection, verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool) -> None:
-    """Ask for other levels, and say of each what became of it."""
+    """Request other levels, and print the result of each."""
 
     async def work(cluster: "ClusterClient") -> "dict[str, KafkaError | None]":
         from kvorum.admin.features import update_features

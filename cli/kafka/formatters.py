@@ -41,7 +41,7 @@ class Formatter(Protocol):
 
 
 def raw(data: bytes) -> bytes:
-    """Return bytes as they are."""
+    """Return bytes unchanged."""
     return data
 
 
@@ -90,7 +90,7 @@ def printable(data: bytes) -> bytes:
 
 
 def buffer(data: bytes) -> bytes:
-    """Return what Java's ByteBuffer says of itself."""
+    """Return the text of Java's ByteBuffer.toString()."""
     return f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]".encode()
 
 
@@ -109,13 +109,13 @@ DESERIALIZERS: Mapping[str, Deserializer] = {
     "UUIDDeserializer": uuid,
     "VoidDeserializer": void,
 }
-"""By name. An array of bytes is printed as it is; in Java's tool it is a place in memory."""
+"""By name. An array of bytes is printed unchanged; Java's tool prints its identity."""
 SWITCHES = ("timestamp", "key", "offset", "delivery", "epoch", "partition", "headers", "value")
 SEPARATORS = ("key.separator", "line.separator", "headers.separator", "null.literal")
 
 
 def deserializer_of(name: str | None) -> Deserializer:
-    """Return a deserializer by the name of its class, with or without its package; one that is not there is said."""
+    """Return a deserializer by the name of its class, with or without its package; an unknown one is reported."""
     if name is None:
         return raw
     found = DESERIALIZERS.get(name.rpartition(".")[2])
@@ -224,12 +224,12 @@ class DecodingFormatter:
 
 
 def as_bytes(data: bytes | str | None) -> bytes | None:
-    """Return what a client says as bytes."""
+    """Return a client's value as bytes."""
     return data.encode() if isinstance(data, str) else data
 
 
 def default_formatter(properties: Mapping[str, str]) -> DefaultFormatter:
-    """Read print.key=true and the like; a property that there is not is said, and left aside."""
+    """Read print.key=true and the like; an unknown property is reported and ignored."""
     known = {f"print.{name}" for name in SWITCHES} | set(SEPARATORS)
     known |= {f"{side}.deserializer" for side in ("key", "value", "headers")}
     for key in properties:

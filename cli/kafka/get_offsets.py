@@ -28,7 +28,7 @@ def get_offsets(
     at: str,
     exclude_internal_topics: bool,
 ) -> None:
-    """Print topic:partition:offset, a line a partition.
+    """Print topic:partition:offset, one line per partition.
 
     \b
     kvorum kafka-get-offsets --bootstrap-server localhost:9092 --topic orders --time -2

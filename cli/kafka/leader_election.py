@@ -71,7 +71,7 @@ def leader_election(
 
 
 def show(answer: "ElectLeadersResponse", kind: str) -> None:
-    """Say what became of the partitions, in Kafka's sentences."""
+    """Print the results of the partitions, in Kafka's words."""
     from kvorum.admin.client import code_of
     from kvorum.protocol.errors import ErrorCode
 

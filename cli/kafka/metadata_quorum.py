@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import HEEDED, Connection, connected, pretty_table
+from kvorum.cli.kafka.common import SUPPORTED, Connection, connected, pretty_table
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def add_controller(connection: Connection, dry_run: bool) -> None:
         await add_voter(cluster, found.node_id, found.directory_id, found.endpoints)
 
     if not dry_run:
-        selected = {key: text for key, text in properties.items() if key in HEEDED}
+        selected = {key: text for key, text in properties.items() if key in SUPPORTED}
         dataclasses.replace(connection, properties=selected).run(work)
     say(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.description()}")
 

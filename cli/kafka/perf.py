@@ -1,7 +1,7 @@
 """`kafka-producer-perf-test` and `kafka-consumer-perf-test`. Source: Kafka's ProducerPerformance, ConsumerPerformance.
 
-The clients are librdkafka's: properties of Java's alone are said not to be heeded, and --print-metrics prints the
-figures of librdkafka.
+The clients are librdkafka's: Java-only properties are reported and ignored, and --print-metrics prints the figures of
+librdkafka.
 """
 
 import json
@@ -69,7 +69,7 @@ def say_deprecated(options: dict[str, Any], words: str) -> None:
 
 
 def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
-    """Return where the cluster is: as --bootstrap-server says, else as a property does."""
+    """Return the cluster's address: from --bootstrap-server, else from a property."""
     context = click.get_current_context()
     servers = given.pop("bootstrap.servers", None)
     return connection if context.params["bootstrap_server"] or servers is None else replace(connection, where=servers)

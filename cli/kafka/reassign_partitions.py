@@ -168,7 +168,7 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
 
 
 def execute(connection: Connection, options: dict[str, Any]) -> None:
-    """Begin what the file says, throttled first if it is to be."""
+    """Start the plan of the file, with a throttle first if requested."""
     from kvorum.admin.reassignments import moves_of
 
     path, timeout_ms = options["reassignment_json_file"], options["timeout"]
@@ -303,7 +303,7 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
         moving = {
             replica: state.current for replica, state in (await found.moves.states(moves)).items() if state.future
         }
-        if moving:  # they are asked to move where they lie
+        if moving:  # their moves are requested on their brokers
             say_begun(moving, await found.moves.ask(moving))
         else:
             raw("None of the specified partition moves are active.")

@@ -75,7 +75,7 @@ def script_name(word: str) -> str | None:
 
 @contextmanager
 def ending_as_kafkas(ctx: click.Context) -> Iterator[None]:
-    """Have `kvorum` end with 1 whatever went wrong in a script: Kafka's know no other code (CommandLineUtils)."""
+    """Make `kvorum` end with 1 after any error in a script: Kafka's have no other code (CommandLineUtils)."""
     try:
         yield
     except click.ClickException as error:
@@ -99,8 +99,8 @@ def runs_script(ctx: click.Context) -> bool:
 def spelt_out(name: str | None, command: click.Command | None, words: list[str]) -> list[str]:
     """Return a script's words as click knows them.
 
-    joptsimple takes a long option behind one dash, too; argparse4j any beginning of one that no other begins with. What
-    several begin with is left as it is, and refused as an option that is not known.
+    joptsimple accepts a long option behind one dash too; argparse4j any unique prefix of an option. An ambiguous prefix
+    is unchanged, and rejected as an unknown option.
     """
     if command is None:
         return words

@@ -57,7 +57,7 @@ def start(config: str, override: tuple[str, ...], daemon: bool) -> None:
     words = [sys.executable, "-m", "kvorum.cli.main", "node", config]
     words += [word for each in override for word in ("--override", each)]
     with open(folder / OUT, "ab") as out:
-        # It outlives this command: whoever wants it stopped has kafka-server-stop.
+        # It outlives this command; kafka-server-stop stops it.
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
 
 

@@ -161,7 +161,7 @@ def described(settings: "Settings", folder: str, first: FirstVoters) -> str:
 @storage.command()
 @config_option
 def info(config: str) -> None:
-    """Say which of the node's directories there are, whose they are, and what is wrong with them.
+    """List the node's directories, their owners and their problems.
 
     \b
     kvorum kafka-storage info -c server.properties
@@ -187,7 +187,7 @@ def info(config: str) -> None:
 
 
 def looked_at(folders: list[str]) -> tuple[list[str], dict[str, str] | None, list[str]]:
-    """Return the folders that there are, what meta.properties says in the first that has one, and the problems."""
+    """Return the existing folders, the first meta.properties among them, and the problems."""
     from kvorum.runtime.disk import OsDisk
     from kvorum.storage.checkpoints import META_PROPERTIES, CheckpointError, read_meta_properties
 

@@ -145,7 +145,7 @@ def check(action: str, options: Mapping[str, Any]) -> None:
 
 
 def run(connection: Connection, work: Callable[["ClusterClient"], Awaitable[T]]) -> T:
-    """Run `work`; a refusal is said as Kafka's tool says it: on standard output, and it ends with 1."""
+    """Run `work`; an error is printed as by Kafka's tool: on standard output, with exit code 1."""
     from kvorum.protocol.errors import KafkaError
 
     async def guarded(cluster: "ClusterClient") -> T:
@@ -232,7 +232,7 @@ async def chosen(
 
 
 def require(found: Sequence[object], topic: str | None, if_exists: bool, *, what: str = "Topic") -> None:
-    """End the command where a topic that is named is not there."""
+    """End the command if a named topic does not exist."""
     if topic and not found and not if_exists:
         stop(f"{what} '{topic}' does not exist as expected")
 

@@ -219,7 +219,7 @@ def force_terminate(connection: Connection, transactional_id: str) -> None:
     """
 
     async def work(found: "Transactions") -> None:
-        await found.describe(transactional_id)  # an id that nobody knows is not made by asking
+        await found.describe(transactional_id)  # a query for an unknown id does not create it
         await found.force_terminate(transactional_id)
 
     run(connection, work)

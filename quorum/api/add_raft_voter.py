@@ -50,7 +50,7 @@ async def handle(
 
 
 async def _check_version(services: ControllerServices, voter_id: int, directory_id: bytes, address: Address) -> None:
-    """Raise KafkaError unless a controller that knows dynamic quorums listens where the new voter is said to."""
+    """Raise KafkaError unless a controller with dynamic quorums listens at the new voter's address."""
     key = replica_key(voter_id, directory_id)
     channel = Channel(lambda: address, client_id=f"controller-{services.node_id}", chance=services.chance)
     try:

@@ -13,6 +13,6 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: AssignReplicasToDirsRequest, services: ControllerServices
 ) -> AssignReplicasToDirsResponse:
-    """Note in which directories a broker's replicas lie."""
+    """Store the log directories of a broker's replicas."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     return await services.submit(ctx, assign_replicas_to_dirs, request, name="assignReplicasToDirs")

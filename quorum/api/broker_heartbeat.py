@@ -1,11 +1,11 @@
 """BrokerHeartbeat (63): v0-v2 (KIP-631). The states it moves through: controller/liveness.py.
 
-A heartbeat is written to the log only where it changes something. One that changes nothing is answered without asking a
-majority: a deposed controller's word keeps a broker only from looking for the new one until it is told so.
-Replicas in a log directory that went offline lose ISR and leadership (KIP-858).
-Order: authorise, note whose connection this is, decide, answer when committed. The heartbeat that unfences a broker is
-answered when the brokers have published that: a cluster whose brokers are all ready is the same at each of them. In
-Apache Kafka one may not list the last that started, and librdkafka drops a request to a broker that a later list lacks.
+A heartbeat is written to the log only if it changes something. One without changes is answered without a majority: a
+deposed controller's answer only delays the broker's search for the new one. Replicas in a log directory that went
+offline lose ISR and leadership (KIP-858).
+Order: authorise, store the broker of this connection, decide, answer when committed. The heartbeat that unfences a
+broker is answered when the brokers have published that: once all are ready, all list the same brokers. In Apache Kafka
+one may not list the last started broker, and librdkafka drops a request to a broker that a later list lacks.
 """
 
 from typing import Final

@@ -32,7 +32,7 @@ def _refusal(
         if services.may(ctx, Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource_name):
             return None
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-    # Whatever is no topic's belongs to the cluster; a type that has no configs is refused by the decision.
+    # All other resources belong to the cluster; the decision rejects a type without configs.
     if services.may(ctx, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return None
     return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Authorization failed.")

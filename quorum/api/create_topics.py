@@ -1,6 +1,6 @@
 """CreateTopics (19): v2-v7. The rules: controller/create_topics.py.
 
-Who may not describe a topic's configs gets their error code in their place (KIP-525).
+Without permission to describe a topic's configs the response has the error code instead (KIP-525).
 Order: authorise each topic (or all, by CREATE on the cluster), decide, wait for the commit and until the brokers have
 published it, hide, answer.
 """

@@ -1,6 +1,6 @@
 """DeleteTopics (20): v1-v6. The rules: controller/change_topics.py.
 
-v6: by name or by id. Who may not describe a topic is not told the name behind an id.
+v6: by name or by id. Without permission to describe a topic the response omits the name of an id.
 Order: authorise each topic (DELETE), decide, answer when committed.
 """
 
@@ -48,7 +48,7 @@ async def handle(
 def _authorize(
     ctx: RequestContext, services: ControllerServices, topic: DeleteTopicState
 ) -> DeletableTopicResult | None:
-    """Return the refusal of a topic that the principal may not delete, None where it may (or where there is none)."""
+    """Return the rejection of a topic that the principal may not delete, None if it may (or if there is none)."""
     name = topic.name
     if name is None:
         known = services.controller.speculative_image.topics.topic_by_id(topic.topic_id)

@@ -1,7 +1,7 @@
 """DescribeCluster (60): v0-v2, of the controllers (KIP-700, KIP-919).
 
-v1: endpoint type; a controller's listener answers for controllers only. v2: fenced brokers (there are none among
-these). A broker's ClusterAction is enough beside Kafka's Alter: each connection to a controller begins with this
+v1: endpoint type; a controller's listener answers for controllers only. v2: fenced brokers (controllers are never
+fenced). A broker's ClusterAction is sufficient beside Kafka's Alter: each connection to a controller begins with this
 request (network/cluster_check). Order: authorise, endpoint type, answer.
 """
 

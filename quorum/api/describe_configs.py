@@ -1,10 +1,11 @@
-"""DescribeConfigs (32): v1-v4. The answer, as brokers give it: quorum/configs/describe.
+"""DescribeConfigs (32): v1-v4.
 
-v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
-Any controller answers, whoever leads, by the metadata it has committed: of itself as BROKER and BROKER_LOGGER under its
-own node id, of another's id INVALID_REQUEST (but for kvorum.broker.state); of topics, groups, subscriptions to clients'
-metrics (KIP-714) and, under the empty name, of what is set for all brokers. What a topic or a group inherits is by this
-node's own configuration, as it is by a broker's there.
+The answer, as for brokers: quorum/configs/describe.
+
+v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569). Any controller answers, leader or not, from
+its committed metadata: for its own node id as BROKER and BROKER_LOGGER, for another id INVALID_REQUEST (except
+kvorum.broker.state); for topics, groups, subscriptions to client metrics (KIP-714) and, under the empty name, for
+configs of all brokers. Inherited values of a topic or a group are from this node's own configuration, as on a broker.
 Order: authorise each resource, then answer it.
 """
 

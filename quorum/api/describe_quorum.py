@@ -26,12 +26,12 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: DescribeQuorumRequest, services: ControllerServices
 ) -> DescribeQuorumResponse:
-    """Answer who votes, who follows, and how far each is."""
+    """Return voters and observers with their positions."""
     services.authorize_cluster(ctx, Operation.DESCRIBE)
     if not _asks_for_metadata(request):
         return _unknown_partitions(request)
     if not services.is_serving():
-        # At the top as well as in the row: who forwards it looks at the top, Kafka's tools at the row.
+        # In the top-level field as well as in the row: forwarders read the former, Kafka's tools the latter.
         row = ResponsePartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message=None)
         return _answer(row, services, error_code=ErrorCode.NOT_CONTROLLER if ctx.forwarded else ErrorCode.NONE)
     leader_id, epoch = services.leader_and_epoch()

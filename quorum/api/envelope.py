@@ -2,9 +2,9 @@
 
 The embedded request is handled as if the client had sent it here; its answer comes back whole, with its header, and
 with the offset of the committed metadata (`metadata_offset`, Kvorum's own tagged field): the broker waits until it has
-published that offset. An answer that says NOT_CONTROLLER makes the envelope say so, so that the broker turns to the new
-active controller.
-Order: authorise, principal, address, activity, dispatch, answer. Answers leave as soon as they are complete.
+published that offset. If the embedded answer has NOT_CONTROLLER, the envelope has it too, so that the broker finds the
+new active controller.
+Order: authorise, principal, address, activity, dispatch, answer. Answers are sent as soon as they are complete.
 """
 
 from kvorum.network.authorizer import Operation

@@ -1,7 +1,7 @@
 """FetchSnapshot (59): v0-v1, of the metadata log, from the active controller only (KIP-630).
 
-v1: directory id, node endpoints. The content is the Raft snapshot's: a checkpoint in Kafka's form. The last one asked
-for is kept open, since each opening checks the whole file. Order: authorise, cluster id, the one partition, epoch,
+v1: directory id, node endpoints. The content is the Raft snapshot's: a checkpoint in Kafka's form. The last requested
+snapshot stays open, since each opening verifies the whole file. Order: authorise, cluster id, the one partition, epoch,
 leadership, snapshot known, position, read, answer.
 """
 
@@ -51,7 +51,7 @@ class OpenSnapshot:
         return newest
 
     def close(self) -> None:
-        """Let go of the file. Idempotent."""
+        """Close the file. Idempotent."""
         view, self._view = self._view, None
         if view is not None:
             view.close()

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (44): v0-v1 (KIP-339). The rules: controller/configs_control.py.
 
-This process's loggers (BROKER_LOGGER, KIP-412) are no metadata: they are set at once, whoever leads.
+This process's loggers (BROKER_LOGGER, KIP-412) are not metadata: they are set at once, on any controller.
 Order: loggers (CLUSTER_ACTION on the cluster); authorise each resource (ALTER_CONFIGS on the topic, or on the cluster),
 decide, answer when committed.
 """

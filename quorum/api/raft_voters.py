@@ -1,4 +1,4 @@
-"""Common parts of the three voter requests: who may send them, a voter's endpoint, waiting for the commit."""
+"""Common parts of the three voter requests: authorisation, a voter's endpoint, the wait for the commit."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,9 +21,11 @@ class WireListener(Protocol):
 
 
 def check_request(ctx: RequestContext, services: ControllerServices, cluster_id: str | None) -> Membership:
-    """Return what changes the voters. Raises KafkaError.
+    """Return the membership for a change.
 
-    INCONSISTENT_CLUSTER_ID; NOT_LEADER_OR_FOLLOWER, from a broker NOT_CONTROLLER: it asks the next one.
+    Raises KafkaError.
+
+    INCONSISTENT_CLUSTER_ID; NOT_LEADER_OR_FOLLOWER, for a broker NOT_CONTROLLER: it tries the next controller.
     """
     check_cluster(services, cluster_id)
     if services.membership is None or services.metadata_log.leader_id != services.node_id:
@@ -50,7 +52,7 @@ def format_endpoints(endpoints: list[Endpoint]) -> str:
 
 
 def default_address(services: ControllerServices, endpoints: list[Endpoint]) -> Address | None:
-    """Return where the controllers' default listener is among them, None if it is not there."""
+    """Return the address of the controllers' default listener among them, None without it."""
     for name, host, port in endpoints:
         if name == services.listener_name and host and port:
             return host, port

@@ -1,6 +1,9 @@
-"""All requests a controller serves. An API that is not here is not advertised, and asking for it closes the connection.
+"""All requests a controller serves.
 
-Not in the table though read by it: Raft's private key, whose connections are taken over (quorum/raft/transport.py).
+An API that is not listed is not advertised, and a request for it closes the connection.
+
+The listener also accepts a request that is not in the table: Raft's private key, which takes over its connection
+(quorum/raft/transport.py).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +39,7 @@ from kvorum.quorum.api import (
 )
 from kvorum.quorum.services import ControllerServices
 
-# Each handler takes its own request class; one table of all of them cannot say so.
+# Each handler takes its own request class, which a common table cannot express.
 ServiceHandler = Callable[[RequestContext, Any, ControllerServices], Awaitable[Message]]
 
 PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(

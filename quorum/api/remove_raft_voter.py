@@ -1,6 +1,6 @@
 """RemoveRaftVoter (81): v0, at the leader of a dynamic quorum (KIP-853). The rules: quorum/raft/membership.py.
 
-Who is removed goes on as an observer; a leader hands over once the set without it is committed.
+A removed controller continues as an observer; a leader hands over once the set without it is committed.
 Order: authorise, cluster id, leadership, the voter, append, answer when committed.
 Source: Kafka's RemoveVoterHandler.
 """

@@ -1,7 +1,7 @@
 """UpdateFeatures (57): v0-v2 (KIP-584). The rules: controller/features.py; those of kraft.version are here.
 
-kraft.version 1 makes a static quorum a dynamic one (KIP-853): Raft's voters change first, committed, by membership.py;
-the record of the level only tells brokers and clients. Whoever becomes active writes it where it is missing.
+kraft.version 1 makes a static quorum a dynamic one (KIP-853): Raft's voters change first, committed, in membership.py;
+the record of the level only informs brokers and clients. A new active controller writes the record if it is missing.
 Not here: levels of metadata.version other than 4.3-IV0 (30).
 Order: authorise, kraft.version's direction, decide all without a change, upgrade the quorum, decide, answer when
 committed. Source: Kafka's FeatureControlManager, LeaderState.maybeAppendUpgradedKRaftVersion.
@@ -48,7 +48,7 @@ async def handle(
 
 
 def _refuse_downgrade(update: FeatureUpdateKey, current: int) -> None:
-    """Raise KafkaError: who votes stands in the log for good."""
+    """Raise KafkaError: the voters are in the log permanently."""
     if update.upgrade_type in UPGRADE_TYPES:
         problem = direction_problem(update, current) or "Can't downgrade the version of this feature."
         raise not_updated(update, problem)

@@ -1,7 +1,7 @@
 """UpdateRaftVoter (82): v0, at the leader of a dynamic quorum (KIP-853): a voter reports its endpoints.
 
-It is answered once it is in the log. Only controllers send it, at their start, where the voter set says otherwise.
-Order: authorise, cluster id, epoch, leadership, the voter, its listener, a range that is none, a change under way,
+It is answered once it is in the log. Only controllers send it, at their start, if the voter set has other endpoints.
+Order: authorise, cluster id, epoch, leadership, the voter, its listener, an invalid range, a change in progress,
 kraft.version, append, answer.
 Source: Kafka's KafkaRaftClient, UpdateVoterHandler.
 """
@@ -19,7 +19,7 @@ KRAFT_VERSION_DYNAMIC = 1
 async def handle(
     ctx: RequestContext, request: UpdateRaftVoterRequest, services: ControllerServices
 ) -> UpdateRaftVoterResponse:
-    """Note where a voter listens; whatever comes of it, the answer names the leader."""
+    """Store a voter's address; the answer always names the leader."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     error = ErrorCode.NONE
     try:

@@ -17,7 +17,7 @@ from kvorum.runtime.config_types import InvalidValue
 def check_key(key: str, *, cluster_wide: bool) -> None:
     """Check whether a broker, or all of them, may have a dynamic config of this name.
 
-    Keys nobody knows are taken: a plugin may have them.
+    Unknown keys are accepted: a plugin may use them.
 
     Raises:
         KafkaError: INVALID_REQUEST; INVALID_CONFIG for a secret.
@@ -34,15 +34,15 @@ def check_key(key: str, *, cluster_wide: bool) -> None:
         problem = f"Cannot update these configs at default cluster level, broker id must be specified: [{key}]"
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     if definition is not None and definition.sensitive:
-        # Kafka stores it as it is; here nothing secret is in the metadata in clear, which every client may read.
+        # Kafka stores it unchanged; here the metadata, which every client may read, contain no secret in clear.
         problem = f"{key} is a secret, which cannot be set dynamically yet: the metadata would hold it in clear"
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
 
 
 def check_broker_change(layers: ConfigLayers, changes: Mapping[str, str | None], *, cluster_wide: bool) -> None:
-    """Check what a node would make of changes of its dynamic configs (None: removed), or of those of all nodes.
+    """Check the result of changes of a node's dynamic configs (None: removed), or of those of all nodes.
 
-    Keys nobody knows are passed over, as in Kafka: a plugin may have them. Raises InvalidValue.
+    Unknown keys are ignored, as in Kafka: a plugin may use them. Raises InvalidValue.
     """
     known = {key: text for key, text in changes.items() if config_defs.broker_def(key) is not None}
     layer, in_force = CLUSTER_LAYER if cluster_wide else OWN_LAYER, [dict(each) for each in layers.in_force]

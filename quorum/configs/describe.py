@@ -1,4 +1,4 @@
-"""The answer to DescribeConfigs, of brokers and controllers alike: each speaks of its own process, and of the metadata.
+"""The answer to DescribeConfigs, of brokers and controllers alike, for their own process and the metadata.
 
 Source: Kafka's ConfigHelper, which both BrokerServer and ControllerServer have.
 """
@@ -121,9 +121,11 @@ def _authorize(node: DescribedNode, resource_type: ResourceType, name: str) -> N
 
 
 def _of_broker(name: str, node: DescribedNode, keys: Collection[str]) -> Iterable[ConfigEntry]:
-    """Return this node's configs, or (empty name) what is set for all. Raises KafkaError for another node.
+    """Return this node's configs, or (empty name) those set for all.
 
-    Where nothing is asked for but what the metadata alone know, another broker's is answered: it may be down.
+    Raises KafkaError for another node.
+
+    If only keys that exist in the metadata are requested, another broker's are returned too: it may be down.
     """
     if name == CLUSTER_DEFAULT:
         return cluster_default_entries(node.configs.of(ConfigResourceType.BROKER, CLUSTER_DEFAULT))

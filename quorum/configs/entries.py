@@ -54,7 +54,7 @@ class TopicEntries:
     __slots__ = ("_inherited",)
 
     def __init__(self, layers: ConfigLayers) -> None:
-        """Take the node's layers as they are now."""
+        """Take the node's present layers."""
         said = tuple(layers)
         self._inherited = {
             name: entry(
@@ -221,7 +221,7 @@ def canonical(definition: ConfigDef, text: str) -> str | None:
     try:
         return format_value(definition.parse(text))
     except InvalidValue:
-        return text  # written by a release that allows more: shown as it is
+        return text  # written by a release with other limits: shown unchanged
 
 
 def hidden(definition: ConfigDef, value: str | None) -> str | None:

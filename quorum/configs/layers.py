@@ -101,10 +101,10 @@ class ConfigLayers:
         )
 
     def __iter__(self) -> Iterator[tuple[Mapping[str, str], ConfigSource]]:
-        """Go over what each layer says, the strongest first."""
+        """Iterate over the layers, the strongest first."""
         static = {key: each.text for key, each in self.static.explicit().items()}
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-            if name in static:  # one of the two says both (Kafka's populateSynonyms)
+            if name in static:  # one of the two keys sets both (Kafka's populateSynonyms)
                 static.setdefault(other, static[name])
         yield self.own, ConfigSource.DYNAMIC_BROKER_CONFIG
         yield self.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -176,5 +176,5 @@ def overlaid(static: Settings, layers: Sequence[Mapping[str, str]]) -> Settings:
 
 
 def _text(settings: Settings, key: str) -> str | None:
-    """Return a key's text for comparison, None where the key is not there."""
+    """Return a key's text for comparison, None without the key."""
     return settings.raw(key) if config_defs.broker_def(key) is not None else None

@@ -3,12 +3,12 @@
     (Context, request) -> Result(records, response)        refuses a request as a whole: KafkaError(code, message)
     (Context) -> Result(records, response)                 periodic tasks of the controller
 
-`context` says what a decision sees, `result` what it is. Requests: registration, liveness (heartbeats),
+`context` has the input of a decision, `result` its output. Requests: registration, liveness (heartbeats),
 alter_partition, elections, create_topics, change_topics, configs_control, producer_ids, features. Duties:
-liveness.fence_stale_brokers, liveness.fence_refused_broker, elections.balance_leaders, elections.sweep_unclean.
-Beneath them: partition_change and leader_isr (who leads, who is in sync), placement and assignments (where replicas
-go), config_schema, topic_names. `heartbeats` is the only state, and a new active controller begins it anew.
+liveness.fence_stale_brokers, liveness.fence_refused_broker, elections.balance_leaders, elections.sweep_unclean. Shared
+parts: partition_change and leader_isr (leaders and ISRs), placement and assignments (replicas), config_schema,
+topic_names. `heartbeats` is the only state; a new active controller starts with an empty one.
 
-Time, chance, files and sockets never come in here but as arguments; whoever calls replays the records into the
+Time, randomness, files and sockets are never used except as arguments; the caller replays the records into the
 speculative image at once, appends them as one change, and answers when that is committed.
 """

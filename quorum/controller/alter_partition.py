@@ -1,11 +1,13 @@
-"""AlterPartition (56): v2-v3. A leader asks for another ISR of its partition (Kafka's ReplicationControlManager).
+"""AlterPartition (56): v2-v3.
+
+A leader proposes another ISR of its partition (Kafka's ReplicationControlManager).
 
 v3: the epochs of the brokers in the ISR (KIP-903); -1 is not checked. Order of the checks, each with its error:
 
     sender's registration and epoch                       STALE_BROKER_EPOCH, for the whole request
     topic id known                                        UNKNOWN_TOPIC_ID
     partition known                                       UNKNOWN_TOPIC_OR_PARTITION
-    leader epoch, partition epoch not above ours          NOT_CONTROLLER: whoever knows more has met a newer controller
+    leader epoch, partition epoch not above ours          NOT_CONTROLLER: the sender knows a newer controller
     leader epoch not below ours                           FENCED_LEADER_EPOCH
     sender leads                                          INVALID_REQUEST
     partition epoch not below ours                        INVALID_UPDATE_VERSION
@@ -125,7 +127,7 @@ def proposed_isr(data: RequestPartitionData, api_version: int) -> list[BrokerSta
 
 
 def epoch_error(broker_id: int, partition: PartitionRegistration, data: RequestPartitionData) -> ErrorCode | None:
-    """Check who asks, and what of the partition it knows."""
+    """Check the sender and its epochs of the partition."""
     if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if data.leader_epoch < partition.leader_epoch:
@@ -150,7 +152,7 @@ def isr_error(partition: PartitionRegistration, members: list[BrokerState], reco
 
 
 def eligibility_error(context: Context, members: list[BrokerState]) -> ErrorCode | None:
-    """Check that each member is who is meant and may be in an ISR."""
+    """Check that each member is the intended incarnation and may be in an ISR."""
     for member in members:
         broker = context.image.cluster.broker(member.broker_id)
         if broker is None or not broker.active:

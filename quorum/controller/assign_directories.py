@@ -1,12 +1,14 @@
-"""AssignReplicasToDirs (73): v0. A broker says in which of its log directories replicas lie (KIP-858).
+"""AssignReplicasToDirs (73): v0.
 
-So it is known which replicas a directory takes with it when it fails, and they lose ISR and leadership then. One that
-is assigned to a directory that is offline already loses them at once.
+A broker reports the log directories of its replicas (KIP-858).
 
-A replica is its log (docs/decisions/0025). Where the directory that the metadata name does not work, the log that the
-broker has in another one is a new one, empty or rebuilt: the broker is not the last leader any more that is waited for.
-Its place in ISR or ELR it has by the new log: the registration took what it had by the old one. A replica that is said
-to be LOST has nothing at all. Kafka goes by what either had. Order of the checks, each with its error:
+So the controller knows the replicas of a directory when it fails; they lose ISR and leadership then. A replica assigned
+to an offline directory loses them at once.
+
+A replica is its log (docs/decisions/0025). If the directory in the metadata does not work, the broker's log in another
+one is new, empty or rebuilt: the broker is then no longer the last leader that elections wait for. Its membership of
+ISR or ELR belongs to the new log: the registration removed that of the old one. A replica reported as LOST has no
+records. Kafka considers the records of either log. Order of the checks, each with its error:
 
     sender's registration and epoch    STALE_BROKER_EPOCH, for the whole request
     at most ASSIGNMENTS_MAX            INVALID_REQUEST, for the whole request
@@ -47,7 +49,7 @@ ASSIGNMENTS_MAX: Final = 2_250
 def assign_replicas_to_dirs(
     context: Context, request: AssignReplicasToDirsRequest
 ) -> Steps[Result[AssignReplicasToDirsResponse]]:
-    """Note where replicas lie. Raises KafkaError STALE_BROKER_EPOCH, INVALID_REQUEST."""
+    """Store the directories of replicas. Raises KafkaError STALE_BROKER_EPOCH, INVALID_REQUEST."""
     broker = context.checked_broker(request.broker_id, request.broker_epoch)
     count = sum(len(topic.partitions) for directory in request.directories for topic in directory.topics)
     if count > ASSIGNMENTS_MAX:

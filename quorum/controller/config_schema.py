@@ -63,10 +63,10 @@ class ConfigSchema(Protocol):
 
 
 class KafkaConfigSchema:
-    """Kafka 4.3's configs. `static` is what the node's own configuration says, by broker key, as written."""
+    """Kafka 4.3's configs. `static` is the node's own configuration, by broker key, as written."""
 
     def __init__(self, static: Mapping[str, str], node_id: int) -> None:
-        """Hold the node's own configuration and its id, whose dynamic broker configs count."""
+        """Store the node's own configuration and its id, whose dynamic broker configs apply."""
         self._static = static
         self._node_id = node_id
 
@@ -158,7 +158,7 @@ class KafkaConfigSchema:
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
     def _broker_int(self, key: str) -> int:
-        """Return what this node's own configuration says, which is that of all nodes for what brokers share."""
+        """Return the value of this node's own configuration, which is equal on all nodes for shared keys."""
         text = self._static.get(key)
         value = config_defs.BROKER[key].default_value if text is None else config_defs.BROKER[key].parse(text)
         assert isinstance(value, int), f"{key} is an INT with a default"

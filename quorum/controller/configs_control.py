@@ -1,12 +1,12 @@
 """IncrementalAlterConfigs (44): v0-v1, and AlterConfigs (33): v0-v2 (ConfigurationControlManager).
 
 Resources: TOPIC, BROKER (the name "" stands for all brokers), GROUP (whether there is such a group or not),
-CLIENT_METRICS (KIP-714). BROKER_LOGGER is no metadata and is refused: whoever is asked sets its own. Each resource
-stands or falls alone; those that stand are one change. IncrementalAlterConfigs: SET, DELETE, and for lists APPEND,
-SUBTRACT (KIP-339). AlterConfigs: the configs named are all there will be. A broker's config is written again though it
-has the value: that makes it reload.
-Order of the checks: resource type, duplicate resource, duplicate or null configs, operation, min.insync.replicas where
-eligible leader replicas are on (elr.py), name, values, existence.
+CLIENT_METRICS (KIP-714). BROKER_LOGGER is not metadata and is rejected: the receiving process sets its own. Each
+resource succeeds or fails alone; the successful ones are one change. IncrementalAlterConfigs: SET, DELETE, and for
+lists APPEND, SUBTRACT (KIP-339). AlterConfigs: replaces all configs of a resource by the given ones. A broker's config
+is written again with an equal value: that makes it reload. Order of the checks: resource type, duplicate resource,
+duplicate or null configs, operation, min.insync.replicas where eligible leader replicas are on (elr.py), name, values,
+existence.
 """
 
 from collections import Counter
@@ -229,10 +229,12 @@ def _check(
     configs: Mapping[str, str | None],
     changes: Mapping[str, str | None],
 ) -> None:
-    """Check what a resource will have, and that it is there. Raises KafkaError.
+    """Check the resulting configs of a resource, and that it exists.
 
-    Of a broker only the changes are checked: an unreadable value beside them counts for nobody, and must not be in the
-    way of its own removal.
+    Raises KafkaError.
+
+    For a broker only the changes are checked: an unreadable value beside them has no effect, and must not prevent its
+    own removal.
     """
     remaining = {name: value for name, value in configs.items() if value is not None}
     if kind is ResourceType.TOPIC:

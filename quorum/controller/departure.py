@@ -39,9 +39,9 @@ log = get_logger("quorum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """How far a broker is: its partitions that are on their way to others, and those that are not yet.
+    """Progress of a broker's decommission: its partitions that are being moved, and those that wait.
 
-    `waiting` is None where it was not counted, since there was no room for more on their way.
+    `waiting` is None if it was not counted, because the limit of moves was reached.
     """
 
     broker_id: int
@@ -158,13 +158,13 @@ def _moves(
 
 
 def _move(context: Context, key: TopicIdPartition, leaving: frozenset[int], places: _Places) -> PartitionChange | None:
-    """Return the change that begins to take a partition away from those who leave, None where that has to wait."""
+    """Return the change that starts to move a partition off the leaving brokers, None if that has to wait."""
     topic, partition = context.image.topics.existing(key)
     if not partition.has_leader:
         return None
     gone = {each for each in partition.adding_replicas if context.image.cluster.broker(each) is None}
     if partition.is_reassigning and not (leaving | gone) & {*partition.adding_replicas}:
-        return None  # on its way already, or somebody else's
+        return None  # in progress already, or another reassignment
     target = _target(context, partition, leaving | gone, places)
     if target is None:
         return None
@@ -195,9 +195,9 @@ def _target(
 def moves_taken_back(
     context: Context, broker_ids: Collection[int], changed: Container[TopicIdPartition]
 ) -> list[MetadataRecord]:
-    """Return what has the partitions stay that are on their way from these brokers; `changed` are left alone.
+    """Return the changes that cancel moves off these brokers; `changed` are skipped.
 
-    A move that only an unclean election could take back goes on. Cost: what is being reassigned.
+    A move that only an unclean election could cancel continues. Cost: the number of partitions being reassigned.
     """
     records: list[MetadataRecord] = []
     for key in finish(context.image.topics.index.reassigning_partitions()) if broker_ids else ():
@@ -217,7 +217,7 @@ def moves_taken_back(
 
 
 def lay_over(builder: PartitionChangeBuilder, target: tuple[int, ...]) -> None:
-    """Have the partition go to the target: who was being added and stays wanted is waited for as before."""
+    """Set the target of the partition: replicas that are being added and are still wanted continue."""
     before = builder.partition
     settled = {*before.replicas} - {*before.adding_replicas}
     builder.target_removing = tuple(sorted({*before.replicas} - {*target}))

@@ -1,15 +1,17 @@
-"""The throttle of a decommission: what moves is named in the topics' configs, as Kafka's tools do it (KIP-73). Sans-IO.
+"""The throttle of a decommission: moving replicas are listed in the topics' configs, as by Kafka's tools (KIP-73).
+
+Sans-IO.
 
     kvorum.decommission.throttle       of a broker that is decommissioned: bytes a second; the least of all counts
     leader., follower.replication.throttled.rate      set cluster-wide while something of it is on its way
     leader., follower.replication.throttled.replicas  of the topics: those who have it as leaders, those who get it as
                                                       followers
 
-The rates are the least throttle of those who are leaving, and follow it: when a broker has nothing left, is to stay
-after all, is unregistered or gets another throttle. When none is left all four are taken away: of the replicas all but
-those of partitions that somebody else reassigns; each step that marks others of a topic leaves out what has moved
-already. An operator's own cluster-wide rate has given way by then, but not before something moves. A throttle that is
-set before its broker is to leave stays for then.
+The rates are the smallest throttle of the leaving brokers, and change with it: when a broker is empty, is
+recommissioned, is unregistered or gets another throttle. After the last one all four are removed: of the replicas all
+but those of partitions in another reassignment; each step that lists others of a topic drops those that have moved
+already. It replaces an operator's own cluster-wide rate, but not before something moves. A throttle that is set before
+the decommission is kept until then.
 """
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
@@ -31,7 +33,10 @@ EVERY_REPLICA: Final = "*"
 
 
 def throttles_in(image: MetadataImage) -> dict[int, int]:
-    """Return {broker: bytes a second} of registered brokers that leave by a throttle. Cost: the number of brokers."""
+    """Return {broker: bytes per second} of registered brokers that leave with a throttle.
+
+    Cost: the number of brokers.
+    """
     found: dict[int, int] = {}
     for broker_id in sorted(image.cluster.brokers):
         configs = image.configs.of(ResourceType.BROKER, str(broker_id))
@@ -73,10 +78,10 @@ def throttle_records(
 
 
 def throttle_consequences(image: MetadataImage, changes: Sequence[MetadataRecord]) -> Steps[list[Config]]:
-    """Return what becomes of throttles when brokers' configs change so.
+    """Return the changes of throttles that result from changes of brokers' configs.
 
-    Who stays after all has no throttle any more, unless the changes give it one. Cost: all resources with configs, if
-    none that leaves has a throttle any more.
+    A broker that stays loses its throttle, unless the changes give it one. Cost: all resources with configs, if no
+    leaving broker has a throttle afterwards.
     """
     before = throttles_in(image)
     if not before:
@@ -130,7 +135,7 @@ def _still_moving(image: MetadataImage, topic_name: str, key: str, departed: Con
 
 
 def _is_moved(partition: PartitionRegistration, key: str, broker_id: str, departed: Container[int]) -> bool:
-    """Tell whether a mark is of a reassignment that goes on, and takes nothing off those brokers."""
+    """Tell whether an entry belongs to a reassignment in progress that removes nothing from those brokers."""
     of_it = key == LEADERS or broker_id in map(str, partition.adding_replicas)
     return partition.is_reassigning and of_it and not any(each in departed for each in partition.removing_replicas)
 

@@ -1,8 +1,8 @@
 """ElectLeaders (43): v0-v2, leader balance, and the sweep for unclean elections (ReplicationControlManager).
 
-v0 elects preferred leaders only. A null list of partitions stands for all of them; those already led as wished are then
-left out of the answer. An explicit unclean election is an operator's act: it works whatever
-unclean.leader.election.enable says, and only where nobody leads (KIP-460).
+v0 elects preferred leaders only. A null list of partitions means all of them; those that already have the requested
+leader are then left out of the answer. An explicit unclean election is an operator's decision: it ignores
+unclean.leader.election.enable, and works only without a leader (KIP-460).
 """
 
 from collections.abc import Callable, Iterable
@@ -97,10 +97,9 @@ def elect_leader(context: Context, name: str, partition_id: int, election_type: 
     """Return the change that elects a leader for one partition.
 
     Raises KafkaError:
-        UNKNOWN_TOPIC_OR_PARTITION: there is none.
-        ELECTION_NOT_NEEDED: led by the preferred leader already; unclean: led already.
-        PREFERRED_LEADER_NOT_AVAILABLE: the preferred leader is not in the ISR, not alive, or in maintenance.
-        ELIGIBLE_LEADERS_NOT_AVAILABLE: no replica is alive.
+        UNKNOWN_TOPIC_OR_PARTITION: it does not exist. ELECTION_NOT_NEEDED: led by the preferred leader already;
+        unclean: led already. PREFERRED_LEADER_NOT_AVAILABLE: the preferred leader is not in the ISR, not alive, or in
+        maintenance. ELIGIBLE_LEADERS_NOT_AVAILABLE: no replica is alive.
     """
     topic = context.image.topics.topic(name)
     partition = None if topic is None else topic.partition(partition_id)
@@ -153,8 +152,8 @@ def balance_leaders(context: Context) -> Steps[Result[bool]]:
 def sweep_unclean(context: Context) -> Steps[Result[bool]]:
     """Elect uncleanly where there is no leader and the configs permit it; return whether to repeat at once.
 
-    Each unclean.leader.election.interval.ms: so a config that is switched on takes effect. A failover of a topic that
-    allows it already does not wait for this: fencing elects at once.
+    Runs each unclean.leader.election.interval.ms, so that an enabled config takes effect. A failover of a topic that
+    permits it already does not wait for this: fencing elects at once.
     """
     leaderless = yield from context.image.topics.index.partitions_without_leader()
     return (yield from _up_to_a_limit(context, leaderless, _unclean_change))

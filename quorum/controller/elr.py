@@ -1,9 +1,9 @@
-"""Eligible leader replicas and the configs and feature they hang on (KIP-966, ConfigurationControlManager).
+"""Eligible leader replicas and the configs and feature they depend on (KIP-966, ConfigurationControlManager).
 
 Sans-IO. An ELR is safe as long as controller and leaders agree on min.insync.replicas: a leader that took a smaller one
 would move the high watermark while the controller keeps an ELR. So, while the feature is on, the config is set for the
-whole cluster (it then goes before what a broker's own file says), cannot be removed there, and not be set for a single
-broker. A smaller value takes effect in the same change that empties the ELRs it makes unsafe.
+whole cluster (it then overrides a broker's own file), cannot be removed there, and cannot be set for a single broker. A
+smaller value takes effect in the same change that empties the ELRs that it makes unsafe.
 """
 
 from collections.abc import Iterable, Sequence
@@ -85,7 +85,7 @@ def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicI
         topic, partition = image.topics.existing(key)
         isr = partition.isr
         if not isr and not then.elr_enabled:
-            # Without ELR an ISR keeps its last member, and nobody else who is gone; one who has its log, if there is.
+            # Without ELR an ISR keeps its last member, and no other that is gone; one that has its log, if possible.
             last = sorted(partition.elr, key=lambda each: each not in partition.last_known_elr)
             has_log = (r for r in last if image.cluster.has_online_directory(r, partition.directory(r)))
             kept = next(has_log, last[0] if last else None)

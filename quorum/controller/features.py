@@ -1,6 +1,6 @@
 """UpdateFeatures (57): v0-v2, the levels this release supports, and the records a new cluster begins with (KIP-584).
 
-A feature stays at 0 until what it stands for is built; its range here says so, and grows with it.
+A feature stays at 0 until it is implemented; its range here shows that.
 """
 
 from collections.abc import Mapping
@@ -125,7 +125,7 @@ def check_level(context: Context, update: FeatureUpdateKey) -> None:
     problem = _request_problem(update) or _support_problem(context, name, level)
     problem = problem or direction_problem(update, context.image.features.level(name))
     if problem is None and name not in SUPPORTED:
-        problem = f"Feature {name} not found."  # level 0, which everybody has of what nobody knows
+        problem = f"Feature {name} not found."  # level 0, which every node has for unknown features
     if problem is not None:
         raise not_updated(update, problem)
 

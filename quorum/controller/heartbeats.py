@@ -1,7 +1,7 @@
 """Times of the brokers' last heartbeats: soft state of the active controller (Kafka's BrokerHeartbeatManager).
 
-Sans-IO; never replicated: a new active controller knows nothing and gives everybody a fresh session (`activate`).
-Whether a broker is fenced or shutting down is in the image, so a decision that never comes to be leaves nothing here.
+Sans-IO; never replicated: a new active controller starts without knowledge and gives every broker a new session
+(`activate`). Fenced and shutting-down states are in the image, so an uncommitted decision leaves nothing here.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ NO_CONTACT_MS: Final = -(1 << 62)
 
 @dataclass(slots=True)
 class BrokerHeartbeat:
-    """One broker's: its incarnation's epoch, when it last called, and what it said. Times are monotonic."""
+    """One broker's: its incarnation's epoch, the time of its last heartbeat, and its content. Times are monotonic."""
 
     broker_epoch: int
     last_contact_ms: int
@@ -39,11 +39,11 @@ class BrokerHeartbeatManager:
         self._brokers: dict[int, BrokerHeartbeat] = {}
 
     def activate(self, cluster: ClusterImage, now_ms: int) -> None:
-        """Begin as the new active controller: as far as anyone knows, every broker has just been heard of."""
+        """Start as the new active controller: every broker is considered to have just sent a heartbeat."""
         self._brokers = {broker.broker_id: BrokerHeartbeat(broker.broker_epoch, now_ms) for broker in _all(cluster)}
 
     def register(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """Begin a session for an incarnation; one that registers again keeps what it said."""
+        """Start a session for an incarnation; one that registers again keeps its values."""
         existing = self._brokers.get(broker_id)
         if existing is None or existing.broker_epoch != broker_epoch:
             self._brokers[broker_id] = BrokerHeartbeat(broker_epoch, now_ms)
@@ -58,7 +58,7 @@ class BrokerHeartbeatManager:
         return state
 
     def has_valid_session(self, broker: BrokerRegistration, now_ms: int) -> bool:
-        """Tell whether the incarnation that is registered is unfenced and was heard of within the session timeout."""
+        """Tell whether the registered incarnation is unfenced and has sent a heartbeat within the session timeout."""
         return not broker.fenced and not self._is_over(self._session(broker, now_ms), now_ms)
 
     def last_contact_ms(self, broker_id: int) -> int:
@@ -78,7 +78,7 @@ class BrokerHeartbeatManager:
         return [broker_id for _, broker_id in sorted(late)]
 
     def next_check_ms(self, cluster: ClusterImage, now_ms: int) -> int | None:
-        """Return when the first session of an unfenced broker is over if it stays silent; None where there is none."""
+        """Return when the first session of an unfenced broker expires without a heartbeat; None without one."""
         contacts = [self._session(broker, now_ms).last_contact_ms for broker in _all(cluster) if not broker.fenced]
         return min(contacts) + self._session_timeout_ms + 1 if contacts else None
 
@@ -88,9 +88,9 @@ class BrokerHeartbeatManager:
         return min(offsets, default=OFFSET_MAX)
 
     def _session(self, broker: BrokerRegistration, now_ms: int) -> BrokerHeartbeat:
-        """Return the session of the incarnation that is registered, a fresh one if its own is not known.
+        """Return the session of the registered incarnation, a new one if its own is unknown.
 
-        It is not known when the registration of another incarnation was decided and then did not come to be.
+        It is unknown if the registration of another incarnation was decided and not committed.
         """
         state = self._brokers.get(broker.broker_id)
         if state is None or state.broker_epoch != broker.broker_epoch:

@@ -29,10 +29,10 @@ def leader_and_isr_changes(
     unclean_shutdown: int = NOBODY,
     lost: int = NOBODY,
 ) -> Steps[list[MetadataRecord]]:
-    """Find the changes of these partitions when one broker goes or one becomes able to lead.
+    """Return the changes of these partitions when one broker fails or one becomes eligible to lead.
 
-    `remove` leaves every ISR (without ELR: but as its last member) and may not lead, whatever the image still says of
-    it; `add` may lead though the image still has it fenced. For `unclean_shutdown` and `lost` see the builder.
+    `remove` leaves every ISR (without ELR: except as its last member) and may not lead, whatever its state in the
+    image; `add` may lead although the image has it fenced. For `unclean_shutdown` and `lost` see the builder.
     """
     cluster = context.image.cluster
     added = cluster.broker(add)
@@ -86,7 +86,7 @@ def unfence_records(context: Context, broker_id: int) -> Steps[list[MetadataReco
 
 
 def controlled_shutdown_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
-    """Find what begins (or goes on with) a controlled shutdown: it leaves every ISR and leads nothing it need not."""
+    """Return the records that start or continue a controlled shutdown: it leaves ISRs and leaderships."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
     changes = yield from leaving_records(context, broker_id)
@@ -105,11 +105,11 @@ def leaving_records(context: Context, broker_id: int) -> Steps[list[MetadataReco
 def new_incarnation_records(
     context: Context, broker_id: int, log_dirs: Sequence[Uuid], *, is_clean: bool, is_any_gone: bool
 ) -> Steps[list[MetadataRecord]]:
-    """Find what takes the earlier incarnation of a broker out of every ISR and leadership, and what out of ELRs.
+    """Return the records that remove the earlier incarnation of a broker from ISRs, leaderships and ELRs.
 
-    `log_dirs` are those that the new one has; `is_any_gone`: the earlier one had, or may have had, others. What a clean
-    shutdown vouches for stays eligible (KIP-966), if its directory is still there. Where nobody knows in which one a
-    replica lay, it counts as lost if any is gone.
+    `log_dirs` are those of the new one; `is_any_gone`: the earlier one had, or may have had, others. Replicas covered
+    by a clean shutdown stay eligible (KIP-966), if their directory still exists. If the directory of a replica is
+    unknown, it counts as lost if any is gone.
     """
     kept: list[TopicIdPartition] = []
     fell: list[TopicIdPartition] = []

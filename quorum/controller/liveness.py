@@ -1,6 +1,6 @@
 """BrokerHeartbeat (63): v0-v2, sessions, fencing and controlled shutdown (BrokerHeartbeatManager, KIP-631, KIP-841).
 
-Sans-IO. The states of a broker, as a heartbeat moves them; a lost session or a refused connection fences from any:
+Sans-IO. The states of a broker, driven by heartbeats; a lost session or a refused connection fences from any:
 
     FENCED              --want_shut_down--> SHUTDOWN_NOW          (it may go)
                         --not want_fence, caught up with its registration--> UNFENCED
@@ -10,9 +10,9 @@ Sans-IO. The states of a broker, as a heartbeat moves them; a lost session or a 
                         --want_shut_down--> CONTROLLED_SHUTDOWN
     CONTROLLED_SHUTDOWN --leads nothing, others know all it caused--> SHUTDOWN_NOW
 
-SHUTDOWN_NOW fences. What is fenced or shutting down leads nothing and joins no ISR. Unlike Kafka's, a controlled
-shutdown is held back (at most shutdown_wait_ms_max) while it would take an ISR below min.insync.replicas and a live
-replica could still join that ISR: a rolling restart then never refuses a write for want of replicas.
+SHUTDOWN_NOW fences. A fenced or stopping broker leads nothing and joins no ISR. Unlike in Kafka, a controlled shutdown
+is delayed (at most shutdown_wait_ms_max) while it would take an ISR below min.insync.replicas and a live replica could
+still join that ISR: so a rolling restart never rejects writes because of too few replicas.
 """
 
 from enum import Enum
@@ -63,7 +63,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result
                 records = yield from fence_records(context, broker.broker_id)
         case BrokerState.UNFENCED:
             if broker.fenced:
-                # Before it may lead: what lies in a directory that has failed is not given to it.
+                # Before it may lead: it does not get replicas in a directory that has failed.
                 records = yield from offline_log_dir_records(context, broker, request)
                 if records:
                     target = BrokerState.FENCED
@@ -193,9 +193,9 @@ def cordon_records(broker: BrokerRegistration, request: BrokerHeartbeatRequest) 
 
 
 def fence_stale_brokers(context: Context) -> Steps[Result[list[int]]]:
-    """Fence the broker that was silent longest, if its session is over; the answer names it.
+    """Fence the broker with the oldest heartbeat, if its session has expired; the answer names it.
 
-    To be asked again at once until it answers nobody (ReplicationControlManager.maybeFenceOneStaleBroker).
+    Call it again at once until it returns no broker (ReplicationControlManager.maybeFenceOneStaleBroker).
     """
     stale = context.heartbeats.stale_brokers(context.image.cluster, context.now_ms)[:BROKERS_FENCED_MAX]
     records: list[MetadataRecord] = []
@@ -207,8 +207,8 @@ def fence_stale_brokers(context: Context) -> Steps[Result[list[int]]]:
 def fence_refused_broker(context: Context, broker_id: int, broker_epoch: int) -> Steps[Result[bool]]:
     """Fence a broker whose address refuses connections; the answer tells whether that changed anything.
 
-    `broker_epoch` is the incarnation that the refusal is about: one that registered since is left alone. A false
-    refusal costs a leadership change: the next heartbeat unfences.
+    `broker_epoch` is the incarnation that refused; one that registered since is not fenced. A false refusal costs a
+    leadership change: the next heartbeat unfences.
     """
     broker = context.image.cluster.broker(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:

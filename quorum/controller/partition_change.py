@@ -1,19 +1,20 @@
-"""One partition's next state: who leads, who is in sync, and the record that says so (Kafka's PartitionChangeBuilder).
+"""Computes one partition's next state: leader, ISR, and the record (Kafka's PartitionChangeBuilder).
 
-Sans-IO. A builder starts from a registration, is told what is wanted (a target ISR, an election, ...), and builds the
-one PartitionChange that leads there, or none where nothing changes. What it guarantees:
+Sans-IO. A builder starts from a registration, gets the requested change (a target ISR, an election, ...), and builds
+one PartitionChange, or none without a change. Its guarantees:
 
-- the leader is in the ISR and acceptable (unfenced, not shutting down, its log directory online), or there is none;
-- without eligible leader replicas the last member of an ISR stays in it, also when it is gone: only it is known to have
-  all that was acknowledged;
+- the leader is in the ISR and acceptable (unfenced, not shutting down, its log directory online), or there is no
+  leader;
+- without eligible leader replicas the last member of an ISR stays in it, even if it failed: only it is known to have
+  all acknowledged records;
 - only an unclean election chooses a leader from outside ISR and ELR: the ISR becomes it alone, the state RECOVERING;
 - the leader epoch grows when the leader changes or a replica is removed (not for an ISR that shrinks: KAFKA-15021).
 
-With eligible leader replicas (KIP-966): who leaves an ISR that is, or falls, below min.insync.replicas is in the ELR
-from then on. No high watermark moves while an ISR is that small, so it still has all that was acknowledged; when nobody
-is left in the ISR, which may then be empty, an ELR member that is alive leads, cleanly. Whoever comes back from an
-unclean shutdown may have lost what its machine had not written: it leaves the ELR. When ISR and ELR are empty, only the
-last leader itself is waited for (the one member of `last_known_elr`), unless its log is known to be gone.
+With eligible leader replicas (KIP-966): a member that leaves an ISR that is, or falls, below min.insync.replicas is in
+the ELR from then on. No high watermark advances while an ISR is that small, so it still has all acknowledged records;
+when the ISR is empty, a live ELR member leads, cleanly. A replica that returns from an unclean shutdown may have lost
+unsynced records: it leaves the ELR. When ISR and ELR are empty, elections wait only for the last leader itself (the one
+member of `last_known_elr`), unless its log is known to be gone.
 """
 
 from collections.abc import Callable
@@ -34,10 +35,10 @@ NOBODY: Final = -1
 class Election(Enum):
     """Kind of an election.
 
-    PREFERRED: the first replica if it is in the ISR; else as ONLINE. ONLINE: the leader stays if it may, else the
-    first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss. Replicas
-    that a reassignment adds come last there, since their logs may be empty. RELIEF: as ONLINE, but a leader that rests
-    for maintenance stays only where nobody else in the ISR may lead.
+    PREFERRED: the first replica if it is in the ISR; else as ONLINE. ONLINE: the leader stays if it may, else the first
+    replica of the ISR that may. UNCLEAN: as ONLINE, and if no such replica exists, the first live replica, with data
+    loss. Replicas that a reassignment adds come last, since their logs may be empty. RELIEF: as ONLINE, but a leader in
+    maintenance stays only if no other ISR member may lead.
     """
 
     PREFERRED = "preferred"
@@ -165,7 +166,7 @@ class PartitionChangeBuilder:
         return () if last == self.lost else (last,)
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
-        """Return where the replicas lie: those that stay where they lay, new ones in their broker's default."""
+        """Return the directories of the replicas: unchanged for present ones, the broker's default for new ones."""
         return tuple(map(self._directory, replicas))
 
     def _directory(self, replica: int) -> Uuid:
@@ -193,10 +194,10 @@ def is_no_op(change: PartitionChange) -> bool:
 def complete_reassignment(
     isr: tuple[int, ...], replicas: tuple[int, ...], removing: tuple[int, ...], adding: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return (ISR, replicas, removing, adding), finished if the ISR has what a reassignment needs, else as they are.
+    """Return (ISR, replicas, removing, adding), finished if the ISR permits it, else unchanged.
 
-    Finished: all that are added are in sync, and somebody in sync stays; where more leave than come, all that stay are
-    in sync (KIP-455, PartitionReassignmentReplicas).
+    Finished: all added ones are in sync, and a staying one is in sync; if more leave than join, all staying ones are in
+    sync (KIP-455, PartitionReassignmentReplicas).
     """
     kept_isr = tuple(replica for replica in isr if replica not in removing)
     kept = tuple(replica for replica in replicas if replica not in removing)

@@ -14,9 +14,9 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 
 
 def allocate_producer_ids(context: Context, request: AllocateProducerIdsRequest) -> Result[AllocateProducerIdsResponse]:
-    """Give the next block to a broker.
+    """Assign the next block to a broker.
 
-    Raises KafkaError STALE_BROKER_EPOCH, and UNKNOWN_SERVER_ERROR when there are no more.
+    Raises KafkaError STALE_BROKER_EPOCH, and UNKNOWN_SERVER_ERROR when all blocks are used.
     """
     context.checked_broker(request.broker_id, request.broker_epoch)
     first = context.image.producer_ids.next_producer_id

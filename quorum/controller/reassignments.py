@@ -1,27 +1,27 @@
 """AlterPartitionReassignments (45): v0-v1, and ListPartitionReassignments (46): v0 (ReplicationControlManager).
 
-A reassignment is in the partition itself (KIP-455): its replicas are the target's, in the target's order, and behind
-them those that will leave; `adding_replicas` and `removing_replicas` say which are which.
+A reassignment is stored in the partition itself (KIP-455): its replicas are the target's, in the target's order,
+followed by those that will leave; `adding_replicas` and `removing_replicas` list them.
 
-    begin     the target is laid over the replicas as they are; what that needs nobody for is over at once
-    change    the same over one that is under way: who was being added and is not wanted any more leaves
-    cancel    (null replicas) who was being added leaves, who was being removed stays
+    begin     the target is combined with the present replicas; it is complete at once if no replica is added
+    change    the same during a reassignment: replicas being added that are not in the new target leave
+    cancel    (null replicas) replicas being added leave, those being removed stay
     complete  whatever change of the partition finds it ready (partition_change.complete_reassignment)
 
-Each partition stands or falls alone:
+Each partition succeeds or fails alone:
 
     topic or partition not known                                       UNKNOWN_TOPIC_OR_PARTITION
-    nobody, a broker twice, or one that is not registered              INVALID_REPLICA_ASSIGNMENT
+    no broker, a broker twice, or one that is not registered           INVALID_REPLICA_ASSIGNMENT
     another number of replicas, where v1 does not allow it (KIP-860)   INVALID_REPLICATION_FACTOR
     cancel, and nothing is under way                                   NO_REASSIGNMENT_IN_PROGRESS
     cancel, and all in sync would leave                                INVALID_REPLICA_ASSIGNMENT
 
-Where unclean elections are enabled, Kafka carries out the last one and loses what was acknowledged since only the added
-replicas are in sync. Here it is refused: an operator first elects one of the others uncleanly.
+If unclean elections are enabled, Kafka performs the last one and loses records that were acknowledged, because only the
+added replicas are in sync. Here it is rejected: an operator first elects one of the others uncleanly.
 
-A broker that is fenced may be assigned: it is added once it has come back and caught up. A change that adds (removes)
-nobody leaves those who are being added (removed) as they are, but, unlike in Kafka, for those whom its target speaks
-against: with the replicas that a partition began with, Kafka 4.3 waits for ever for some who leave to be in the ISR.
+A fenced broker may be assigned: it is added once it has returned and caught up. A change that adds (removes) no replica
+keeps those being added (removed), but, unlike in Kafka, not those that its target contradicts: with a target equal to
+the original replicas, Kafka 4.3 waits for ever for some leaving replicas to be in the ISR.
 """
 
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ def alter_partition_reassignments(
                     records += _alter(context, topic, target, request.allow_replication_factor_change, changed)
                 except KafkaError as error:
                     row.error_code = error.code
-                    # Kafka leaves out a message that says no more than the code.
+                    # Kafka omits a message without information beyond the code.
                     row.error_message = error.message if error.code != NOTHING_UNDER_WAY else None
                 answer.partitions.append(row)
             yield
@@ -94,7 +94,7 @@ def _alter(
     may_resize: bool,
     changed: dict[TopicIdPartition, PartitionRegistration],
 ) -> list[PartitionChange]:
-    """Decide on one partition; named again in the request, it goes on from what was decided before."""
+    """Decide on one partition; a repeated one starts from the earlier decision."""
     key = TopicIdPartition(topic.topic_id, target.partition_index)
     partition = changed.get(key) or topic.partition(target.partition_index)
     if partition is None:
@@ -133,13 +133,13 @@ def builder_of(
 
 
 def _lay_over(builder: PartitionChangeBuilder, target: tuple[int, ...]) -> None:
-    """Have the partition go to the target: all of it, then those who leave (PartitionReassignmentReplicas)."""
+    """Set the target of the partition: all of it, then the leaving replicas (PartitionReassignmentReplicas)."""
     before = builder.partition
     removing = tuple(sorted(set(before.replicas).difference(target)))
     adding = tuple(sorted(set(target).difference(before.replicas)))
     builder.target_replicas = target + removing
     builder.target_removing = removing
-    # Asked for again, it goes on as it is: so an operator changes its throttle.
+    # A repeated request changes nothing but the throttle.
     builder.target_adding = adding or tuple(replica for replica in before.adding_replicas if replica in target)
 
 

@@ -42,10 +42,9 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Ste
     """Register an incarnation; a new one first takes the old one's leaderships and places in ISRs, as one change.
 
     Raises KafkaError:
-        INCONSISTENT_CLUSTER_ID: the broker belongs to another cluster.
-        DUPLICATE_BROKER_REGISTRATION: another incarnation is unfenced and was heard of within its session; ask again.
-        INVALID_REGISTRATION: its log directories or listeners make no sense.
-        UNSUPPORTED_VERSION: it does not support a finalized feature's level.
+        INCONSISTENT_CLUSTER_ID: the broker belongs to another cluster. DUPLICATE_BROKER_REGISTRATION: another
+        incarnation is unfenced and has a valid session; retry. INVALID_REGISTRATION: its log directories or listeners
+        are invalid. UNSUPPORTED_VERSION: it does not support a finalized feature's level.
     """
     if request.cluster_id != context.settings.cluster_id:
         message = f"this is cluster {context.settings.cluster_id}, the broker belongs to {request.cluster_id}"
@@ -75,12 +74,12 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Ste
 def _old_incarnation_leaves(
     context: Context, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
 ) -> Steps[list[MetadataRecord]]:
-    """Take the old incarnation's places; the new one keeps what a clean shutdown vouches for (KIP-966).
+    """Remove the old incarnation; the new one keeps the replicas covered by a clean shutdown (KIP-966).
 
-    The file of a clean shutdown names the epoch that shut down: another one, or none, and what the machine had not
-    written may be lost. Of a broker that was unregistered meanwhile there is no epoch to compare with. The last known
-    leader of a partition is still waited for: not electable while its directory is away, and no more once it has said
-    that its log is another one (assign_directories).
+    The file of a clean shutdown has the epoch that shut down: with another one, or without it, unsynced records may be
+    lost. For a broker that was unregistered in between there is no epoch to compare with. Elections still wait for the
+    last known leader of a partition: it is not electable while its directory is missing, and never after it has
+    reported another log (assign_directories).
     """
     broker_id = request.broker_id
     if not context.elr_enabled:

@@ -1,6 +1,8 @@
-"""Subscriptions to clients' metrics, as CLIENT_METRICS configs say them: what they may be, and mean (KIP-714). Sans-IO.
+"""Subscriptions to client metrics in CLIENT_METRICS configs: their rules and their meaning (KIP-714).
 
-    metrics       prefixes of the metrics that clients are asked for; `*` all, nothing none
+Sans-IO.
+
+    metrics       prefixes of the requested metrics; `*` all, nothing none
     interval.ms   how often they push them
     match         which clients, as SELECTOR=PATTERN, ...: all selectors have to match; none: every client
 
@@ -100,7 +102,7 @@ def _parsed(key: str, text: str, kind: ConfigType) -> object:
 
 
 def _selector(text: str) -> tuple[str, Callable[[str], bool]]:
-    """Read SELECTOR=PATTERN; as in Java's split, what is empty at the end is not there."""
+    """Read SELECTOR=PATTERN; as with Java's split, empty parts at the end are dropped."""
     parts = text.split("=")
     while parts and not parts[-1]:
         parts.pop()

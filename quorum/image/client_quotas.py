@@ -62,7 +62,7 @@ class ClientQuotasDelta:
     __slots__ = ("changes", "image")
 
     def __init__(self, image: ClientQuotasImage) -> None:
-        """Start from the quotas as they were."""
+        """Start from the present quotas."""
         self.image = image
         self.changes: dict[Entity, dict[str, float | None]] = {}
 
@@ -77,7 +77,7 @@ class ClientQuotasDelta:
         self.changes.setdefault(entity, {})[record.key] = None if record.remove else record.value
 
     def apply(self) -> ClientQuotasImage:
-        """Make the quotas as they are now. Cost: what changed."""
+        """Make the quotas after the changes. Cost: what changed."""
         entities = self.image.entities
         for entity, changes in self.changes.items():
             quotas: HashTrieMap[str, float] = entities.get(entity) or HashTrieMap()

@@ -24,8 +24,8 @@ from kvorum.quorum.records import (
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's incarnation; `log_dirs` are those online, in the broker's order.
 
-    `cordoned_log_dirs` get no new replicas (KIP-1066); None: it has not said yet, which counts as none.
-    `failed_log_dirs` were online when it came, and a replica of which it has not said so yet may lie in one.
+    `cordoned_log_dirs` get no new replicas (KIP-1066); None: not reported yet, which means none. `failed_log_dirs` were
+    online at its registration; replicas not yet reported as failed may be in one.
     """
 
     broker_id: int
@@ -156,7 +156,7 @@ class ClusterDelta:
     __slots__ = ("changed_brokers", "image")
 
     def __init__(self, image: ClusterImage) -> None:
-        """Start from the brokers as they were."""
+        """Start from the present brokers."""
         self.image = image
         self.changed_brokers: dict[int, BrokerRegistration | None] = {}
 
@@ -166,7 +166,7 @@ class ClusterDelta:
         return not self.changed_brokers
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
-        """Return a broker as it is now."""
+        """Return a broker after the changes."""
         if broker_id in self.changed_brokers:
             return self.changed_brokers[broker_id]
         return self.image.brokers.get(broker_id)
@@ -190,7 +190,7 @@ class ClusterDelta:
         self.changed_brokers[record.broker_id] = before.merge(record)
 
     def apply(self) -> ClusterImage:
-        """Return the brokers as they are now. Cost: what changed."""
+        """Return the brokers after the changes. Cost: what changed."""
         brokers = self.image.brokers
         for broker_id, broker in self.changed_brokers.items():
             brokers = brokers.discard(broker_id) if broker is None else brokers.insert(broker_id, broker)

@@ -32,7 +32,7 @@ NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs says it (ConfigEntry.ConfigSource)."""
+    """Source of a value, as in DescribeConfigs (ConfigEntry.ConfigSource)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -72,7 +72,7 @@ class ConfigsImage:
         return self.of(ResourceType.TOPIC, name)
 
     def broker_value(self, keys: Sequence[str], broker_id: int | None) -> EffectiveValue | None:
-        """Return the first of `broker_values`, None where there is none."""
+        """Return the first of `broker_values`, None without any."""
         return next(self.broker_values(keys, broker_id), None)
 
     def broker_values(self, keys: Sequence[str], broker_id: int | None) -> Iterator[EffectiveValue]:
@@ -103,7 +103,7 @@ class ConfigsDelta:
     __slots__ = ("changes", "image")
 
     def __init__(self, image: ConfigsImage) -> None:
-        """Start from the configs as they were."""
+        """Start from the present configs."""
         self.image = image
         self.changes: dict[ConfigResource, dict[str, str | None]] = {}
 
@@ -126,7 +126,7 @@ class ConfigsDelta:
             self.changes[resource] = dict.fromkeys(existing)
 
     def applied(self) -> Steps[ConfigsImage]:
-        """Make the configs as they are now. Cost: what changed."""
+        """Make the configs after the changes. Cost: what changed."""
         resources = self.image.resources
         for piece in pieces(self.changes.items()):
             for resource, changes in piece:

@@ -44,7 +44,7 @@ class FeaturesDelta:
     __slots__ = ("changes", "image")
 
     def __init__(self, image: FeaturesImage) -> None:
-        """Start from the features as they were."""
+        """Start from the present features."""
         self.image = image
         self.changes: dict[str, int] = {}
 
@@ -59,7 +59,7 @@ class FeaturesDelta:
         self.changes[record.name] = record.level
 
     def apply(self) -> FeaturesImage:
-        """Return the features as they are now."""
+        """Return the features after the changes."""
         levels = self.image.levels
         for name, level in self.changes.items():
             levels = levels.insert(name, level) if level > 0 else levels.discard(name)

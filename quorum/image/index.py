@@ -82,7 +82,7 @@ class ReplicaIndexBuilder:
     """
 
     def __init__(self, index: ReplicaIndex) -> None:
-        """Start from an index, which stays as it is."""
+        """Start from an index, which is not changed."""
         self._index = index
         self._in_isr: _Changes[int] = _Changes()
         self._leads: _Changes[int] = _Changes()
@@ -93,9 +93,9 @@ class ReplicaIndexBuilder:
     def update(
         self, topic_id: Uuid, partition_id: int, old: PartitionRegistration | None, new: PartitionRegistration | None
     ) -> None:
-        """Note that a partition went from `old` (None: there was none) to `new` (None: there is none any more).
+        """Note that a partition changed from `old` (None: it is new) to `new` (None: it was deleted).
 
-        Once a partition at most.
+        At most once per partition.
         """
         key = TopicIdPartition(topic_id, partition_id)
         self._in_isr.move(old.isr if old else (), new.isr if new else (), key)

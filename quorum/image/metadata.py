@@ -85,7 +85,7 @@ class MetadataDelta:
     )
 
     def __init__(self, image: MetadataImage) -> None:
-        """Start from an image, which stays as it is."""
+        """Start from an image, which is not changed."""
         self.image = image
         self.features_delta = FeaturesDelta(image.features)
         self.cluster_delta = ClusterDelta(image.cluster)

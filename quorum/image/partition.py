@@ -11,7 +11,7 @@ from kvorum.quorum.records import NO_LEADER, RECOVERING, Partition, PartitionCha
 UNASSIGNED_DIRECTORY: Final = ZERO_UUID
 """The broker has not assigned the replica to a log directory yet (KIP-858)."""
 LOST_DIRECTORY: Final = ONE_UUID
-"""The replica lay in a directory that went offline."""
+"""The replica was in a directory that went offline."""
 
 
 SharedDirectories: TypeAlias = dict[tuple[Uuid, ...], tuple[Uuid, ...]]
@@ -19,7 +19,7 @@ SharedDirectories: TypeAlias = dict[tuple[Uuid, ...], tuple[Uuid, ...]]
 
 
 class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One partition: its replicas (the first is the preferred leader), who is in sync, who leads, and the epochs.
+    """One partition: its replicas (the first is the preferred leader), its ISR, its leader, and the epochs.
 
     `leader_epoch` grows with each change of leader and when a replica is removed, `partition_epoch` with every change.
     """
@@ -107,7 +107,7 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
     @property
     def eligible(self) -> tuple[int, ...]:
-        """The ELR and the last known leader: who may lead again although it is not in the ISR (KIP-966)."""
+        """The ELR and the last known leader: replicas that may lead although they are not in the ISR (KIP-966)."""
         return self.elr if not self.last_known_elr else tuple(dict.fromkeys((*self.elr, *self.last_known_elr)))
 
     @property

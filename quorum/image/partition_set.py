@@ -1,8 +1,10 @@
-"""Sets of partitions that cost what there are topics, not what there are partitions. Sans-IO, persistent.
+"""Sets of partitions whose cost depends on the number of topics, not of partitions.
 
-For each topic a number, whose bit p stands for partition p (they are numbered from 0 on without gaps). Fencing a broker
-with 60,000 replicas of 1,000 topics changes 1,000 entries; as many single keys would be tens of megabytes of small
-objects, made, walked and freed again and again.
+Sans-IO, persistent.
+
+For each topic a number, whose bit p means partition p (they are numbered from 0 on without gaps). Fencing a broker with
+60,000 replicas of 1,000 topics changes 1,000 entries; that many single keys would be tens of megabytes of small
+objects, created, visited and freed repeatedly.
 """
 
 from __future__ import annotations

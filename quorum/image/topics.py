@@ -28,7 +28,7 @@ class TopicImage:
     partitions: HashTrieMap[int, PartitionRegistration] = field(default_factory=lambda: HashTrieMap())
 
     def partition(self, partition_id: int) -> PartitionRegistration | None:
-        """Return a partition, None where there is none of that number."""
+        """Return a partition, None if it does not exist."""
         return self.partitions.get(partition_id)
 
     def sorted_partitions(self) -> list[tuple[int, PartitionRegistration]]:

@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A partition as it is after the delta, with its topic's id."""
+    """A partition after the delta, with its topic's id."""
 
     topic_id: Uuid
     partition: PartitionRegistration
@@ -57,7 +57,7 @@ class TopicDelta:
     __slots__ = ("_directories", "image", "partition_changes")
 
     def __init__(self, image: TopicImage, directories: SharedDirectories) -> None:
-        """Start from a topic as it was, empty if it is new."""
+        """Start from the present topic, empty if it is new."""
         self._directories = directories
         self.image = image
         self.partition_changes: dict[int, PartitionRegistration] = {}
@@ -73,11 +73,11 @@ class TopicDelta:
         return self.image.topic_id
 
     def partition(self, partition_id: int) -> PartitionRegistration | None:
-        """Return a partition as it is now."""
+        """Return a partition after the changes."""
         return self.partition_changes.get(partition_id) or self.image.partitions.get(partition_id)
 
     def replay(self, record: Partition | PartitionChange) -> None:
-        """Take in a partition, or a change of one that is there."""
+        """Apply a new partition, or a change of an existing one."""
         if isinstance(record, Partition):
             self.partition_changes[record.partition_id] = PartitionRegistration.from_record(record, self._directories)
             return
@@ -86,7 +86,7 @@ class TopicDelta:
         self.partition_changes[record.partition_id] = before.merge(record)
 
     def applied(self) -> Steps[TopicImage]:
-        """Make the topic as it is now. Cost: what changed."""
+        """Make the topic after the changes. Cost: what changed."""
         partitions = self.image.partitions
         for piece in pieces(self.partition_changes.items()):
             partitions = partitions.update(piece)
@@ -121,11 +121,11 @@ class TopicsDelta:
     __slots__ = ("_directories", "changed_topics", "deleted_topics", "image")
 
     def __init__(self, image: TopicsImage) -> None:
-        """Start from the topics as they were."""
+        """Start from the present topics."""
         self.image = image
         self.changed_topics: dict[Uuid, TopicDelta] = {}
         self.deleted_topics: dict[Uuid, TopicImage] = {}
-        """The topics of `image` that are gone, as they were."""
+        """Deleted topics of `image`, in their last state."""
         self._directories: SharedDirectories = {}
 
     @property
@@ -168,7 +168,7 @@ class TopicsDelta:
         return delta.name
 
     def applied(self) -> Steps[TopicsImage]:
-        """Make the topics as they are now. Cost: what changed."""
+        """Make the topics after the changes. Cost: what changed."""
         by_id, by_name = self.image.by_id, self.image.by_name
         index = ReplicaIndexBuilder(self.image.index)
         partition_count = self.image.partition_count

@@ -104,8 +104,8 @@ def split_into_batches(
 ) -> Iterator[list[bytes]]:
     """Cut one change, its records encoded, into batches of at most so many records and so many bytes of values.
 
-    What fits one batch stays as it is; a larger change gets BeginTransaction first and EndTransaction last, counted in.
-    Nothing to write is no batch.
+    A change that fits one batch stays unchanged; a larger one gets BeginTransaction first and EndTransaction last,
+    counted in. No records: no batch.
     """
     assert records_max >= 2 and bytes_max > 2 * MARKER_SIZE, "a batch takes a marker and a record"
     if len(values) <= records_max and sum(map(len, values)) <= bytes_max:

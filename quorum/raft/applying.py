@@ -1,9 +1,9 @@
-"""Bringing the state machine to what is committed: a snapshot or entries, in order, in slices of the loop's time.
+"""Applies committed entries to the state machine: a snapshot or entries, in order, in slices of the loop's time.
 
     idle --an entry is committed and durable here, or a snapshot is installed--> busy --its last step--> idle
 
-Each tick goes on for a slice. While busy nothing else is applied, no snapshot is captured and none is installed;
-appending, voting and commits go on meanwhile, and a leader is not active before its term's first entry is applied.
+Each tick runs one slice. While busy nothing else is applied, no snapshot is captured and none is installed; appends,
+votes and commits continue, and a leader is not active before its term's first entry is applied.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class Applier:
         replica.core.set_applied(index)
 
     def run(self) -> None:
-        """Go on for a slice: apply what is committed. Never what is not durable here: a restart must find it again."""
+        """Apply committed entries for one slice. Only entries that are durable here: a restart must find them again."""
         replica = self._replica
         core, journal, settings = replica.core, replica.journal, replica.settings
         until = replica.now() + settings.apply_slice_s
@@ -110,4 +110,4 @@ class Applier:
     def stop(self) -> None:
         """Give up what is under way: the process ends."""
         self._stopped = True
-        self._work = None  # nobody else has it: what it holds open is closed with it
+        self._work = None  # it has no other user: its open files are closed with it

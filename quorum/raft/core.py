@@ -100,7 +100,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._settings = settings
         self.journal = journal
         self.nodes = {peer: Node(peer) for peer in voter_ids if peer != node_id}
-        """Everybody this node has to do with; those that count are in pysyncobj's own set."""
+        """All nodes that this node communicates with; those that count are in pysyncobj's own set."""
         conf = SyncObjConf(
             autoTick=False,
             journalFile=journal,
@@ -127,10 +127,10 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         return found
 
     def set_voters(self, others: Iterable[int], *, with_itself: bool) -> None:
-        """Make these, and this node, the ones whose majority elects and commits.
+        """Set the nodes, including this one, whose majority elects and commits.
 
         pysyncobj counts the node it runs in. A leader that is not `with_itself` among the voters, since it is being
-        removed, gets somebody beside it who never answers: 1 + n of (voters + 2) is a majority just where n of the
+        removed, gets an additional node that never answers: 1 + n of (voters + 2) is a majority exactly if n of the
         voters is.
         """
         wanted = {self.node(peer) for peer in others}
@@ -187,7 +187,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
             self._SyncObj__raftCommitIndex = index
 
     def election_deadline(self) -> float:
-        """When an election is due unless a leader is heard, in loop time."""
+        """When an election is due without a heartbeat of a leader, in loop time."""
         return float(self._SyncObj__raftElectionDeadline)
 
     def set_election_deadline(self, when: float) -> None:
@@ -290,7 +290,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
     def _SyncObj__getEntries(
         self, fromIDx: int, count: int | None = None, maxSizeBytes: int | None = None
     ) -> list[Entry]:
-        """Answer the one caller left, the commit rule, which asks for one entry: only durable ones can be counted."""
+        """Serve the remaining caller, the commit rule, which reads one entry: only durable ones count."""
         assert count == 1 and maxSizeBytes is None
         if fromIDx > self.journal.durable_index:
             return []

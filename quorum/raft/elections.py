@@ -1,8 +1,8 @@
-"""Votes and pre-votes around pysyncobj's election: who may vote, responses, and retries.
+"""Votes and pre-votes around pysyncobj's election: voters, responses, and retries.
 
-pysyncobj decides by terms and logs. What is added: only voters that count (node id and directory), nobody twice,
-loyalty to a live leader unless it handed over itself, a pre-vote round before any term is spent, and refusals said
-aloud so that a split vote is tried again within tens of milliseconds.
+pysyncobj decides by terms and logs. Additions: only voters that count (node id and directory), one vote each, loyalty
+to a live leader unless it handed over itself, a pre-vote round before a new term, and explicit refusals so that a split
+vote is retried within tens of milliseconds.
 """
 
 from typing import Any
@@ -81,7 +81,7 @@ class Elections:
             replica.outbox.ask(peer, message)
 
     def leader_heard(self) -> None:
-        """A leader is there: begin with short retries next time."""
+        """There is a leader: start with short retries next time."""
         self._rounds = 0
 
     def leader_refused(self) -> None:

@@ -1,7 +1,7 @@
-"""The following side: Appends and snapshot pieces in, held against the log by the guard's rules; answers out.
+"""The follower's side: Appends and snapshot chunks, checked against the log by the guard's rules; answers.
 
-An answer leaves when what it says is durable. What contradicts committed entries is never resolved here: it means that
-this log, or the leader's, lost what was committed (or that an operator gave it up), and the node ends.
+An answer is sent when its content is durable. Contradictions to committed entries are never resolved here: this log, or
+the leader's, has lost committed entries (or an operator gave them up), and the node ends.
 """
 
 import asyncio

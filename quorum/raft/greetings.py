@@ -1,6 +1,6 @@
-"""Hello: what each connection begins with, by which voters know each other's directories, lives and pins (voters.py).
+"""Hello: the first message of each connection, with the sender's directory, incarnation and pins (voters.py).
 
-It is said again whenever what it says is news to the peer, and asked for where nothing else is heard.
+It is sent again when its content is new for the peer, and requested if nothing else arrives.
 """
 
 import msgspec
@@ -18,7 +18,7 @@ class Greetings:
     __slots__ = ("_elections", "_incarnation", "_leader", "_replica", "_sent", "_sent_version")
 
     def __init__(self, replica: Replica, leader: Leader, elections: Elections, incarnation: int) -> None:
-        """Speak for a node; `incarnation` is a number that no other life of it has."""
+        """Send Hellos for a node; `incarnation` is a number that no other start of it has."""
         self._replica = replica
         self._leader = leader
         self._elections = elections
@@ -61,7 +61,7 @@ class Greetings:
             self._leader.recount()
 
     def _tell(self, peer: int, *, again: bool = False, answer: bool = False) -> None:
-        """Send Hello if what it says is news to the peer, or `again`, asking for one in answer, or to `answer` one."""
+        """Send Hello if its content is new for the peer; `again` requests one, `answer` answers one."""
         voters = self._replica.voters
         state, pins = voters.state, voters.pins()
         hello = Hello(

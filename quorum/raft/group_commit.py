@@ -41,7 +41,8 @@ class GroupCommit:
             work.add_done_callback(partial(self._written, batch, self._loop.time()))
 
     def _written(self, batch: Batch, began: float, work: asyncio.Future[None]) -> None:
-        error = None if work.cancelled() else work.exception()  # looked at: nobody else will, where the node has ended
+        # retrieved: it has no other reader if the node has ended
+        error = None if work.cancelled() else work.exception()
         if self._stopped:
             return
         replica, journal = self._replica, self._replica.journal

@@ -19,8 +19,8 @@ TermAt = Callable[[int], int | None]
 class AppendVerdict(NamedTuple):
     """Action for an Append whose term is current.
 
-    `matched`: truncate from `truncate_from` (None: nothing to truncate), add the entries from place `skip` on, answer
-    `at`, the last index vouched for. Not matched: change nothing, answer `at` as where to go on from.
+    `matched`: truncate from `truncate_from` (None: nothing to truncate), add the entries from index `skip` on, answer
+    `at`, the last confirmed index. Not matched: change nothing, answer `at` as the next position.
     """
 
     matched: bool
@@ -40,7 +40,7 @@ def judge_append(
     term_at: TermAt,
     first_index_of_term: Callable[[int, int], int],
 ) -> AppendVerdict:
-    """Hold an Append against the log.
+    """Check an Append against the log.
 
     Everything up to `committed` is known to agree with any leader's log, so entries there are skipped unread; the log
     begins at `first_index` (covered by a snapshot, hence committed).

@@ -231,9 +231,10 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return self.durable_position == self.position
 
     def take(self) -> Batch | None:
-        """Return what to write next; None if there is nothing, a write is under way, or the spare is waited for.
+        """Return the next write; None if there is nothing, a write is in progress, or the spare is missing.
 
-        What fills the segment needs the next one, whose file is made beside writes: the two must never meet there.
+        A write that fills the segment needs the next one, whose file is created during writes: the two must never
+        coincide there.
         """
         if self._writing or not self._parts or (self._spare_begun and self._fills_segment()):
             return None

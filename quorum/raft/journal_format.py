@@ -1,4 +1,6 @@
-"""The journal's bytes: segment header, blocks, records; and what a scan of a segment finds. Sans-IO.
+"""The journal's bytes: segment header, blocks, records; and the scan of a segment.
+
+Sans-IO.
 
     segment  header (32): magic 8 bytes, version u16, 6 zeros, number u64, crc32c u32 of the 24 before, 4 zeros
              blocks, each 8-byte aligned, then zeros to the preallocated end
@@ -6,10 +8,10 @@
              payload: records, zero-padded to the alignment behind it
     record   header (21): length u32, kind u8, index u64, term u64; then `length` bytes
 
-A block is what one group commit wrote. Sequence numbers go up by one over all segments, and block N + 1 is written
-only after N was synced. Hence the rule that tells a torn tail from a flipped bit: *a sound block behind an unsound one
-proves that the unsound one was durable once*, so the file was damaged; an unsound block with nothing sound behind it
-is a write that a crash cut short, and nobody was ever told of what it held. All numbers are little endian.
+A block is the content of one group commit. Sequence numbers go up by one over all segments, and block N + 1 is written
+only after N was synced. This distinguishes a torn tail from a flipped bit: *a valid block after an invalid one proves
+that the invalid one was durable once*, so the file was damaged; an invalid block with no valid one after it is a write
+that a crash interrupted, and its content was never acknowledged. All numbers are little endian.
 """
 
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ SEGMENT_MAGIC: Final = b"KVORUMJ\0"
 VERSION: Final = 1
 SEGMENT_HEADER: Final = Struct("<8sH6xQI4x")
 SEGMENT_HEADER_SIZE: Final = SEGMENT_HEADER.size
-BLOCK_MAGIC: Final = 0x4B4C424B  # "KBLK" as it lies in the file
+BLOCK_MAGIC: Final = 0x4B4C424B  # "KBLK" as bytes in the file
 BLOCK_HEADER: Final = Struct("<IIQI")
 BLOCK_HEADER_SIZE: Final = BLOCK_HEADER.size
 RECORD_HEADER: Final = Struct("<IBQQ")
@@ -103,7 +105,7 @@ def decode_segment_header(data: bytes, path: str) -> int:
 
 
 def encode_record(kind: int, index: int, term: int, payload: bytes = b"") -> bytes:
-    """Return a record's header; the payload follows it as it is."""
+    """Return a record's header; the payload follows it unchanged."""
     return RECORD_HEADER.pack(len(payload), kind, index, term)
 
 

@@ -1,8 +1,8 @@
-"""Recovery of the journal: all segments read in order, checked against one another, the torn tail cut off.
+"""Recovery of the journal: all segments read in order, checked against one another, the torn tail truncated.
 
-What ends in JournalCorrupt, with file and place: a damaged block in front of a sound one, anything unsound in a segment
-that is not the newest, a missing segment (number, block sequence, or the log's end do not fit), entries that do not
-follow one another, a log that begins later than a START or RESET says.
+JournalCorrupt, with file and position: a damaged block before a valid one, an invalid block in a segment that is not
+the newest, a missing segment (number, block sequence, or the log's end do not fit), entries that are not consecutive, a
+log that begins later than a START or RESET requires.
 """
 
 import re

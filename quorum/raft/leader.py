@@ -30,7 +30,7 @@ class Leader:
         """The index of this term's first entry (the no-op) while leading."""
         self.transfer_to: int | None = None
         self.on_voters_committed: Callable[[int], None] | None = None
-        """Told of the index of each voter set that is committed while this node leads."""
+        """Called with the index of each voter set that is committed while this node leads."""
 
     def peer(self, peer_id: int) -> Peer:
         """Return what is known of a peer, a voter or an observer."""
@@ -272,7 +272,7 @@ class Leader:
             replica.core.step_down()
 
     def start_transfer(self) -> bool:
-        """Choose the voter that is furthest and hand over as soon as it has everything; False if there is none."""
+        """Choose the voter that is furthest and hand over as soon as it has everything; False without one."""
         voters = self._replica.voters
         candidates = [peer for peer in self.peers.values() if peer.connected and voters.counts(peer.node_id)]
         if not candidates:

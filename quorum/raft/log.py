@@ -1,4 +1,4 @@
-"""MetadataLog: the seam between Raft and everything else that deals in metadata.
+"""MetadataLog: the interface between Raft and all users of metadata.
 
 Above it there are record batches with Kafka offsets; below it (`kvorum.quorum.raft.replicated`) there are pysyncobj, a
 journal, snapshots and frames; beside it `kvorum.quorum.raft.memory_log` is the same thing with one voter and no disk.
@@ -8,8 +8,8 @@ What a user of the log may rely on:
 - *compare-and-append*: a batch is applied only if it lands at the offset its author expected and in the author's own
   epoch; otherwise every node drops it alike;
 - every node applies the same batches at the same offsets, with the same bytes (base offset and leader epoch filled in);
-- `append`'s future tells three outcomes apart: applied here (result), certainly not and never (NotController, Dropped),
-  not known (UnknownOutcome: it may still be committed);
+- `append`'s future has three outcomes: applied here (result), certainly never (NotController, Dropped), unknown
+  (UnknownOutcome: it may still be committed);
 - callbacks come on the event loop, in order: `on_leader_changed` before `on_active`, a batch before the future of its
   append, `on_inactive` before any batch of a later epoch;
 - a listener that needs long for a batch or a snapshot returns the work as steps: nothing else of the log is applied,
@@ -29,7 +29,7 @@ from kvorum.quorum.steps import Steps
 COMMAND_BYTES_MAX: Final = 8 * 1024 * 1024
 """A larger change goes as begin/end-transaction records (KIP-868); one frame must never hold up heartbeats for long."""
 COMMAND_RECORDS_MAX: Final = 10_000
-"""The same limit in records, as Kafka's controller has it: what a broker must be able to apply in one go."""
+"""The same limit in records, as in Kafka's controller: a broker must be able to apply them in one step."""
 APPENDS_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Appended, not yet applied: beyond this `append` refuses (Dropped), the caller answers with a retriable error."""
 
@@ -38,7 +38,7 @@ WHAT_TO_DO: Final = (
     "this controller holds metadata that the quorum gave up or never had (after `kvorum quorum readmit`, or the disk "
     "lies): move its metadata directory away, and format it again with `kvorum format -g`"
 )
-"""For an operator: how such a controller ends, and what its message says."""
+"""For an operator: the end of such a controller, and its message."""
 
 
 class MetadataLogError(Exception):
@@ -115,7 +115,7 @@ class SnapshotTaken:
     size: int
     """Of the file."""
     written: bool
-    """False: it was there already, and nothing has come since."""
+    """False: it existed already, without changes since."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -251,7 +251,7 @@ class MetadataLog(Protocol):
         ...
 
     def set_snapshot_source(self, source: SnapshotSource) -> None:
-        """Name who supplies the state for snapshots. Without one there are none."""
+        """Set the source of the state for snapshots. Without one there are none."""
         ...
 
     def take_snapshot(self) -> asyncio.Future[SnapshotId | None]:

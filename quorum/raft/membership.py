@@ -1,15 +1,15 @@
 """The leader's changes of a dynamic quorum's voters: one added, one removed, one's endpoints updated (KIP-853).
 
-And what makes a static quorum a dynamic one: the same voters, with endpoints (kraft.version 1, KIP-853; Kafka's
+It also makes a static quorum a dynamic one: the same voters, with endpoints (kraft.version 1, KIP-853; Kafka's
 LeaderState.maybeAppendUpgradedKRaftVersion).
 
     idle -- checks passed: the new set is in the log, and in force --> open -- committed --> idle
                                                                      open -- leadership lost, or too late --> idle
 
-What is refused, in this order, is refused as Kafka's AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler do,
-with their words: not the leader, a change under way, nothing committed in this term yet, a static quorum, an
-uncommitted set, then what is wrong with the voter itself. Why each is needed: voters.py and docs/decisions/0023.
-A change that was too late for whoever asked may still be committed: only the next set in the log tells.
+Rejections, in this order, equal those of Kafka's AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler, with their
+messages: not the leader, a change in progress, nothing committed in this term yet, a static quorum, an uncommitted set,
+then faults of the voter itself. The reasons: voters.py and docs/decisions/0023. A change that timed out may still be
+committed: only the next set in the log shows it.
 """
 
 import asyncio
@@ -75,10 +75,10 @@ class Membership:
         return self._append({**voters.in_force, node_id: directory_id}, {**voters.endpoints, node_id: list(endpoints)})
 
     def check_add(self, node_id: int, directory_id: bytes) -> None:
-        """Raise KafkaError unless a voter of this key could be added now, as far as that is known without asking it.
+        """Raise KafkaError unless a voter of this key could be added now, as far as known without a request to it.
 
-        NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT: another change is under way; UNSUPPORTED_VERSION: a static quorum;
-        DUPLICATE_VOTER: the id is a voter, with whatever directory.
+        NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT: another change is in progress; UNSUPPORTED_VERSION: a static quorum;
+        DUPLICATE_VOTER: the id is a voter, with any directory.
         """
         voters = self._replica.voters
         self._check_ready("adding")
@@ -123,10 +123,10 @@ class Membership:
         return self._append(*self.check_upgrade())
 
     def check_upgrade(self) -> tuple[VoterSet, Endpoints]:
-        """Return the first set of a dynamic quorum: the committed one, with where each says that it listens.
+        """Return the first set of a dynamic quorum: the committed one, with the endpoints that each voter reported.
 
-        Raises KafkaError NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT: a change is under way; INVALID_UPDATE_VERSION:
-        a voter is not connected under the directory that counts, or its software cannot do it.
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT: a change is in progress; INVALID_UPDATE_VERSION: a
+        voter is not connected under its agreed directory, or its software does not support it.
         """
         self._check_leading()
         voters, connected = self._replica.voters, self._leader.peers
@@ -148,7 +148,7 @@ class Membership:
         return members, endpoints
 
     def lost_leadership(self) -> None:
-        """Fail the change under way: the next leader's log decides what came of it."""
+        """Fail the change in progress: the next leader's log decides its outcome."""
         change, self._open = self._open, None
         if change is not None and not change.future.done():
             message = "leadership was lost before the change of voters was committed"

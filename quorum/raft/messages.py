@@ -19,13 +19,13 @@ class MalformedFrame(Exception):
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
-    """First on a connection, and again when what it says has changed.
+    """First message on a connection, sent again when its content has changed.
 
-    `pins` is what the sender takes each voter's directory to be: {node id: 16 bytes}. `forced` names those that an
-    operator re-admitted at the sender. `incarnation` differs for each start of a process. Whoever hears no leader says
-    Hello again and asks for one in answer, in case one was lost. What an upgrade to a dynamic quorum must know of each
-    voter: `kraft_version_max`, the highest that the sender's software knows, and the `endpoints` it listens at;
-    `dynamic`: its log has a dynamic set. An earlier Kvorum says none of the three, and ignores them.
+    `pins` are the directories that the sender knows of each voter: {node id: 16 bytes}. `forced` names those that an
+    operator re-admitted at the sender. `incarnation` differs for each start of a process. A node without a leader sends
+    Hello again and requests one in answer, in case one was lost. For an upgrade to a dynamic quorum:
+    `kraft_version_max`, the highest that the sender's software supports, and its `endpoints`; `dynamic`: its log has a
+    dynamic set. An earlier Kvorum sends none of the three, and ignores them.
     """
 
     cluster_id: str
@@ -90,7 +90,7 @@ class Append(msgspec.Struct, array_like=True, tag=5):
 class Ack(msgspec.Struct, array_like=True, tag=6):
     """Answer to Append number `sequence`.
 
-    `matched`: all up to `index` is in the log, durably. Not matched: `index` is where to go on from; 0 says only that
+    `matched`: all up to `index` is in the log, durably. Not matched: `index` is the next position; 0 means only that
     the sender's term is old.
     """
 
@@ -114,7 +114,10 @@ class SnapshotChunk(msgspec.Struct, array_like=True, tag=7):
 
 
 class SnapshotAck(msgspec.Struct, array_like=True, tag=8):
-    """Answer to chunk number `sequence`: go on at `position`. When it is installed, or not wanted, an Ack says so."""
+    """Answer to chunk number `sequence`: continue at `position`.
+
+    When it is installed, or not needed, the answer is an Ack.
+    """
 
     term: int
     sequence: int

@@ -120,7 +120,7 @@ class QuorumNode:
         if replica.snapshots.latest is not None:
             self.applier.load_latest()
         if replica.voters.others_needed == 0:
-            # Nobody else can lead and nobody is to be asked: to wait for an election timeout would gain nothing.
+            # No other voter exists: a wait for an election timeout would gain nothing.
             replica.core.set_election_deadline(self._loop.time() - TIMER_SLACK_S)
         self.wake()
 
@@ -244,7 +244,7 @@ class QuorumNode:
     def submit(self, place: Callable[[int, int], bytes | None]) -> None:
         """Queue a command: `place(index, term)` is called with its place in the log and returns its bytes.
 
-        With index 0 it is told that this node does not lead; then nothing is appended. None appends nothing.
+        Index 0 means that this node does not lead; then nothing is appended. None appends nothing.
         """
         self._queue.append(place)
         self.wake()

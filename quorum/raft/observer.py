@@ -20,7 +20,7 @@ class RaftObserver(Protocol):
 
 
 class Unobserved:
-    """Nobody looks."""
+    """No observer."""
 
     __slots__ = ()
 

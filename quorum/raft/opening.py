@@ -1,10 +1,10 @@
-"""A controller's Raft directory: formatted once, opened at each start, snapshot and journal held against each other.
+"""A controller's Raft directory: formatted once, opened at each start, snapshot and journal checked against each other.
 
     raft/journal/      DurableJournal; its state record says whose directory it is
     raft/snapshots/    SnapshotStore
 
-What refuses to start, by name: no journal (lost, or never formatted), a damaged one, a damaged snapshot, a journal that
-begins later than the newest snapshot ends, another node's or cluster's directory.
+These prevent the start: no journal (lost, or never formatted), a damaged one, a damaged snapshot, a journal that begins
+later than the newest snapshot ends, another node's or cluster's directory.
 """
 
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ def format_raft(
 ) -> None:
     """Create an empty Raft directory. Raises FileExistsError if there is one.
 
-    `directories` are all voters' directory ids where they are known already (one command formats the whole cluster):
-    then a majority is enough for the first boot. Otherwise the voters agree on them, which needs all of them once.
+    `directories` are all voters' directory ids if they are known already (one command formats the whole cluster): then
+    a majority is sufficient for the first boot. Otherwise the voters agree on them, which needs all of them once.
     `endpoints` make the quorum a dynamic one (KIP-853): they are those of `voter_ids`, whose directories are known;
     none for a node that begins as an observer.
     """
@@ -114,7 +114,7 @@ def _reconcile(journal: DurableJournal, snapshots: SnapshotStore, path: str) -> 
 def check_identity(state: StoredState, *, cluster_id: str, node_id: int, voter_ids: list[int]) -> None:
     """Raise JournalCorrupt unless the directory belongs to this node of this cluster with these voters.
 
-    A dynamic quorum's voters stand in its log: what the configuration says of them is left over from before an upgrade.
+    A dynamic quorum's voters are in its log: those in the configuration are left over from before an upgrade.
     """
     if state.dynamic:
         voter_ids = state.voter_ids

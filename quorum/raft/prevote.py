@@ -4,10 +4,10 @@
     asking   -- majority grants -->  won: stand now (pysyncobj's election follows in the same tick)
     asking   -- gave way, or the retry time passed -->  asking again, a new round
 
-A grant changes nothing that lasts: not the term, not the vote. It is given when the asker's log is good enough and this
-node, too, holds the leader for gone: nothing heard for the shortest election timeout, or the connection to it refused.
-Two nodes that ask each other at once would both win their round and split the vote; so who asks itself grants only to
-a longer log or, of equal logs, to a higher id, and then gives up its own round for a moment.
+A grant changes no durable state: neither the term nor the vote. It is given when the candidate's log is good enough and
+this node, too, considers the leader gone: no heartbeat for the shortest election timeout, or its connection was
+refused. Two simultaneous candidates would both win their round and split the vote; so a candidate grants only to a
+longer log or, of equal logs, to a higher id, and then suspends its own round for a moment.
 """
 
 from dataclasses import dataclass, field
@@ -24,9 +24,12 @@ class PreVotes:
     settings: RaftSettings
     rng: Random
     leader_seen: float
-    """When a leader was last heard. A restarted node counts from its start: it may be loyal to a live leader."""
+    """Time of the last message from a leader.
+
+    A restarted node counts from its start: it may be loyal to a live leader.
+    """
     refused: bool = False
-    """The leader's own address refused a connection since it was last heard."""
+    """The leader's own address has refused a connection since its last message."""
     round_id: int = 0
     granted: set[int] = field(default_factory=set)
     retry_at: float = 0.0

@@ -1,9 +1,9 @@
 """ReadIndex: a read point that is linearizable, for the price of one round of heartbeats. Sans-IO.
 
-A read may be served once (1) this leader has applied its term's first entry, so it knows all that was committed before;
-(2) a majority has answered, in this term, something that was sent after the read was asked for, so no later leader can
-have committed anything before; (3) everything committed at the time of asking is applied. Leases would save the round;
-they are out, since the refusal hint makes voters disloyal.
+A read may be served once (1) this leader has applied its term's first entry, so it has all earlier commits; (2) a
+majority has answered, in this term, a message that was sent after the read began, so no later leader can have committed
+anything before; (3) everything committed at that time is applied. Leases would save the round; they are not possible,
+since the refusal hint makes voters disloyal.
 """
 
 import asyncio

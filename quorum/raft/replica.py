@@ -19,9 +19,9 @@ from kvorum.runtime.clock import Clock
 
 
 class RaftLink(Protocol):
-    """Carries frames to the other voters, over one long-lived connection for each direction.
+    """Carries frames to the other voters, over one permanent connection for each direction.
 
-    Whoever owns the link calls the node's `connected`, `disconnected`, `refused` and `receive`. Frames of a connection
+    The owner of the link calls the node's `connected`, `disconnected`, `refused` and `receive`. Frames of a connection
     arrive in order or not at all; none of an older connection from the same peer arrives after one of a newer.
     """
 
@@ -41,7 +41,7 @@ class RaftLink(Protocol):
 class StateMachine(Protocol):
     """Consumer of the log: in index order, on the loop, one item at a time. An exception ends the process.
 
-    While a piece is under way the other methods may be called; they speak of the state before it.
+    While a piece is being applied the other methods may be called; they use the state before it.
     """
 
     def apply(self, index: int, term: int, command: bytes) -> Steps[None]:
@@ -114,7 +114,7 @@ class Outbox:
 
 @dataclass(slots=True, kw_only=True)
 class Replica:
-    """One node's parts. `wake` asks for a tick soon; `fail` ends the node."""
+    """One node's parts. `wake` requests a tick soon; `fail` ends the node."""
 
     core: RaftCore
     journal: DurableJournal

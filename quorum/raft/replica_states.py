@@ -31,7 +31,7 @@ def replica_states(replica: Replica, peers: Peers, log_end_offset: int) -> tuple
 
 
 def _members(replica: Replica, peers: Peers, log_end_offset: int) -> tuple[ReplicaState, ...]:
-    """Return voters by the set in force, and the controllers that only follow, as they are."""
+    """Return the present voters of the set in force, and the controllers that only follow."""
     voters = replica.voters
     own = (voters.node_id, voters.state.directory_id)
     followers = sorted((node_id, found) for node_id, found in voters.present.items() if node_id in peers)

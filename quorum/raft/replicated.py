@@ -48,7 +48,7 @@ from kvorum.runtime.clock import Clock
 
 
 class UnknownCommand(Exception):
-    """A command of a kind this version does not know: a newer Kvorum wrote it. The node must not go on."""
+    """A command of a kind this version does not know: a newer Kvorum wrote it. The node must stop."""
 
 
 @dataclass(slots=True)

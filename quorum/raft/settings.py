@@ -7,8 +7,11 @@ from kvorum.runtime.config import Settings
 
 ELECTION_SHARE_MIN: Final = 0.4
 ELECTION_SHARE_MAX: Final = 0.8
-"""A follower that hears nothing stands after a random time between these shares of election.timeout: 0.4 to 0.8 s by
-default. Kafka waits fetch.timeout (2 s) first, since its followers poll; ours are sent a heartbeat."""
+"""A follower without heartbeats becomes a candidate after a random time between these shares of election.timeout.
+
+That is 0.4 to 0.8 s by default. Kafka waits fetch.timeout (2 s) first, since its followers poll; ours receive
+heartbeats.
+"""
 ELECTION_SECONDS_MIN: Final = 0.05
 """Of controller.quorum.election.timeout.ms, which may be 0: with less, elections would only disturb each other."""
 CHECK_QUORUM_SHARE: Final = 0.5

@@ -78,7 +78,7 @@ class Snapshot:
         self.size = file_size - content_position - TRAILER.size
 
     def check(self) -> Steps[None]:
-        """Read all of it. Raises SnapshotCorrupt where length or checksum is not what the trailer says."""
+        """Read all of it. Raises SnapshotCorrupt if length or checksum differ from the trailer."""
         end, computed = self.file_size - TRAILER.size, 0
         for position in range(0, end, PIECE):
             computed = crc32c(self._file.pread(min(PIECE, end - position), position), computed)
@@ -92,7 +92,7 @@ class Snapshot:
         return self._file.pread(size, self._content_position + position)
 
     def read_file(self, position: int, size: int) -> bytes:
-        """Return bytes of the file as it is."""
+        """Return bytes of the file unchanged."""
         return self._file.pread(min(size, self.file_size - position), position)
 
     def chunks(self) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ class Snapshotting:
         self.applied_bytes = 0
         """Applied since the last snapshot began."""
         self._last_at = self.written_at = replica.now()
-        """Since when the last one is there, or this node."""
+        """Time of the last one, or of the start of this node."""
         self.written_bytes = 0
         self._writing = False
         self._dropping = False

@@ -1,10 +1,10 @@
-"""Raft frames over the CONTROLLER listener: one outgoing connection a peer, one incoming one from each.
+"""Raft frames over the CONTROLLER listener: one outgoing and one incoming connection per peer.
 
-A connection begins with a private request (key 10000) that says whose it is; only a configured voter of this cluster
-is taken. In a dynamic quorum (KIP-853) it may be any controller of the cluster, which says where it listens: a voter
-is reached at what it said last, anybody else is a guest, answered over a connection of our own as long as its
-connection stays. Frames to a peer go out on our connection, its frames come in on its own. When a peer connects anew,
-what its older connection still holds is not listened to any more: a frame never arrives after a newer connection's.
+A connection begins with a private request (key 10000) that identifies its node; only a configured voter of this cluster
+is accepted. In a dynamic quorum (KIP-853) it may be any controller of the cluster, which sends its address: a voter is
+reached at its latest address, any other node is a guest, answered over a connection of our own as long as its
+connection exists. Frames to a peer are sent on our connection, its frames arrive on its own. When a peer connects
+again, the rest of its older connection is ignored: a frame never arrives after a newer connection's.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class LinkOwner(Protocol):
         ...
 
     def refused(self, peer: int) -> None:
-        """Nobody listens at the peer's own address."""
+        """The peer's own address refuses connections."""
         ...
 
     def receive(self, peer: int, frame: bytes | memoryview) -> None:
@@ -79,7 +79,7 @@ class Outgoing:
     __slots__ = ("_peer", "_transport")
 
     def __init__(self, transport: "RaftTransport", peer: int) -> None:
-        """Speak for one peer."""
+        """Represent one peer."""
         self._transport = transport
         self._peer = peer
 
@@ -194,7 +194,7 @@ class RaftTransport:
         return {RAFT_KEY: self._accept}
 
     def attach(self, owner: LinkOwner) -> None:
-        """Say who speaks over the links; before `start`."""
+        """Set the owner of the links; before `start`."""
         self.owner = owner
 
     def start(self) -> None:

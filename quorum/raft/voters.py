@@ -1,4 +1,6 @@
-"""Set of voters: node ids are configured, the directory of each is agreed on. Sans-IO.
+"""Set of voters: node ids are configured, the directory of each is agreed.
+
+Sans-IO.
 
 A controller that lost its directory must not vote or acknowledge as if it still had it: committed metadata that only
 the lost log and one dead voter held would be overwritten. So a voter is a (node id, directory id); a quorum is a
@@ -6,19 +8,19 @@ majority of the *configured ids*, and an id whose present directory is not the a
 replicated to, and its votes and answers do not count.
 
 *First boot.* Only node ids are known then. Each node pins, durably, the directory it first sees behind each id, and
-tells its pins in Hello. A node may stand and vote once it has pinned all ids and every other voter has pinned its
-directory: so every member of the first majority had pinned every other one, and whoever comes later with a new
-directory for an old id is refused by each of them that still has its disk. (First boot therefore needs all voters
-once, or directory ids given at format time.) The first leader commits its pins as the VOTERS command; from then on
-that is the voter set.
+sends its pins in Hello. A node may become a candidate and vote once it has pinned all ids and every other voter has
+pinned its directory: so every member of the first majority had pinned every other one, and a later node with a new
+directory for an old id is rejected by each of them that still has its disk. (First boot therefore needs all voters
+once, or directory ids given at format time.) The first leader commits its pins as the VOTERS command; from then on that
+is the voter set.
 
-*Re-admission.* A leader, with a quorum that does not count the wiped node, lets it catch up as an observer and
-appends a VOTERS command with the new directory id. An id counts only with a directory that agrees with the committed
-set *and* with every VOTERS command in the log after it. So the swap itself is committed without it, under neither
-identity: any later majority shares a member other than the swapped id with that commit, and that member's log has the
-swap. (It is one step where Raft would remove and add, and safe for the same reason.) In the term of the swap the new
-directory cannot vote twice, since a follower's vote goes to the leader it accepts (RaftCore.follow). Who counts
-(candidate, leader) must know a set to be committed; who votes goes by the newest set in its log. A leader proposes
+*Re-admission.* A leader, with a quorum that does not count the wiped node, lets it catch up as an observer and appends
+a VOTERS command with the new directory id. An id counts only with a directory that agrees with the committed set *and*
+with every VOTERS command in the log after it. So the swap itself is committed without it, under neither identity: any
+later majority shares a member other than the swapped id with that commit, and that member's log has the swap. (It is
+one step where Raft would remove and add, and safe for the same reason.) In the term of the swap the new directory
+cannot vote twice, since a follower's vote goes to the leader it accepts (RaftCore.follow). The counting node
+(candidate, leader) must know a set to be committed; a voting node uses the newest set in its log. A leader proposes
 only when the command before is committed, so of several in a log only the newest may be uncommitted: it and the one
 before decide.
 
@@ -26,15 +28,16 @@ before decide.
 directories and endpoints, and the newest one in the log is in force at once, committed or not, for who counts and for
 how many make a majority. One id comes or goes at a time, and never while the command before is uncommitted or the
 leader's term has committed nothing: any two majorities of sets that can be in force together share a voter. A directory
-is never swapped in one step: who lost its disk is removed and added. Who is in no set follows as an observer. A voter
-grants its vote to whoever has the better log, also to an id it does not know yet, and though it is in no set it knows;
-who stands counts by its own log's set. An append is never refused for its sender's place in a set.
+is never replaced in one step: a voter that lost its disk is removed and added. A node in no set follows as an observer.
+A voter grants its vote to the better log, also to an unknown id, and even if it is in no set that it knows; a candidate
+counts by its own log's set. An append is never refused for its sender's place in a set.
 
 *Upgrade* (kraft.version 0 to 1). The first MEMBERS command behind VOTERS ones: the very set that is committed, with
 endpoints, and nothing else changes with it. Under it the same directories of the same ids make a majority, so a node
 counts alike before and after it, and the entry may be taken back like any other: a node is dynamic as long as it is in
-its log, for good (`state.dynamic`) once it is committed. Who has it grants votes as above; who has not does, too, to a
-candidate that says it has: the sets behind it may need a vote from a node that only knows the static one.
+its log, for good (`state.dynamic`) once it is committed. A node that has it grants votes as above; one that does not
+have it grants too, to a candidate that has it: the later sets may need a vote from a node that only knows the static
+one.
 
 *By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
 the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
@@ -128,7 +131,7 @@ class Voters:
     accepted_by: set[int] = field(default_factory=set)
     """Peers that have pinned this node's directory."""
     version: int = 0
-    """Goes up with whatever may change `pins()`."""
+    """Increases with every possible change of `pins()`."""
     listens_at: list[Endpoint] = field(default_factory=list)
     """This node's own endpoints, the default listener first; set by its host."""
     peer_infos: dict[int, PeerInfo] = field(default_factory=dict)
@@ -207,9 +210,9 @@ class Voters:
     def may_vote(self) -> bool:
         """Tell whether this node itself may vote.
 
-        A set that is in its log is enough: a candidate counts the vote only if it knows the set to be committed.
-        In a dynamic quorum it votes though no set that it has names it: whoever stands may have one that does, and
-        could not be elected without; the vote counts only there.
+        A set that is in its log is enough: a candidate counts the vote only if it knows the set to be committed. In a
+        dynamic quorum it votes even if none of its sets names it: the candidate may have one that does, and could not
+        be elected otherwise; the vote counts only there.
         """
         if self.dynamic:
             return True
@@ -218,10 +221,10 @@ class Voters:
         return self.newest(self.node_id) == self.state.directory_id
 
     def may_stand(self) -> bool:
-        """Tell whether this node may stand for election: it counts itself, so it must know that it counts.
+        """Tell whether this node may become a candidate: it counts itself, so it must know that it counts.
 
-        A voter whose removal is in its log and not committed stands, too, without its own vote: of two, those who stay
-        may lack that entry, and could not be elected (Ongaro's dissertation, 4.2.2).
+        A voter whose uncommitted removal is in its log may be a candidate too, without its own vote: of two, the
+        remaining ones may lack that entry, and could not be elected (Ongaro's dissertation, 4.2.2).
         """
         known = bool(self.in_force) if self.dynamic else self.may_vote()
         return known and (self.agreed(self.node_id) == self.state.directory_id or self._is_outgoing())
@@ -234,9 +237,9 @@ class Voters:
         return before.get(self.node_id) == self.state.directory_id
 
     def may_grant(self, peer: int) -> bool:
-        """Tell whether this node may vote for a peer, as far as voter sets decide; the logs are compared besides.
+        """Tell whether this node may vote for a peer, according to voter sets; the logs are compared in addition.
 
-        A candidate whose log has a dynamic set counts by that one: this node's, which may be older, is not asked.
+        A candidate whose log has a dynamic set uses that one: this node's, which may be older, does not matter.
         """
         if self.peer_infos.get(peer, UNKNOWN_PEER).dynamic:
             return peer in self.present

@@ -1,16 +1,17 @@
-"""Which records of a batch stay, and the batch without the others (Kafka's Cleaner.cleanInto, MemoryRecords.filterTo).
+"""Selects the kept records of a batch and builds the batch without the others (Kafka's Cleaner.cleanInto, filterTo).
 
-A record stays if no later one of its key was put into the offset map; a tombstone, until the batch's delete horizon
-besides, which is set when a cleaner first meets it (now + delete.retention.ms, KIP-534); one behind what the map
-covers, always; one without a key or of an aborted transaction, never. A marker stays until nothing of its transaction
-is left and its horizon is past.
+A record is kept if no later one of its key is in the offset map; a tombstone also until the batch's delete horizon,
+which is set when a cleaner first meets it (now + delete.retention.ms, KIP-534); a record after the range of the map
+always; one without a key or of an aborted transaction never. A marker is kept until its transaction has no records left
+and its horizon has passed.
 
-A batch without records goes, or stays as a bare header for what the header tells: the last batch below the cleaning's
-end of a producer that is known (its sequence number, or in a marker its epoch), and the last of what becomes a segment
+A batch without records is removed, or kept as an empty header if the header is needed: the last batch below the
+cleaning's end of a known producer (its sequence number, or in a marker its epoch), and the last one of a new segment
 (its offset).
 
-Offsets, sequence numbers, leader epoch and timestamps of what stays never change; a batch of which all stays keeps its
-bytes. Sans-IO. The work is a generator: it yields after so many records, where the caller may do other things.
+Offsets, sequence numbers, leader epoch and timestamps of kept records never change; a batch that is kept completely
+keeps its bytes. Sans-IO. The work is a generator: it yields after a number of records, and the caller may do other
+things.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -67,7 +68,10 @@ class Verdict(NamedTuple):
 
 
 def scanned(view: memoryview, header: BatchHeader) -> Iterator[tuple[bytes, list[Scanned]]]:
-    """Yield a batch's records, a step at a time, with the bytes they lie in. Raises KafkaError INVALID_RECORD."""
+    """Yield a batch's records, one step at a time, with the buffer that contains them.
+
+    Raises KafkaError INVALID_RECORD.
+    """
     data = records_bytes(view, 0, header)
     for found in scanned_bytes(data, header.records_count):
         yield data, found
@@ -134,7 +138,7 @@ class BatchFilter:
         return (yield from self._data(view, header, verdict))
 
     def _verdict(self, view: memoryview, header: BatchHeader, is_last: bool) -> Verdict:
-        """Judge a batch by its header, and a marker by what it says."""
+        """Decide on a batch by its header, and on a marker by its content."""
         if header.is_control:
             is_unneeded = self._is_unneeded_marker(view, header)
             horizon_ms = header.delete_horizon_ms

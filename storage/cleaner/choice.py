@@ -1,11 +1,11 @@
-"""Which log is cleaned next, and from where to where (Kafka's LogCleanerManager).
+"""Selects the next log to clean, and the range (Kafka's LogCleanerManager).
 
-    0 ... clean ... first_dirty_offset ... cleanable ... end_offset ... must stay as it is ... log end
+    0 ... clean ... first_dirty_offset ... cleanable ... end_offset ... must not change ... log end
 
 Cleaning ends before the first segment of: the active one, one with the last stable offset in it or behind it, one with
 a record of a transaction whose marker is not synced yet, one with a record younger than min.compaction.lag.ms, one that
-is not synced yet itself (it is within a second or so). It ends where a snapshot tells what producers had written by
-then. The dirtiest log is the one whose cleanable bytes are the greatest part of what its cleaning would leave and read.
+is not synced yet itself (it is within a second or so). It ends at a producer snapshot. The dirtiest log is the one
+whose cleanable bytes are the largest part of the bytes that its cleaning would keep and read.
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def first_dirty_offset(log: Log) -> int:
 
 
 def _end_offset(log: Log, first_dirty: int, now_ms: int) -> int:
-    """Return the base offset of the first segment that must stay as it is."""
+    """Return the base offset of the first segment that must not change."""
     segments = log.cleaning.segments
     limit = min(log.last_stable_offset, segments.active.base_offset, log.cleaning.synced_base)
     undecided = log.producers.first_not_durably_ended(log.recovery_point)

@@ -1,13 +1,13 @@
-"""Cleaning one log (Kafka's Cleaner): what its keys were last, then each segment without what came before.
+"""Cleaning of one log (Kafka's Cleaner): the last offset of each key, then each segment without older records.
 
-    build_map(job)      reads the dirty section, up to the first segment that must stay as it is, or a full map
+    build_map(job)      reads the dirty section, up to the first segment that must not change, or a full map
     groups(job)         which segments become one
     clean_group(...)    writes one segment of several, whole and durable; the swap is the caller's
 
-All three are generators: they yield the bytes they have just read or written, 0 where only time went by, every half
-millisecond or so. Who drives them does so off the event loop, throttles, and stops where the log is cut or goes away:
-the files are their own, nothing of the log's is touched. Each raises OSError, CorruptSegment, KafkaError for bytes that
-cannot be read.
+All three are generators: they yield the bytes they have just read or written, 0 if only time has passed, every half
+millisecond or so. The caller runs them off the event loop, throttles them, and stops them if the log is truncated or
+deleted: they write only their own files, never the log's. Each raises OSError, CorruptSegment, KafkaError for
+unreadable bytes.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -41,10 +41,10 @@ class Job:
 
     folder: str
     sources: tuple[Source, ...]
-    """From the first segment up to the first that must stay as it is."""
+    """From the first segment up to the first that must not change."""
     first_dirty_offset: int
     end_offset: int
-    """The base offset of the first segment that must stay as it is."""
+    """The base offset of the first segment that must not change."""
     first_dirty_position: int
     """Where in its segment to look for the first dirty offset."""
     aborted: tuple[AbortedTransaction, ...]
@@ -78,7 +78,7 @@ class Cleaner:
     stats: CleanerStats = field(default_factory=CleanerStats)
 
     def build_map(self, job: Job) -> Steps:
-        """Put the keys of the dirty section into the map; `offset_map.latest_offset` says how far that went."""
+        """Put the keys of the dirty section into the map; `offset_map.latest_offset` is the last processed one."""
         self.stats = CleanerStats()
         self.offset_map.clear()
         transactions = CleanedTransactions()
@@ -123,7 +123,7 @@ class Cleaner:
                         yield 0
                 if header.last_offset >= job.first_dirty_offset:
                     offset_map.latest_offset = header.last_offset
-        # Nothing lies between its last batch and the next segment.
+        # There are no offsets between its last batch and the next segment.
         offset_map.latest_offset = max(offset_map.latest_offset, source.next_base - 1)
         return False
 

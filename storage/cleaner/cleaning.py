@@ -53,7 +53,7 @@ class Cleaning:
     def __init__(
         self, disk: Disk, clock: Clock, table: LogTable, pace: Pace, host: Host, found: Cleanable, chance: Random
     ) -> None:
-        """Take note of the log's structure, as it is when the cleaning begins."""
+        """Store the log's structure at the start of the cleaning."""
         self._disk = disk
         self._clock = clock
         self._table = table
@@ -94,7 +94,7 @@ class Cleaning:
             raise Aborted
 
     def _check(self) -> None:
-        """Raise Aborted where the cleaning is not to go on."""
+        """Raise Aborted if the cleaning must stop."""
         is_moving = self._log.partition in self._table.futures
         if not self._pace.is_running or not self._log.config.is_compacted or is_moving:
             raise Aborted

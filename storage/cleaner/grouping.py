@@ -1,6 +1,6 @@
-"""The segments of a log as a cleaning sees them, and which of them become one (Kafka's Cleaner.groupSegmentsBySize).
+"""The segments of a log during a cleaning, and their grouping into new ones (Kafka's Cleaner.groupSegmentsBySize).
 
-Sans-IO. Segments below the active one never change but by being taken away, of which the cleaning is told.
+Sans-IO. Segments below the active one change only by removal, which aborts the cleaning.
 """
 
 from collections.abc import Sequence

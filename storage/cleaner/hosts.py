@@ -1,12 +1,13 @@
-"""Where a cleaning's work is done, off the event loop: in a process of its own, or in threads (simulated disks).
+"""Runs a cleaning off the event loop: in a separate process, or in threads (simulated disks).
 
-A thread that goes over records keeps the interpreter from the event loop: at half a millisecond a turn that doubled
-the latencies of produce requests, and took the loop's core (bench/cleaner_pacing.py). A process beside the broker does
-neither; it gives way (WORKER_NICENESS), is started with the first log that is due, and ended when none has been for a
-while. It reads segments, which do not change, and writes `.cleaned` files, which are nobody else's: whenever it dies,
-nothing is lost. Swaps are the broker's alone.
+A thread that iterates over records keeps the interpreter from the event loop: at half a millisecond per turn that
+doubled the latencies of produce requests and used the loop's core (bench/cleaner_pacing.py). A process beside the
+broker does neither; it has a low priority (WORKER_NICENESS), is started with the first log that is due, and ended after
+an idle time. It reads segments, which do not change, and writes only `.cleaned` files: its death loses nothing. Only
+the broker swaps segments.
 
-Failpoints of the cleaner's writing are hit in the worker, which is armed as the broker is; `kill` there ends both.
+Failpoints in the cleaner's writes are hit in the worker, which has the same failpoints as the broker; `kill` there ends
+both.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ MODULE: Final = "kvorum.storage.cleaner.worker"
 WORKER_NICENESS: Final = 10
 """A tenth of a busy core's time: brokers come first, and cleaning never stands still."""
 SLICE_MS: Final = 50
-"""So late it is seen that a cleaning is not wanted any more; a hundred times what it takes to ask."""
+"""Maximum delay until a cancelled cleaning stops; a hundred times the cost of a request."""
 STEPS_AT_ONCE_MAX: Final = 3
 """In a thread: each has some 200 records, a fifth of a millisecond; more would show in the latency of requests."""
 
@@ -39,14 +40,14 @@ log = get_logger("storage")
 
 
 class NoWorker(WorkerLost):
-    """None could be started: no room for a process, no memory, no file left. It says nothing of the log."""
+    """No worker could be started: no process slot, memory or file descriptor. The log is not affected."""
 
 
 class Host(Protocol):
     """Does one cleaner's work. One call at a time."""
 
     async def advance(self, task: Task | None, bytes_max: int) -> Advanced:
-        """Begin a task, or go on with the last one; return after a slice.
+        """Start a task, or continue the last one; return after a slice.
 
         Raises what the cleaner raises (OSError, CorruptSegment, KafkaError, AssertionError), and WorkerLost.
         """
@@ -91,7 +92,7 @@ class ProcessHost:
 
     @property
     def pid(self) -> int | None:
-        """The worker's process, None where there is none."""
+        """The worker's process, None without one."""
         return None if self._worker is None else self._worker.pid
 
     async def advance(self, task: Task | None, bytes_max: int) -> Advanced:

@@ -1,14 +1,14 @@
 """The cleaners of a broker (Kafka's LogCleaner): each takes the dirtiest log, cleans it, and looks again.
 
     idle -> choosing -> cleaning (map, then group by group: write, swap) -> checkpoint -> choosing
-                            |-> aborted: the log was cut, deleted, or is compacted no more; chosen anew when it is due
+                            |-> aborted: the log was truncated, deleted, or is not compacted now; chosen again when due
                             |-> uncleanable: its bytes cannot be read; not tried again, a person has to look
                             |-> its disk failed: the log directory goes offline
 
-What is cleaned, storage.cleaner.choice says; how, storage.cleaner.cleaning. Retention leaves a log alone while it is
-being cleaned, and has its turn after.
+storage.cleaner.choice selects the range, storage.cleaner.cleaning cleans it. Retention skips a log while it is being
+cleaned, and runs after.
 
-Followers clean as leaders do, each its own log, up to the high watermark they know of.
+Followers clean as leaders do, each its own log, up to the high watermark they know.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class LogCleaner:
 
     @property
     def uncleanable(self) -> list[Log]:
-        """The logs whose cleaning failed, as far as they are still there."""
+        """The existing logs whose cleaning failed."""
         return [each for partition, each in self._uncleanable.items() if self._table.get(partition) is each]
 
     @property

@@ -1,10 +1,10 @@
 """The last offset of each key, in a fixed number of bytes (Kafka's SkimpyOffsetMap, with another hash).
 
 A flat array of slots of 24 bytes: the key's identity and its offset. The identity is a 128-bit BLAKE2b keyed by a
-secret of this run, so nobody can choose keys that are taken for one another: the one that came first would lose its
-last value. The slot is where Murmur3 puts the identity, not the key: keys crafted to collide under Murmur3, whatever
-its seed, lie apart all the same, so they cannot make every look-up a walk through all of them either. The next free
-slot behind an occupied one is taken; nothing is ever removed. Sans-IO.
+secret of this run, so that an attacker cannot choose keys with equal identities: the earlier one would lose its last
+value. The slot is the Murmur3 hash of the identity, not of the key: keys crafted to collide under Murmur3, with any
+seed, are spread, so they cannot make every look-up a scan of all of them. A collision uses the next free slot; nothing
+is ever removed. Sans-IO.
 
 The array is anonymous memory: its pages are zero, and cost nothing, until they are written (a bytearray of that size
 would be filled with zeros at once: 50 ms in which no other thread runs).

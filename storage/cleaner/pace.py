@@ -24,7 +24,7 @@ class Pace:
 
     @property
     def bytes_at_once(self) -> int:
-        """How many bytes a cleaner may go on with before it pays: those of a tenth of a second, within limits."""
+        """Number of bytes that a cleaner may process before it pays: those of a tenth of a second, within limits."""
         return int(min(max(self.config.bytes_per_second_max / 10, BYTES_AT_ONCE_MIN), BYTES_AT_ONCE_MAX))
 
     def configure(self, config: CleanerConfig) -> None:

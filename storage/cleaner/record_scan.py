@@ -10,7 +10,7 @@ from kvorum.protocol.varints import append_varint, read_varint
 Scanned: TypeAlias = tuple[int, int, int, int, int, bytes | None, bool]
 """One record: (start, rest, end, timestamp delta, offset delta, key, whether it has a value).
 
-Its bytes are data[start:end]; behind its timestamp it goes on at `rest`. A plain tuple, since there are millions.
+Its bytes are data[start:end]; the fields after the timestamp start at `rest`. A plain tuple, since there are millions.
 """
 
 

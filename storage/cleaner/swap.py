@@ -32,7 +32,7 @@ def prepare(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def offer(disk: Disk, folder: str, base_offset: int) -> None:
-    """Rename its log for the swap: once that name is durable, the swap takes place whatever happens. Raises OSError."""
+    """Rename its log for the swap: once that name is durable, the swap will be completed. Raises OSError."""
     path = segment_file(folder, base_offset, LOG_SUFFIX)
     disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
     failpoints.hit("cleaner.swap.offered")
@@ -46,9 +46,11 @@ def discard(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def take_place(disk: Disk, folder: str, base_offset: int) -> None:
-    """Give an offered segment its name, the log last, in place of what may still be of that name. Raises OSError.
+    """Rename an offered segment, the log last, over an existing one of that name.
 
-    Of each side file that was there, the offered segment has one too: none of the old ones is left over.
+    Raises OSError.
+
+    The offered segment has every side file that the old one had, so none of the old ones remains.
     """
     for suffix in (*SIDE_SUFFIXES, LOG_SUFFIX):
         path = segment_file(folder, base_offset, suffix)
@@ -86,7 +88,7 @@ def settle(disk: Disk, folder: str) -> None:
 
 
 def _complete(disk: Disk, folder: str, base_offset: int) -> None:
-    """Do the rest of a swap: as often as it is begun, it ends alike."""
+    """Complete a swap; idempotent."""
     failpoints.hit("cleaner.settle.before")
     end_offset = _end_offset(disk, segment_file(folder, base_offset, LOG_SUFFIX) + SWAP_SUFFIX, base_offset)
     for name in disk.listdir(folder):

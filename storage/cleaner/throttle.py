@@ -13,12 +13,12 @@ class Throttle:
     __slots__ = ("_paid_at", "_rate")
 
     def __init__(self, rate: float) -> None:
-        """Begin with nothing charged; `rate` in bytes a second."""
+        """Start with nothing charged; `rate` in bytes per second."""
         self._rate = max(rate, RATE_MIN)
         self._paid_at = 0.0
 
     def set_rate(self, rate: float) -> None:
-        """Go on at another rate; what was charged at the old one is let off."""
+        """Continue at another rate; earlier charges are dropped."""
         if max(rate, RATE_MIN) != self._rate:
             self._rate = max(rate, RATE_MIN)
             self._paid_at = 0.0

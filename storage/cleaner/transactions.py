@@ -1,8 +1,8 @@
 """Transaction state of the cleaner during a pass over a log (Kafka's CleanedTransactionMetadata). Sans-IO.
 
-It never reads beyond the last stable offset, so of each transaction it meets it can be told beforehand whether it was
-aborted. Data of an aborted one goes at once; a marker may go when no batch of its transaction is left, which shows when
-the marker is reached: no batch of its producer was met since the one before.
+It never reads beyond the last stable offset, so the outcome of each transaction is known in advance. Data of an aborted
+one are removed at once; a marker may be removed when no batch of its transaction is left, which is known at the marker:
+no batch of its producer since the previous one.
 """
 
 from dataclasses import dataclass, field

@@ -1,12 +1,12 @@
-"""The reading and writing of one cleaning, as tasks and answers: plain values, which another process understands.
+"""The reads and writes of one cleaning, as tasks and results: plain values, which another process can decode.
 
     Begin(job, secret, ...)            the cleaning; nothing is done yet
     Map()                 -> Mapped    the dirty section's keys; how many sources become each segment
-    Write(sources, ...)   -> Written   one cleaned segment, whole and durable, to be swapped in by who asked
+    Write(sources, ...)   -> Written   one cleaned segment, whole and durable; the caller swaps it in
     End()                              files and memory are given back; what was written stays where it is
 
-A task is worked on a slice at a time, so that whoever asked sees in between whether it is still wanted, and pays for
-the bytes. Sans-IO but for the disk.
+A task runs in slices, so that the caller checks in between whether it is still needed, and pays for the bytes. Sans-IO
+except for the disk.
 """
 
 from typing import Final, TypeAlias
@@ -54,7 +54,7 @@ Task: TypeAlias = Begin | Map | Write | End
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is done before one hears of it; steps of a cleaning take a fifth of a millisecond or so each."""
+    """Amount of work between two responses; steps of a cleaning take about a fifth of a millisecond."""
 
     steps_max: int
     ms_max: int
@@ -97,7 +97,7 @@ class Work:
         self._steps: Steps | None = None
 
     def advance(self, task: Task | None, limit: Slice) -> Advanced:
-        """Begin the task, or go on with the last one where it is None."""
+        """Start the task, or continue the last one if it is None."""
         if task is not None:
             self._take(task)
         if self._steps is None:
@@ -152,7 +152,7 @@ class Work:
         return cleaner.clean_group(job, group, self._batch_filter, task.producers, self._target)
 
     def _done(self, size: int) -> Advanced:
-        """Say what came of a task."""
+        """Return the result of a task."""
         self._steps = None
         cleaner, job = self._of_this()
         if isinstance(self._task, Map):

@@ -1,7 +1,7 @@
-"""The cleaner's worker process, `python -m kvorum.storage.cleaner.worker`: takes a cleaning's tasks, a slice at a time.
+"""The cleaner's worker process, `python -m kvorum.storage.cleaner.worker`: runs the tasks of cleanings, in slices.
 
-A request is a task (none: go on) with a limit; the answer, what that slice did or how it failed. msgpack, between two
-processes of one installation: no version of it is ever met by another.
+A request is a task (none: continue) with a limit; the response is the slice's result or error. msgpack, between two
+processes of one installation: the versions are always equal.
 """
 
 from typing import Final
@@ -96,7 +96,7 @@ def main() -> None:
             failpoints.arm(request.failpoints, broker)
         return encoded(answer_of(work, request))
 
-    # What the environment arms is armed anew, with the broker as its owner.
+    # The failpoints of the environment are armed again, with the broker as their owner.
     failpoints.arm("")
     worker.serve(answer)
 

@@ -4,7 +4,7 @@
     transactional  the same records, written with the producer's id: they are pending until its marker
     fetch        UNSTABLE_OFFSET_COMMIT for offsets of an open transaction, if stable offsets are required (KIP-447)
     delete       not of topics with a subscription
-    expire       by offsets.retention.minutes, from the time that the group defines (commit_rules.py); never pending offsets
+    expire       by offsets.retention.minutes, from the time in commit_rules.py; never pending offsets
 
 A topic that was deleted and recreated is another topic: an offset with the former's id does not belong to the new one.
 The group decides which clients may commit: commit_rules.py. Source: Kafka's OffsetMetadataManager.

@@ -60,7 +60,7 @@ def sample_of(times: RequestTimes, slot: Slot | None = None, size: int = 300) ->
 
 
 def medians(times: RequestTimes) -> dict[str, float]:
-    return {name: stage.told(2000)[MEDIAN] for name, stage in zip(STAGES, times.stages, strict=True)}
+    return {name: stage.collect(2000)[MEDIAN] for name, stage in zip(STAGES, times.stages, strict=True)}
 
 
 def test_the_time_of_a_request_is_the_sum_of_its_stages() -> None:

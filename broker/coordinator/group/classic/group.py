@@ -14,8 +14,8 @@ PREPARING_REBALANCE   joins are parked until all members have sent theirs, or th
 COMPLETING_REBALANCE  joins are answered, the leader has the list of members; syncs are parked until its assignment is
                       committed. Members without one after a rebalance timeout are removed.
 STABLE                each member has its assignment.
-Back to PREPARING: a member joined, left, expired or changed its protocols; the leader joins again; an assignment could not be
-written.
+Back to PREPARING: a member joined, left, expired or changed its protocols; the leader joins again; an assignment
+could not be written.
 
 Invariants, asserted: `awaiting_join_count` is the number of parked joins; the leader is a member; a static member has
 one member id; pending ids are of no member; a transition is in the table. Not persistent, except for the fields of its
