@@ -1,7 +1,7 @@
-"""The checker: reads a history and says what in it cannot be, what was legal and why, and how it went in figures.
+"""The checker: reads a history and returns violations, explained findings and figures.
 
-Pure: no files, no clock, no chance. Time and memory grow with the number of events and records. The rules are Jepsen's
-for Kafka and what they leave out; each module says which:
+Pure: no files, no clock, no randomness. Time and memory grow with the number of events and records. The rules are
+Jepsen's for Kafka, with additions; each module lists its own:
 
     derive, partitions, sends   one pass over the history
     logs, lost, sessions        what contradicts itself, is gone, or was seen out of order

@@ -40,7 +40,7 @@ class Reigns:
         self.replaced_at = [len(states)] * len(states)
         """By state: the index of the next one with another leader, the number of states for none."""
         self.deposed_at: dict[int, int] = {}
-        """By the index of a state that has another leader than was before: who led before."""
+        """By the index of a state with a new leader: the former leader."""
         served: list[float] = []
         since, leader = 0, -1
         for at, state in enumerate(states):
@@ -122,7 +122,7 @@ class Lineage:
         return committed
 
     def strong(self, row: int) -> bool:
-        """Say whether the acknowledgement itself said that the ISR has it."""
+        """Tell whether the acknowledgement itself guarantees that the ISR has it."""
         return self._derivation.promises(self._sends.process[row]).acks in ("all", "-1")
 
     def _build(self, partition: Partition) -> None:
@@ -175,7 +175,7 @@ class Lineage:
         return first if first == last else None
 
     def _span(self, row: int) -> tuple[float, float] | None:
-        """Return from when to when the metadata log may tell of what was in force when a record was appended."""
+        """Return the time span whose metadata may have been in force when a record was appended."""
         sends = self._sends
         evident = sends.evident(row)
         if evident == NEVER or (sends.kind[row] != OK and sends.first_read[row] == NEVER):

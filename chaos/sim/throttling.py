@@ -122,7 +122,7 @@ def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
 def check_throttles(
     before: MetadataImage, after: MetadataImage, removed_by_operator: frozenset[int] = frozenset()
 ) -> None:
-    """Check changes of brokers' throttles. `removed_by_operator`: brokers whose throttle was removed. Raises Violation."""
+    """Check changes of throttles. `removed_by_operator`: those whose throttle was removed. Raises Violation."""
     for broker_id in ({*before.cluster.brokers} & {*after.cluster.brokers}) - removed_by_operator:
         name = str(broker_id)
         had, has = (DECOMMISSION_THROTTLE in each.configs.of(ResourceType.BROKER, name) for each in (before, after))
