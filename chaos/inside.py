@@ -132,9 +132,9 @@ class Inside:
         return self.doors[process].ask(command)
 
     def state(self, silent: Collection[str] = ()) -> dict[str, dict[str, Any] | None]:
-        """Return {process: what is in force inside}, None for one that does not answer; `silent` ones are not asked.
+        """Return {process: faults in force inside}, None for one that does not answer; `silent` ones are not queried.
 
-        One that is stopped (SIGSTOP) takes the connection and says nothing: it would be waited for.
+        A stopped one (SIGSTOP) accepts the connection and never answers: the query would wait for it.
         """
         found: dict[str, dict[str, Any] | None] = {}
         for process, door in self.doors.items():

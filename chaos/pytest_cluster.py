@@ -29,9 +29,13 @@ TEST_CONFIGS: Final = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }
-"""Kafka's defaults cost a test seconds."""
+"""Kafka's defaults cost a test seconds.
+
+The first assignment of a consumer group is delayed by 3 s, and internal topics have 50 partitions, whose files are
+created, and removed again by pytest.
+"""
 KNOWN_SECONDS: Final = 1.0
-"""A new topic reaches brokers in some milliseconds; one that none of them knows by then does not exist."""
+"""A new topic reaches brokers in some milliseconds; one that is unknown by then does not exist."""
 
 
 class NoLinks(Exception):

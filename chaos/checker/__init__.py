@@ -4,13 +4,13 @@ Pure: no files, no clock, no randomness. Time and memory grow with the number of
 Jepsen's for Kafka, with additions; each module lists its own:
 
     derive, partitions, sends   one pass over the history
-    logs, lost, sessions        what contradicts itself, is gone, or was seen out of order
+    logs, lost, sessions        contradictions, losses, and reads out of order
     realtime, transactions      appends in real time; all or nothing
     cycles, replicas            circular information flow; the logs and images of all nodes
-    acks                        acknowledgements that say too much
-    timeline, configs           who led and who was in sync, and what was allowed when
-    lineage, holders, loss      what cannot be lost, who still held it, and which loss was legal
-    judge, story, meter         the verdict, told; the figures
+    acks                        unjustified acknowledgements
+    timeline, configs           leaders, ISRs and configs over time
+    lineage, holders, loss      records that cannot be lost, their holders, and legal losses
+    judge, story, meter         the verdict, its stories; the figures
 """
 
 from kvorum.chaos.checker.run import Checker, check

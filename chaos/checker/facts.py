@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 
 class Heard(NamedTuple):
-    """A request of a group member that its coordinator accepted: the time, and the seconds until its session could end.
-    """
+    """A request of a group member that its coordinator accepted: its time, and the session timeout."""
 
     group: str
     t: float

@@ -1,16 +1,15 @@
 """Records that a log cannot have lost, because later records survived: per partition, to the end.
 
-A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So what
-survived the final reads vouches for every record of its leader epoch at a lower offset, whoever was elected since and
-however often. Between two unclean elections (or moments when all that could lead had lost their data) there is one
-line of clean leaders; what was acknowledged with acks=all in that span and survived vouches for all that was committed
-in it.
+A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So a record
+that survived the final reads proves every record of its leader epoch at a lower offset, whatever the elections since.
+Between two unclean elections (or moments when all that could lead had lost their data) there is one line of clean
+leaders; what was acknowledged with acks=all in that span and survived vouches for all that was committed in it.
 
 An acks=1 record is committed once the high watermark has passed it. It has, where a poll returned it, or where a record
 behind it in the same leader epoch was acknowledged with acks=all. From then on it is like all others.
 
-The leader epoch of a record is what its reader told, or that of the metadata log; the latter only where no other could
-have been in force, counting deposed leaders that did not know it yet.
+The leader epoch of a record is the one its reader got, or that of the metadata log; the latter only if no other could
+have been in force, including deposed leaders that did not know it yet.
 """
 
 from bisect import bisect_left, bisect_right

@@ -17,7 +17,7 @@ could still lead cleanly (ISR and ELR of that moment) lost their data. Without e
 shrink to one, below min.insync.replicas, and that one is elected again with whatever it has left: KIP-966 calls this
 the «last replica standing» and was made because of it. With ELR its guarantee is that min.insync.replicas - 1 nodes may
 lose their data; so it is legal only where at the same time as many nodes as min.insync.replicas lacked a copy that they
-had lost since the record was sent. Who caught up lacks nothing. `strict` excludes this: then only the ISR at
+had lost since the record was sent. A replica that caught up lacks nothing. `strict` excludes this: then only the ISR at
 acknowledgement time counts.
 
 The start of a log may be missing if retention or a request may have deleted it.

@@ -14,7 +14,7 @@ from kvorum.chaos.checker.sends import FAIL, NOWHERE
 
 
 def append_order(derivation: Derivation, logs: list[Log]) -> Iterator[Finding]:
-    """Yield sends that lie at or before an offset that was taken before they began.
+    """Yield sends at or before an offset that was taken before they began.
 
     The finding's rows are the send, then the record that stood at that offset, if it is known.
     """

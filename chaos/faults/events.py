@@ -1,7 +1,7 @@
 """Faults with a begin and an end, and their events.
 
     fault = register.begin("black_hole", ["node-1", "clients"], "clients cut from node-1", undo=heal_links)
-    fault.end()                                     # undoes it and says so; a second call does nothing
+    fault.end()                                     # undoes and reports it; a second call does nothing
 
 An event is the history's (kvorum.chaos.history.Fault).
 """

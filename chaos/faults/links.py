@@ -3,14 +3,14 @@
 | kind | made of | what is seen |
 | --- | --- | --- |
 | refuse | the proxy does not listen | connections refused, those open closed |
-| black_hole | timeout 0 | connects, nothing arrives, what is sent is lost; open connections close at the end |
+| black_hole | timeout 0 | connects, nothing arrives, sent data are lost; open connections close at the end |
 | freeze | bandwidth 0 | connects, nothing arrives; all of it does at the end (a zombie's requests come late) |
-| latency | latency, jitter (ms) | each direction takes so much longer |
+| latency | latency, jitter (ms) | each direction is delayed by this |
 | bandwidth | rate (KB/s) | |
 | slicer | size, variation (bytes), delay (us) | arrives in small pieces |
 | reset | reset_peer 0 | connections opened from now on are reset; those open are closed |
-| lose_requests | timeout 0 on the way there | the peer hears nothing, what it sends still comes |
-| lose_responses | timeout 0 on the way back | requests are carried out, nobody learns of it |
+| lose_requests | timeout 0 on the way there | the peer receives nothing, its data still arrive |
+| lose_responses | timeout 0 on the way back | requests are executed without responses |
 
 A proxy refuses the handshake only as `refuse`: lost SYNs need namespaces. Toxics of several faults stack.
 """

@@ -39,7 +39,7 @@ class Proxied:
     way: Way
     listen_port: int
     upstream: str
-    """HOST:PORT of who is reached."""
+    """HOST:PORT of the target."""
 
     @property
     def name(self) -> str:
