@@ -43,7 +43,7 @@ def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None)
 async def moving_of(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
 ) -> Moving:
-    """Return the current reassignments of these; empty without a response in time (asked_moving)."""
+    """Return the current reassignments of these; empty without a response in time (fetch_moving)."""
     found = await fetch_moving(cluster, topics, timeout_ms)
     return NOTHING if found is None else found
 

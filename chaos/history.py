@@ -1,14 +1,14 @@
 """History of a run: requests, responses and faults, one JSON object per line.
 
-Everybody in the lab writes these events (workloads, faults, the metadata follower, the simulator) and the checker reads
+All parts of the lab write these events (workloads, faults, the metadata follower, the simulator) and the checker reads
 them, live or years later. The vocabulary is Jepsen's (jepsen.tests.kafka): an operation is an `invoke` and one
-completion: `ok` certainly happened, `fail` certainly did not, `info` may have or may still. Writers hold to this:
+completion: `ok` certainly happened, `fail` certainly did not, `info` may have or may still. Rules for writers:
 
 - Lines stand in real-time order: an invoke is written before its request may leave, a completion after its answer came.
   An operation that never completes counts as `info`.
 - Values are ints, each sent once to its partition. A partition is named `topic-0`.
 - `t` is in seconds since the run began (virtual seconds in the simulator); the writer rounds to microseconds.
-- A process that crashed is never used again.
+- A crashed process is never used again.
 
 Kinds and fields that this release does not know are skipped and counted, so the next release can add some.
 """
@@ -28,7 +28,7 @@ LINE_SIZE_MAX: Final = 64 * 1024 * 1024
 """Bytes of one line: a replica event of a long log is the largest, some MiB. Anything longer is no history."""
 
 PolledRecord: TypeAlias = list[int]
-"""[offset, value], or [offset, value, leader epoch] where the client tells the epoch."""
+"""[offset, value], or [offset, value, leader epoch] if the client reports the epoch."""
 
 MicroOp: TypeAlias = list[str | int | dict[str, list[PolledRecord]] | None]
 """["send", partition, value], completed ["send", partition, value, offset]; ["poll"], completed ["poll", {...}].
@@ -148,10 +148,10 @@ class Owned(Event, frozen=True, kw_only=True, tag="owned", omit_defaults=True):
     """All partitions of a group member from now on. Written after a gain is known, before a loss is reported.
 
     `generation`: the generation of a classic group, or the member's epoch (`protocol` "consumer"). `session`: seconds
-    without a word of it after which the coordinator may give its partitions away. `contact`: when its last request was
-    sent by which the coordinator heard of it, and told it that there is no rebalance; its accepted commits speak for it
-    too, but tell it nothing. `rebalance`: seconds without being told after which a rebalance goes on without it (0:
-    longer than any session). `instance`: a static member's.
+    without a request after which the coordinator may reassign its partitions. `contact`: when its last request was sent
+    that the coordinator accepted with a response without a rebalance; accepted commits renew it too, but report
+    nothing. `rebalance`: seconds without such a response after which a rebalance continues without it (0: longer than
+    any session). `instance`: a static member's.
     """
 
     process: int
@@ -190,7 +190,7 @@ class Fault(Event, frozen=True, kw_only=True, tag="fault"):
 
 
 class Metadata(Event, frozen=True, kw_only=True, tag="metadata"):
-    """A committed record of the metadata log as it is there (quorum.records), followed live."""
+    """A committed record of the metadata log, unchanged (quorum.records), followed live."""
 
     offset: int
     epoch: int = -1
@@ -249,7 +249,7 @@ KINDS: Final[dict[str, type[Event]]] = {
     "note": Note,
     "finish": Finish,
 }
-"""The struct of each kind. A mapping for readers; nobody changes it."""
+"""The struct of each kind. A read-only mapping."""
 
 
 class HistoryWriter:
@@ -316,10 +316,10 @@ class HistoryReader:
         self._decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
     def decode(self, line: bytes) -> AnyEvent | None:
-        """Return the line's event, None for a kind that is not known.
+        """Return the line's event, None for an unknown kind.
 
         Raises:
-            BrokenHistory: no JSON object, no kind or a field that is not what its kind says.
+            BrokenHistory: not a JSON object, no kind or a field of the wrong type.
         """
         self.lines += 1
         try:

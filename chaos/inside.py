@@ -8,8 +8,8 @@
         with inside.refuse("node-1/broker", "INTERNAL"):   # the process lives, its address refuses
             ...
 
-Faults are the register's: they are told of, and end with their block, or with `heal`. A process that was restarted
-since has forgotten its own. Calls block, from any thread.
+Faults belong to the register: they are reported, and end with their block, or with `heal`. A process that was restarted
+since has lost its own. Calls block, from any thread.
 """
 
 import json
@@ -41,15 +41,15 @@ class InsideError(Exception):
 
 
 class NotReached(InsideError):
-    """Nobody answers at the control listener: the process is down, stopped, or was never given one."""
+    """The control listener does not answer: the process is down, stopped, or has none."""
 
 
 class EndedUnanswered(NotReached):
-    """The connection ended before the response: a process that was told to die may have died first."""
+    """The connection ended before the response: a killed process may have died first."""
 
 
 def inside_configs(folder: str) -> dict[str, str]:
-    """Return what opens a control listener in every process of a cluster; its token lies in the folder, for us alone.
+    """Return the configs that open a control listener in every process of a cluster, with its token in the folder.
 
     Ports are chosen when the cluster's plan is made. Raises OSError.
     """
@@ -132,9 +132,9 @@ class Inside:
         return self.doors[process].ask(command)
 
     def state(self, silent: Collection[str] = ()) -> dict[str, dict[str, Any] | None]:
-        """Return {process: what is in force inside}, None for one that does not answer; `silent` ones are not asked.
+        """Return {process: faults in force inside}, None for one that does not answer; `silent` ones are not queried.
 
-        One that is stopped (SIGSTOP) takes the connection and says nothing: it would be waited for.
+        A stopped one (SIGSTOP) accepts the connection and never answers: the query would wait for it.
         """
         found: dict[str, dict[str, Any] | None] = {}
         for process, door in self.doors.items():

@@ -1,6 +1,6 @@
 """`KvorumCluster` for asyncio tests: `await cluster.aio.kill("node-1")`, `async with cluster.aio.pause("node-1"): ...`.
 
-Every method runs in a thread, so that the test's event loop, and a client in it, goes on meanwhile.
+Every method runs in a thread, so that the test's event loop, with its clients, continues.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Call:
 
 
 class AsyncKvorumCluster:
-    """See the module. It has the methods of `KvorumCluster`; attributes such as `bootstrap` are what they are there."""
+    """See the module. It has the methods of `KvorumCluster`; attributes such as `bootstrap` are unchanged."""
 
     __slots__ = ("_cluster",)
 

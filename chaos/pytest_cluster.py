@@ -29,10 +29,13 @@ TEST_CONFIGS: Final = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }
-"""Kafka's defaults cost a test seconds: the first assignment of a consumer group is delayed by 3 s, and internal topics
-have 50 partitions, whose files are created, and removed again by pytest."""
+"""Kafka's defaults cost a test seconds.
+
+The first assignment of a consumer group is delayed by 3 s, and internal topics have 50 partitions, whose files are
+created, and removed again by pytest.
+"""
 KNOWN_SECONDS: Final = 1.0
-"""A new topic reaches brokers in some milliseconds; one that none of them knows by then does not exist."""
+"""A new topic reaches brokers in some milliseconds; one that is unknown by then does not exist."""
 
 
 class NoLinks(Exception):
@@ -91,7 +94,7 @@ class KvorumCluster:
         """Kill every process and give everything back. Idempotent."""
         self.lab.close()
 
-    # Who is there.
+    # Nodes and roles.
 
     @property
     def bootstrap(self) -> str:
@@ -129,11 +132,11 @@ class KvorumCluster:
             time.sleep(POLL_SECONDS)
 
     def isr_of(self, topic: str, partition: int) -> list[str]:
-        """Return the nodes in sync. Raises LabError for a partition nobody knows."""
+        """Return the nodes in sync. Raises LabError for an unknown partition."""
         return self.lab.isr_of(topic, partition)
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node of the active controller. Raises LabError where there is none in time."""
+        """Return the node of the active controller. Raises LabError if there is none in time."""
         return self.lab.active_controller(timeout_seconds)
 
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
@@ -196,7 +199,7 @@ class KvorumCluster:
         return sorted(name for name, view in found.items() if view.replicas == (node_id,))
 
     def resume(self, node: str) -> None:
-        """Let a paused node go on."""
+        """Resume a paused node."""
         self.lab.resume(node)
 
     def restart(self, node: str) -> None:
@@ -267,5 +270,5 @@ class KvorumCluster:
 
 
 def texts_of(configs: Mapping[str, object]) -> dict[str, str]:
-    """Return configs as texts: numbers and booleans may be given as they are."""
+    """Return configs as texts: numbers and booleans are accepted."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in configs.items()}

@@ -1,4 +1,4 @@
-"""The pytest plugin: clusters of real processes as fixtures, and what can be done to them.
+"""The pytest plugin: clusters of real processes as fixtures, with fault injection.
 
     def test_survives(kvorum_cluster):
         kvorum_cluster.kill(kvorum_cluster.leader_of("orders", 0))
@@ -15,7 +15,7 @@
                                               imported, with its address in that environment variable
 
 Everything ends with its fixture, by process id; and with pytest's own process, however that ends. Nothing of Kvorum is
-imported until a test asks for a cluster. See docs/testing-your-application.md.
+imported until a test uses a cluster. See docs/testing-your-application.md.
 """
 
 import argparse
@@ -57,7 +57,7 @@ MARKER: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say what can be asked for on the command line; a marker wins over it."""
+    """Add the options of the command line; a marker overrides them."""
     group = parser.getgroup("kvorum", "Kafka clusters for tests (Kvorum)")
     group.addoption(
         "--kvorum-brokers", type=int, default=BROKERS, metavar="N", help=f"brokers of a cluster (default: {BROKERS})"
@@ -129,7 +129,7 @@ def kvorum_cluster_factory(pytestconfig: pytest.Config, tmp_path_factory: pytest
 
 @pytest.fixture
 def kvorum_cluster(request: pytest.FixtureRequest, kvorum_cluster_factory: Factory) -> Iterator["KvorumCluster"]:
-    """Start a cluster of the test's own, as its marker says."""
+    """Start a cluster for one test, according to its marker."""
     marker = request.node.get_closest_marker("kvorum")
     if marker is not None and marker.args:
         raise pytest.UsageError("@pytest.mark.kvorum takes its options by name, as brokers=3")
@@ -140,7 +140,7 @@ def kvorum_cluster(request: pytest.FixtureRequest, kvorum_cluster_factory: Facto
 
 @pytest.fixture(scope="session")
 def kvorum_session_cluster(request: pytest.FixtureRequest) -> "KvorumCluster":
-    """Start one cluster for the whole run, as the command line says. After each test it is made whole again."""
+    """Start one cluster for the whole run, according to the command line. After each test it is restored."""
     exported = request.config.stash.get(EXPORTED, None)
     if exported is not None:
         return exported

@@ -33,7 +33,7 @@ def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_s
             found, reason = lags(admin, group, topic), ""
             if found and sum(found.values()) <= at_most:
                 return sum(found.values())
-        except (KafkaException, TimeoutError) as error:  # no leader, a coordinator that moves: asked again
+        except (KafkaException, TimeoutError) as error:  # no leader, a coordinator that moves: retried
             reason = f"; the last look failed: {str(error) or 'no answer in time'}"
         if time.monotonic() >= deadline:
             parts = ", ".join(f"{topic}-{partition}: {lag}" for partition, lag in found.items() if lag)
@@ -46,7 +46,7 @@ def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_s
 
 def lags(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
     """Return {partition: end offset less the committed one, or less the first where none is}. Raises KafkaException."""
-    known = admin.list_topics(timeout=REQUEST_SECONDS).topics  # of all: to ask for one may create it
+    known = admin.list_topics(timeout=REQUEST_SECONDS).topics  # of all: a query for one may create it
     count = len(known[topic].partitions) if topic in known else 0
     if not count:
         return {}

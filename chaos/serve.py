@@ -1,11 +1,11 @@
-"""The HTTP interface to everything that can be done to a cluster on this machine: `kvorum chaos serve`.
+"""HTTP interface for fault injection into a cluster on this machine: `kvorum chaos serve`.
 
     /                   the web console; its chaos page works here (docs/decisions/0022)
     /v1/...             the admin API, of this process: it lives on when nodes die
     /v1/chaos/...       what breaks and heals the cluster (serve_routes), and runs scenarios (serve_scenario_routes)
 
-Whoever asks must know the token (Authorization: Bearer TOKEN), but for the console's files and the description of the
-API, and call this machine by a name of its own: a page from elsewhere can do neither. Loopback unless told otherwise.
+Requests need the token (Authorization: Bearer TOKEN), except those for the console's files and the API description, and
+a Host name of this machine: foreign pages can satisfy neither. Loopback by default.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.metrics import Metrics
 
 ADMIN_TIMEOUT_MS: Final = 10_000
-"""What the admin API here waits for a broker, which may be paused: then another one is asked."""
+"""Timeout of the admin API here for a broker, which may be paused: then another one is used."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -70,7 +70,7 @@ class ChaosServer:
             await cluster.close()
 
         app.on_shutdown.append(shut_down)
-        app.on_cleanup.append(close)  # behind the admin API's own: changes under way have come to their end
+        app.on_cleanup.append(close)  # after the admin API's own: changes in progress have ended
         return app
 
     @web.middleware
@@ -86,7 +86,7 @@ class ChaosServer:
 
 
 def fault_reporter(events: Events) -> Callable[[history.Fault], None]:
-    """Return what a register tells its faults to."""
+    """Return the fault listener of a register."""
     clock = SystemClock()
 
     def tell(fault: history.Fault) -> None:

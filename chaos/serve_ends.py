@@ -32,7 +32,7 @@ class Ends:
     def __init__(
         self, register: FaultRegister, work: Work, clock: Clock, failed: Callable[[Injected, str], None]
     ) -> None:
-        """End faults of this register; `failed` is told of one that could not be ended, and why."""
+        """End faults of this register; `failed` is called with one that could not be ended, and the reason."""
         self._register = register
         self._failed = failed
         self._work = work
@@ -52,7 +52,7 @@ class Ends:
         return self._planned.get(fault_id)
 
     async def close(self, *, end: bool) -> None:
-        """Plan nothing any more; `end`: and end at once what was to end later, as nobody would afterwards."""
+        """Plan nothing more; `end`: end at once everything that was to end later, because nothing else would."""
         for planned in self._planned.values():
             planned.timer.cancel()
         self._forget()
@@ -71,7 +71,7 @@ class Ends:
     async def _end(self, planned: Planned) -> None:
         try:
             await self._work(planned.fault.end)
-        except Exception as error:  # whatever undoing it raises, the fault is in force still, and says why
+        except Exception as error:  # after any exception of the undo the fault is still in force, with the reason
             planned.failure = str(error) or type(error).__name__
             self._failed(planned.fault, planned.failure)
             log.error("fault not ended", id=planned.fault.id, fault=planned.fault.kind, error=error)

@@ -63,7 +63,7 @@ class Events:
     """ServedEvent from any thread, listened to from an event loop."""
 
     def __init__(self) -> None:
-        """Begin with nothing told."""
+        """Start without events."""
         self._lock = threading.Lock()
         self._kept: deque[ServedEvent] = deque(maxlen=KEPT_MAX)
         self._listeners: set[Listener] = set()
@@ -72,7 +72,7 @@ class Events:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether nobody else may listen now."""
+        """Tell whether the limit of listeners is reached."""
         return len(self._listeners) >= LISTENERS_MAX
 
     @property
@@ -81,7 +81,7 @@ class Events:
         return self._is_closed
 
     def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
-        """Tell all who listen; `kept`: and those who come later."""
+        """Send to all listeners; `kept`: and to later ones."""
         with self._lock:
             event = ServedEvent(self._next_id, kind, data)
             self._next_id += 1

@@ -43,7 +43,7 @@ from kvorum.cluster.local import ClusterError
 TARGETS_MAX: Final = 64
 Needs: TypeAlias = Literal["processes", "disks", "small_disks", "clocks", "links", "inside"]
 Of: TypeAlias = Literal["nodes", "processes", "parties", "partitions"]
-"""What targets are: whole nodes; processes, too; whoever is at an end of a link; partitions."""
+"""Kind of targets: whole nodes; also processes; ends of a link; partitions."""
 LACKING: Final[Mapping[str, str]] = {
     "small_disks": "no node of this cluster has a small disk: make one with --create --small-disk",
     "clocks": "nodes were started without a clock of their own: make the cluster with --create",
@@ -57,7 +57,7 @@ class CannotDo(Exception):
 
 
 class NotHere(Exception):
-    """A fault that this cluster, as it was made, cannot have."""
+    """A fault that this cluster does not support, as it was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def possible(served: Served, kind: Kind) -> bool:
-    """Tell whether this cluster, as it was made, can have such a fault."""
+    """Tell whether this cluster, as it was created, supports such a fault."""
     lacking = {
         "small_disks": not served.disks.small,
         "clocks": not served.clocks,

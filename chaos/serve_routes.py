@@ -60,7 +60,7 @@ from kvorum.runtime.chance import new_random
 from kvorum.runtime.clock import SystemClock
 
 EVENT_IDLE_SECONDS: Final = 5.0
-"""Silence after which a comment is sent: what lies between keeps the connection, and who reads knows that it is one."""
+"""Idle time after which a comment is sent: it keeps the connection open, and shows that it is alive."""
 WORKERS_MAX: Final = 8
 """Verbs under way at a time; others wait. Each may block as long as a node takes to start."""
 SEED_BITS: Final = 32
@@ -73,7 +73,7 @@ class Workers:
     """The threads in which verbs block, a few at a time."""
 
     def __init__(self) -> None:
-        """Begin with nobody at work."""
+        """Start without a request in progress."""
         self._room = asyncio.Semaphore(WORKERS_MAX)
 
     async def do(self, function: Callable[..., T], *arguments: object) -> T:
@@ -187,16 +187,17 @@ class FaultRoutes:
         raise Refused(404, "NOT_FOUND", f"no fault {fault_id} is in force")
 
     async def heal_cluster(self, call: Call[HealRequest]) -> Healed:
-        """End every fault, and (unless told otherwise) start every node that is down."""
+        """End every fault, and (by default) start every node that is down."""
         start = call.body.start
         with refusing():
             started = await self._workers.do(lambda: self._served.heal(start=start))
         return Healed(started=started, in_force=self._in_force())
 
     async def follow_chaos(self, call: Call[NoBody]) -> Stream:
-        """Tell of faults and scenarios as server-sent events, those first that are kept from before; `end` comes last.
+        """Stream faults and scenarios as server-sent events, the kept earlier ones first; `end` comes last.
 
-        Last-Event-ID, or `after`, says what was seen already. Lines that a scenario prints are not kept.
+        Last-Event-ID, or `after`, has the last event that was received already. Lines that a scenario prints are not
+        kept.
         """
         text = call.last_event_id or call.query.get("after") or "0"
         after = number_of("after", text, 0, INT64_MAX)
@@ -278,7 +279,7 @@ class FaultRoutes:
 
 
 def options_of(wanted: FaultRequest) -> Strict:
-    """Return the options of a fault that is asked for. Raises BadInput."""
+    """Return the options of a requested fault. Raises BadInput."""
     kind = KINDS.get(wanted.fault)
     if kind is None:
         raise BadInput("fault", f"there is no fault {wanted.fault!r}; there are {', '.join(KINDS)}")
@@ -290,7 +291,7 @@ def options_of(wanted: FaultRequest) -> Strict:
 
 
 async def next_of(listener: Listener) -> bytes:
-    """Return the next event as it is sent, or a comment where none came for a while. Raises SentAway."""
+    """Return the next event for sending, or a comment after an idle time. Raises SentAway."""
     try:
         async with asyncio.timeout(EVENT_IDLE_SECONDS):
             return (await listener.next()).encoded()

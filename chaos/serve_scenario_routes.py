@@ -42,7 +42,7 @@ class ScenarioRoutes:
         self._events.tell("scenario", {**run.described(whole=False), "timestamp_ms": SystemClock().wall_ms()})
 
     def _printed(self, run: ScenarioRun, line: str) -> None:
-        # Not kept: who comes later reads the run, and may have no faults of it thrown out by what it printed.
+        # Not kept: later listeners read the run, and printed lines must not displace faults.
         self._events.tell("output", {"id": run.id, "number": run.lines_count, "line": line}, kept=False)
 
     async def list_shipped(self, call: Call[NoBody]) -> list[BaseModel]:
@@ -64,7 +64,7 @@ class ScenarioRoutes:
         return ScenarioState.model_validate(run.described(whole=False))
 
     async def get_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
-        """Tell of a run, with what it printed and what the checker says of it."""
+        """Return a run, with its output and the checker's verdict."""
         return ScenarioDetail.model_validate(self._run_of(call).described(whole=True))
 
     async def stop_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:

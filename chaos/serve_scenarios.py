@@ -24,7 +24,7 @@ RUNS_MAX: Final = 1000
 LINES_KEPT: Final = 200
 LINE_BYTES_MAX: Final = 1 << 20
 STOP_SECONDS: Final = 120.0
-"""What a run that was told to end may take to heal, read and judge."""
+"""Time limit of a stopped run for repair, reads and verdict."""
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9\-]{0,99}(/[A-Za-z0-9][A-Za-z0-9\-_.]{0,99})?")
 """A shipped scenario, or one cell of it: never a path."""
 HISTORY: Final = "history.jsonl"
@@ -63,7 +63,7 @@ class ScenarioRun:
     lines_count: int = 0
     """All that it printed, kept or not."""
     verdicts: dict[str, Any] = field(default_factory=dict)
-    """{cell: what `kvorum chaos check -o json` says of its history}."""
+    """{cell: output of `kvorum chaos check -o json` for its history}."""
     process: asyncio.subprocess.Process | None = None
 
     def described(self, *, whole: bool) -> dict[str, object]:
@@ -92,7 +92,7 @@ class Scenarios:
         command: tuple[str, ...] = COMMAND,
         heard: Callable[[ScenarioRun, str], None] = lambda run, line: None,
     ) -> None:
-        """Keep runs below a folder; `told` is called when one begins and ends, `heard` with each line it prints."""
+        """Keep runs below a folder; `on_change` is called when one begins and ends, `heard` with each line."""
         self._folder = folder
         self._on_change = on_change
         self._heard = heard
@@ -144,13 +144,13 @@ class Scenarios:
         return run
 
     async def _follow(self, run: ScenarioRun, process: asyncio.subprocess.Process) -> None:
-        """Read what it says to its end, then judge its histories: whatever becomes of that, the run is over then."""
+        """Read its output to the end, then check its histories: the run is over then, with or without a verdict."""
         try:
             run.exit_code = await self._output(run, process)
             for path in await asyncio.to_thread(histories, run.folder):
                 run.verdicts[path.parent.name] = await self._verdict(path)
         except Exception as error:
-            # Also of our own: nobody waits for this task, and the run would be "running" for ever.
+            # Also of our own bugs: nothing awaits this task, and the run would be "running" for ever.
             log.error("scenario run lost", run=run.id, error="".join(format_exception(error)))
             run.lines.append(f"it could not be followed to its end: {type(error).__name__}: {error}")
             await ended(process)
@@ -170,7 +170,7 @@ class Scenarios:
         return await process.wait()
 
     async def _verdict(self, path: Path) -> object:
-        """Return what the checker says of a history, or why it says nothing."""
+        """Return the checker's verdict on a history, or the reason for none."""
         try:
             output, errors = await self._said("check", str(path), "-o", "json")
         except OSError as error:
@@ -197,9 +197,9 @@ class Scenarios:
         return sorted(found)
 
     async def report(self, run: ScenarioRun, cell: str) -> Path:
-        """Return the report of one of a run's cells; made now where the run did not come to it.
+        """Return the report of one of a run's cells; created now if the run did not write it.
 
-        Raises Busy: it runs still; NoReport; OSError.
+        Raises Busy: it still runs; NoReport; OSError.
         """
         path = run.folder / cell / REPORT
         if await asyncio.to_thread(path.exists):
@@ -241,7 +241,7 @@ class Scenarios:
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
-    """Have a process end that nobody reads any more: the next run is not to meet it."""
+    """End a process that is not read any more: the next run must not meet it."""
     if process.returncode is None:
         process.kill()
         await process.wait()
@@ -256,7 +256,7 @@ async def line_of(output: asyncio.StreamReader) -> bytes:
 
 
 def last_number(folder: Path) -> int:
-    """Return the number of the last run in a folder, of servers before this one, too; 0 where there is none."""
+    """Return the number of the last run in a folder, including earlier servers; 0 without any."""
     found = [path.name.partition("-")[0] for path in folder.glob("*-*")] if folder.exists() else []
     return max((int(number) for number in found if number.isdecimal()), default=0)
 

@@ -5,7 +5,7 @@
     leader orders-0, followers orders-0, follower 2 orders-0, in-sync orders-0
     coordinator GROUP, transaction-coordinator ID
 
-Words are looked up once, and not waited for: where nobody leads now there is no leader.
+Selectors are resolved once, without a wait: without a leader now there is none.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class View:
         return self.name_of(found)
 
     def active_controller_now(self) -> str | None:
-        """Return it if somebody says so at once, None where nobody does."""
+        """Return it if a node answers at once, else None."""
         found = self.served.observer.active_controller(AT_ONCE_MS)
         return None if found is None else self.name_of(found)
 
@@ -87,7 +87,7 @@ class View:
         return found[name]
 
     def min_isr(self, topic: str) -> int:
-        """Return a topic's min.insync.replicas, as it is in force. Raises NotNow."""
+        """Return a topic's min.insync.replicas in force. Raises NotNow."""
 
         async def read() -> int:
             cluster = ClusterClient(parse_bootstrap(self.served.observed), timeout_ms=ASK_MS)
@@ -111,7 +111,7 @@ def are_words(target: str) -> bool:
 
 
 def resolved(served: Served, target: str, rng: Random) -> list[str]:
-    """Return the names that one target stands for; plain names as they are. Raises NotNow, UnknownTarget."""
+    """Return the names that a target selects; plain names unchanged. Raises NotNow, UnknownTarget."""
     if SEPARATOR in target and target.split()[:1] not in KEYED:
         found = [name for part in target.split(SEPARATOR) for name in resolved(served, part, rng)]
         return list(dict.fromkeys(found))
@@ -123,7 +123,7 @@ def resolved(served: Served, target: str, rng: Random) -> list[str]:
 
     try:
         found = Targets(View(served), rng, controllers, (CLIENTS,)).resolve(target)
-    except IndexError as error:  # nobody to choose from
+    except IndexError as error:  # no candidate
         raise NotNow(f"{target!r} matches no node at present") from error
     if not found:
         raise NotNow(f"{target!r} matches no node at present")

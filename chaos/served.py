@@ -45,9 +45,9 @@ class Served:
     cuts: Cuts | None = None
     clocks: Mapping[str, NodeClock] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
-    """{proxied link: who it leads to}."""
+    """{proxied link: its target}."""
     outlives: bool = False
-    """It goes on when this server ends."""
+    """It continues when this server ends."""
     close: Callable[[], None] = lambda: None
 
     @classmethod
@@ -70,7 +70,7 @@ class Served:
 
     @classmethod
     def attached(cls, folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> "Served":
-        """Serve the cluster in a folder, whoever runs it; it outlives us. Raises ClusterError, InsideError."""
+        """Serve the cluster in a folder, run by any process; it outlives this one. Raises ClusterError, InsideError."""
         cluster = LocalCluster.open(folder, detached=True)
         register = FaultRegister(on_fault, seconds)
         spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-spawner")
@@ -97,7 +97,7 @@ class Served:
         return self.processes.names
 
     def described(self) -> list[dict[str, Any]]:
-        """Return each node with its processes, as they are."""
+        """Return each node with the present state of its processes."""
         found: list[dict[str, Any]] = []
         for node in self.cluster.plan.nodes:
             living = self.cluster.processes(node.name)

@@ -1,20 +1,20 @@
-"""The checker as a Spark job, for histories that no memory holds: the verdict is that of kvorum.chaos.checker.
+"""The checker as a Spark job, for histories larger than memory: the verdict is that of kvorum.chaos.checker.
 
     kvorum chaos check-spark history.jsonl [--master spark://...] [--strict] [-o json]
 
-Most rules look at one partition of the cluster at a time. So the history is taken apart: what is about everything
-(start, processes, faults, metadata, assignments) goes to all, an operation's lines go to every partition that it
-names, without what is about others; and the checker itself judges each partition's part, in the order of the lines. A
-task needs memory for the operations of one partition, not of all. Three things cross partitions, and go along:
+Most rules need one partition of the cluster at a time. So the history is divided: general events (start, processes,
+faults, metadata, assignments) go to all parts, an operation's lines go to every partition that they name, without other
+partitions' data; and the checker itself judges each partition's part, in the order of the lines. A task needs memory
+for the operations of one partition, not of all. Three things cross partitions, and are added:
 
     the end of the final reads        one line, which every part gets
     a transaction of unknown outcome  it took place if one of its values was polled anywhere: parts that can't see
                                       that get a witness, the value and one poll that returned it
-    a torn transaction                each part says what it shows of each transaction; they are put together by op
+    a torn transaction                each part returns its visible values of each transaction; they are combined by op
 
 Covered are the rules of spark_parts.COVERED, with their legal excuses: lost and unseen writes, duplicates, offsets that
 contradict each other, order (of sends, of polls, in real time), aborted, open, torn and hanging transactions, unclean
-elections, replicas and images. Not covered, and said so in the verdict: circles (G0, G1c) and the rules about groups
+elections, replicas and images. Not covered, which the verdict reports: cycles (G0, G1c) and the rules about groups
 (ownership, commits, copies).
 """
 
@@ -136,7 +136,7 @@ def _uncommitted(lines: Iterable[Line]) -> frozenset[int]:
 
 
 def _verdict(shared: Shared, results: "RDD[Any]", ops: "RDD[Any]", tasks: int) -> Verdict:
-    """Put together what the parts said."""
+    """Combine the results of the parts."""
     found: list[tuple[bool, Violation]] = [
         (legal, msgspec.json.decode(text, type=Violation)) for legal, text in _of(results, "found").collect()
     ]
@@ -173,7 +173,7 @@ def _verdict(shared: Shared, results: "RDD[Any]", ops: "RDD[Any]", tasks: int) -
 
 
 def _of_everything(shared: Shared, judged: set[str], figures: Figures) -> list[tuple[bool, Violation]]:
-    """Judge what is no partition's: images, elections of partitions nobody used, what hangs."""
+    """Judge findings without a partition: images, elections of unused partitions, hanging operations."""
     checker, reader = Checker(), HistoryReader()
     for _, text in shared.lines:
         event = reader.decode(text)

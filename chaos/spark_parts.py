@@ -256,7 +256,7 @@ class Part(Checker):
 
 
 def judge_parts(parts: Iterable[tuple[Key, bytes]], shared: Shared) -> Iterator[tuple[str, Any]]:
-    """Judge the partitions of one task, whose lines come sorted by partition and number."""
+    """Judge the partitions of one task, whose lines are sorted by partition and number."""
     reader = HistoryReader()
     about_all = [(number, ALL, event) for number, text in shared.lines if (event := reader.decode(text)) is not None]
     for name, lines in groupby(parts, key=lambda part: part[0][0]):

@@ -35,7 +35,7 @@ def profile_in_use() -> Profile | None:
 
 
 def profile_properties(bootstrap: str) -> dict[str, str]:
-    """Return the profile's properties if the command uses the profile's cluster; otherwise report that they are unused."""
+    """Return the profile's properties if the command uses its cluster; otherwise report that they are unused."""
     profile = profile_in_use()
     if profile is None or profile.bootstrap == bootstrap:
         return {} if profile is None else profile.properties

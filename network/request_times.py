@@ -32,7 +32,7 @@ MULTIPLIER, INCREMENT, MODULUS = 1_103_515_245, 12_345, 1 << 31
 FETCH, FETCH_CONSUMER, FETCH_FOLLOWER = "Fetch", "FetchConsumer", "FetchFollower"
 VERIFICATION: Final = "AddPartitionsToTxnVerification"
 SPLIT_APIS: Final = frozenset({int(ApiKey.FETCH), int(ApiKey.ADD_PARTITIONS_TO_TXN)})
-"""APIs whose requests have different names; see `told_as`."""
+"""APIs whose requests have different names; see `metric_name`."""
 
 STAGES: Final = (
     names.REQUEST_QUEUE_TIME,
@@ -47,7 +47,7 @@ STAGES: Final = (
 
 
 def metric_name(api: str, request: Message | None) -> str:
-    """Return the name under which Kafka exposes requests of an API in TOLD_APART."""
+    """Return the name under which Kafka exposes requests of an API in SPLIT_APIS."""
     if isinstance(request, FetchRequest):
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         return FETCH_FOLLOWER if replica_id >= 0 else FETCH_CONSUMER

@@ -1,7 +1,7 @@
 """A node's loggers as configs of its BROKER_LOGGER resource (KIP-412): names, Kafka's level names, what may be changed.
 
-The answer to DescribeConfigs, and the check of IncrementalAlterConfigs, at a broker and at a controller alike: whoever
-is asked speaks of its own process, at once, and of no other. `root` stands for all loggers that have no level of their
+The answer to DescribeConfigs, and the check of IncrementalAlterConfigs, at a broker and at a controller alike: each
+answers at once for its own process, and for no other. `root` stands for all loggers that have no level of their
 own; DELETE gives a logger the root's level again. Sans-IO.
 
 Source: RuntimeLoggerManager, LoggingController, LogLevelConfig.

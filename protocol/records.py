@@ -112,7 +112,7 @@ def check_crc(view: memoryview, position: int, header: BatchHeader) -> None:
 
 
 def patch_place(view: memoryview, position: int, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write base offset and leader epoch into the batch; both lie outside the CRC. The view must be writable."""
+    """Write base offset and leader epoch into the batch; both are outside the CRC. The view must be writable."""
     view[position : position + 8] = base_offset.to_bytes(8, "big")
     view[position + 12 : position + 16] = partition_leader_epoch.to_bytes(4, "big", signed=True)
 
@@ -137,7 +137,7 @@ def codec_of(header: BatchHeader) -> Codec:
 def records_bytes(
     view: memoryview, position: int, header: BatchHeader, decompressed_size_max: int = DECOMPRESSED_SIZE_MAX
 ) -> bytes:
-    """Return the records of the batch, decompressed, as they lie one after another.
+    """Return the records of the batch, decompressed, in the form of the wire.
 
     Raises KafkaError INVALID_RECORD (unknown codec, not decompressible), MESSAGE_TOO_LARGE (inflates
     beyond the limit).
@@ -209,7 +209,7 @@ def _decode_bytes(data: bytes, place: int, end: int) -> tuple[bytes | None, int]
 
 
 def encode_records(records: Iterable[Record], base_timestamp: int, base_offset: int | None = None) -> bytes:
-    """Return the records as they lie in a batch. Offset deltas count up from 0, or follow each record's own offset."""
+    """Return the records in the form of a batch. Offset deltas count up from 0, or follow each record's own offset."""
     encoded = bytearray()
     for index, record in enumerate(records):
         body = bytearray(1)

@@ -1,9 +1,9 @@
 """Checks of acknowledgements without further data.
 
-missing-offset: a send with acks=all was acknowledged without the offset that its client library tells otherwise: nobody
-knows where the record is, if anywhere. Not held against idempotent librdkafka, which takes a batch whose answer was an
-error for written once a later one is acknowledged: the broker would have refused that one otherwise.
-acked-below-min-isr: a send with acks=all was acknowledged although the ISR on record had been smaller than
+missing-offset: a send with acks=all was acknowledged without the offset that its client library otherwise returns: the
+place of the record is unknown, if it exists at all. Not reported for idempotent librdkafka, which considers a batch
+with an error as written once a later one is acknowledged: the broker would have rejected that one otherwise.
+acked-below-min-isr: a send with acks=all was acknowledged although the recorded ISR had been smaller than
 min.insync.replicas for so long that the leader must have known.
 """
 
@@ -22,7 +22,7 @@ LIBRDKAFKA: Final = ("confluent-kafka", "librdkafka", "rdkafka")
 
 
 def missing_offsets(derivation: Derivation) -> Iterator[Finding]:
-    """Yield sends with acks=all that succeeded and whose answer says that it has no offset."""
+    """Yield sends with acks=all that succeeded and whose response has no offset."""
     sends = derivation.sends
     for row in derivation.without_offset:
         process = derivation.promises(sends.process[row])

@@ -1,10 +1,10 @@
 """Committed offsets: each partition of a group is a register that commits write and fetches (require-stable) read.
 
 offset-lost: a fetch returned an offset older than one whose commit had been acknowledged before the fetch began.
-aborted-offset: it returned what only an aborted transaction, or a commit that certainly failed, had committed.
-open-offset: it returned what a transaction had committed whose end nobody had asked for yet.
-unknown-offset: it returned what nobody ever committed.
-offset-regression: a commit was accepted that lies before one acknowledged before it began, and was no reset.
+aborted-offset: it returned an offset that only an aborted transaction, or a commit that certainly failed, had
+committed. open-offset: it returned an offset of a transaction whose end had not been requested yet. unknown-offset: it
+returned an offset that was never committed. offset-regression: a commit was accepted that is before one acknowledged
+before it began, and was no reset.
 """
 
 from bisect import bisect_left
@@ -31,7 +31,7 @@ class Write(NamedTuple):
     completed: float
     outcome: int
     ended: float
-    """When its transaction's end was first asked for; the commit's begin without a transaction."""
+    """When its transaction's end was first requested; the commit's begin without a transaction."""
 
 
 class Fetch(NamedTuple):
@@ -105,12 +105,12 @@ class Commits:
                 register.marks.append(Mark(self._line, register.now.newest, None, register.now.resets + 1))
 
     def complete(self, event: Ok | Fail | Info) -> Invoke | None:
-        """It ends; returns its invocation, None if there was none."""
+        """Process a completion; return its invocation, None without one."""
         self._line += 1
         begun = self._begun.pop(event.op, None)
         if begun is None:
             return None
-        # An outcome that the completion leaves out is of what was asked for.
+        # A completion without an outcome refers to all requested operations.
         offsets = list(offsets_in(event)) or list(offsets_in(begun.event))
         for key, offset in offsets:
             register = self.registers.setdefault(key, Register())

@@ -23,7 +23,7 @@ RETENTION_TIME_CONFIGS: Final = {
 CONFIGS: Final = (UNCLEAN_CONFIG, MIN_ISR_CONFIG, *RETENTION_BYTES_CONFIGS, *RETENTION_TIME_CONFIGS)
 
 UNCLEAN_WORDS: Final = frozenset({"elect-leaders-unclean", "elect_leaders_unclean"})
-"""First words of an admin operation by which an operator asks for an unclean election; partitions follow."""
+"""First words of an admin operation that requests an unclean election; partitions follow."""
 
 DELETE_WORDS: Final = frozenset({"delete-records", "delete_records"})
 """First words of an admin operation by which records are deleted; partitions follow."""
@@ -64,16 +64,16 @@ class Configs:
         return int(value) if value is not None and value.isdecimal() else 1
 
     def least_min_isr(self, topic: str, since: float, until: float) -> int:
-        """Return the lowest min.insync.replicas that was in force in a span of time, as far as it is told."""
+        """Return the smallest min.insync.replicas that was in force in a time span, according to the history."""
         keys = ((TOPIC_RESOURCE, topic, MIN_ISR_CONFIG), (BROKER_RESOURCE, "", MIN_ISR_CONFIG))
         since = max(since, min((self._values[key][0][0] for key in keys if key in self._values), default=since))
         times = {t for key in keys for t, _ in self._values.get(key, ()) if since < t <= until}
         return min(self.min_isr(topic, t) for t in (since, *times))
 
     def retention(self, topic: str, age: float) -> str | None:
-        """Return the config by which records of this age, in seconds, may be deleted; None if none ever allowed it.
+        """Return the config that permits deletion of records of this age, in seconds; None if none ever did.
 
-        Brokers may be behind, so every value that was ever in force counts. How many bytes a log had nobody knows.
+        Brokers may be behind, so every value that was ever in force counts. The size of a log in bytes is unknown.
         """
         for (kind, name, config), values in self._values.items():
             if kind == TOPIC_RESOURCE and name != topic:
@@ -99,7 +99,7 @@ class Request:
         self._used: set[str] = set()
 
     def covers(self, partition: str) -> bool:
-        """Say whether this partition, or its topic, was asked for."""
+        """Tell whether this partition, or its topic, was requested."""
         return not self._partitions or not self._partitions.isdisjoint((partition, partition.rpartition("-")[0]))
 
     def use(self, partition: str, t: float) -> bool:
@@ -114,7 +114,7 @@ class Requests:
     """The admin operations that allow what is not allowed otherwise."""
 
     def __init__(self) -> None:
-        """Begin with nothing asked for."""
+        """Start without requests."""
         self._unclean: list[Request] = []
         self._deletions: list[Request] = []
         self._open: dict[int, Request] = {}
@@ -133,9 +133,9 @@ class Requests:
             request.done = t
 
     def unclean(self, partition: str, t: float) -> bool:
-        """Say whether an operator asked for this unclean election; each request is good for one of a partition."""
+        """Tell whether an operator requested this unclean election; each request covers one per partition."""
         return any(request.use(partition, t) for request in self._unclean)
 
     def deletion(self, partition: str) -> float | None:
-        """Return when somebody first asked to delete records of this partition."""
+        """Return when a deletion of records of this partition was first requested."""
         return next((request.t for request in self._deletions if request.covers(partition)), None)

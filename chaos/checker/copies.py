@@ -1,10 +1,10 @@
-"""Read-process-write and money: what transactions must have made of what they read, however often they were broken off.
+"""Read-process-write and money transfers: the required results of transactions, however often they were interrupted.
 
-processed-twice: of one record of the input two visible records were made. never-processed: the group's committed offset
-lies beyond a record of the input, and none was made of it; both need the output's final reads, the second a final fetch
-of the group's offsets too. copy-order: of two records of one partition the later one's was written before the earlier's
-(the order within a key is the order within a partition). bank-sum: what all visible records of money move must add up
-to nothing, since each transaction's do.
+processed-twice: two visible records were produced from one input record. never-processed: the group's committed offset
+is beyond an input record without a result; both need the output's final reads, the second also a final fetch of the
+group's offsets. copy-order: of two records of one partition the later one's result was written before the earlier's
+(the order within a key is the order within a partition). bank-sum: the amounts in all visible records must add up to
+zero, since each transaction's do.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Copies:
         self._amounts: dict[tuple[str, int], int] = {}
 
     def take(self, event: Ok | Fail | Info) -> None:
-        """A txn has ended, or nobody knows."""
+        """Process the completion of a transaction, with a known or unknown outcome."""
         for step in event.value:
             if not isinstance(step, list):
                 continue

@@ -1,14 +1,15 @@
-"""Circular information flow: operations that must each have come before the other (Adya's G0 and G1c, as Elle finds).
+"""Circular information flow: operations that must each precede the other (Adya's G0 and G1c, as in Elle).
 
-Edges: wr, from who sent a value to who polled it; real time, from what was acknowledged to what began afterwards (a
-process's own order is part of it, as long as it waits for its answers); and, if asked for, ww, from a value to the next
-in the log. An operation of unknown outcome may take effect at any time after its begin, so nothing follows it in time.
+Edges: wr, from the sender of a value to a reader that polled it; real time, from a completed operation to one that
+began afterwards (a process's own order is part of it, while it waits for its answers); and, optionally, ww, from a
+value to the next in the log. An operation of unknown outcome may take effect at any time after its begin, so nothing
+follows it in time.
 
 Edges that cannot matter are left out. Those that real time implies already. And those from a plain send to a plain poll
-that ended after the send began: a circle enters such a send and leaves such a poll by real time, and can go without
+that ended after the send began: a cycle enters such a send and leaves such a poll by real time, and exists without
 both. So a history without transactions leaves only polls of the future. Real time itself is a chain of instants: an
-edge from each completion to the next instant, one from the last instant to each begin. What can be peeled off lies on
-no cycle; only the rest is searched (Tarjan, iterative). With ww, circles are looked for among writes and transactions.
+edge from each completion to the next instant, one from the last instant to each begin. Nodes that can be peeled off are
+on no cycle; only the rest is searched (Tarjan, iterative). With ww, cycles are searched among writes and transactions.
 """
 
 from array import array
@@ -22,7 +23,7 @@ from kvorum.chaos.checker.logs import Log
 from kvorum.chaos.checker.sends import FAIL, READ_COMMITTED, SEQUENCE_MAX
 
 CYCLES_MAX: Final = 20
-"""Cycles that are told; each is the shortest of its knot."""
+"""Maximum of reported cycles; each is the shortest of its component."""
 
 
 class Link(NamedTuple):
@@ -95,7 +96,7 @@ def dependencies(derivation: Derivation, logs: list[Log], *, ww: bool) -> Iterat
         if not reader.ok and reader.op not in visible:
             continue  # a poll of unknown outcome took part in nothing, unless its transaction shows
         if sends.transactional[row] and derivation.promises(reader.process).isolation != "read_committed":
-            continue  # it asked to see what is not committed
+            continue  # it reads uncommitted data
         yield _writer(derivation, row), reader, row, "wr"
     for log in logs if ww else ():
         for before, after in pairwise(log.rows):

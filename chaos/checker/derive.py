@@ -91,9 +91,9 @@ class Derivation:
         """By txn: when the request that ends it could first leave."""
         self.resets: list[Reset] = []
         self.errors: dict[int, str] = {}
-        """What a send that did not succeed was told, by row."""
+        """Errors of unsuccessful sends, by row."""
         self.without_offset: list[int] = []
-        """Sends that succeeded and were told that there is no offset."""
+        """Sends that succeeded without an offset in the response."""
         self.final_reads = False
         self.final_t = NEVER
         """When the last of the final polls ended, NEVER without any."""
@@ -113,7 +113,7 @@ class Derivation:
         self.processes[event.process] = event
 
     def promises(self, process: int) -> Process:
-        """Return what the client promises; a client nobody introduced is held to everything."""
+        """Return the client's guarantees; an undeclared client must satisfy all."""
         return self.processes.get(process) or Process(t=0.0, process=process)
 
     def invoke(self, event: Invoke, sequence: int) -> None:
@@ -128,7 +128,7 @@ class Derivation:
         return self._pending[op].rows
 
     def complete(self, event: Ok | Fail | Info, sequence: int) -> Pending:
-        """Take a completion; returns its invocation (the completion itself where there was none)."""
+        """Process a completion; return its invocation (the completion itself without one)."""
         pending = self._pending.pop(event.op, None)
         if pending is None:
             pending = Pending(event.t, -1, ())
@@ -181,7 +181,7 @@ class Derivation:
         return row
 
     def _complete_sends(self, event: Ok | Fail | Info, pending: Pending, sequence: int) -> tuple[int, ...]:
-        """Give the operation's rows their outcome and the offsets that were told."""
+        """Set outcome and returned offsets of the operation's rows."""
         sends = self.sends
         outcome = OK if isinstance(event, Ok) else FAIL if isinstance(event, Fail) else INFO
         if outcome == OK and event.f == "txn" and event.committed is False:
@@ -214,7 +214,7 @@ class Derivation:
         return tuple(rows)
 
     def _acknowledge(self, partition: Partition, row: int, offset: int, t: float) -> None:
-        """Note the offset that a send was told."""
+        """Store the returned offset of a send."""
         sends = self.sends
         sends.acked_offset[row] = offset
         if sends.read_offset[row] not in (NOWHERE, offset):

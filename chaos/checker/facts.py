@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Heard(NamedTuple):
-    """A group's coordinator heard of a member then; so many seconds later its session could end."""
+    """A request of a group member that its coordinator accepted: its time, and the session timeout."""
 
     group: str
     t: float
@@ -12,9 +12,9 @@ class Heard(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """Something found, before it is known whether it was legal.
+    """A finding before the check whether it was legal.
 
-    `topics`: whose partitions must not have lost anything, or it is explained; it counts from `since` to `t`.
+    `topics`: a loss in one of their partitions explains it; it counts from `since` to `t`.
     """
 
     anomaly: str

@@ -1,9 +1,9 @@
 """Holders of a record while ISRs change and nodes lose data: when the last holder is gone.
 
-A record that is committed is on every member of the ISR of that moment. A member that loses its data holds it no more;
-whoever joins the ISR afterwards has copied it, as long as somebody still has it. A member that leaves the ISR keeps it.
-Losses and changes are one sequence, and from any place in it on only the set of holders matters: so what follows is
-worked out once for each place and set, however many records ask.
+A committed record is on every member of the ISR of that moment. A member that loses its data no longer holds it; a
+member that joins the ISR afterwards has copied it, while any holder is left. A member that leaves the ISR keeps it.
+Losses and changes are one sequence, and after any position in it only the set of holders matters: so the rest is
+computed once for each position and set, for any number of records.
 """
 
 from bisect import bisect_right
@@ -150,7 +150,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     topic = name.rpartition("-")[0]
 
     def moment_of(t: float, electable: frozenset[int], fault: FaultSpan) -> Empty:
-        # Who was let go while less was promised is not missed.
+        # Members that left while the guarantee was weaker are not needed.
         elr = timeline.elr_in_use(shrunk, t)
         least = timeline.configs.least_min_isr(topic, shrunk, t) if elr else 1
         struck = sorted(lacking.values(), reverse=True)
@@ -167,12 +167,12 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     at_loss = 0
     holders: frozenset[int] = frozenset()
     isr: frozenset[int] = frozenset()
-    could_lead, shrunk = frozenset[int](), -NEVER  # since when there are no more who could lead
+    could_lead, shrunk = frozenset[int](), -NEVER  # time since which there are fewer possible leaders
     lacking: dict[int, float] = {}  # by when nodes lost their data, that have not come back into the ISR since
     losses: dict[int, FaultSpan] = {}  # that loss of each
     for at, state in enumerate(states):
         electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)
-        # Who joins while its loss is under way has nothing once that is over: the join was decided before.
+        # A member that joins during its loss has nothing afterwards: the join was decided before.
         joined = {
             node
             for node in members - isr

@@ -1,8 +1,8 @@
 """Applies every rule to a derived history, and decides for each finding whether it was legal.
 
-Legal is what follows from a loss that was legal (kvorum.chaos.checker.loss), what a producer without idempotence does
-by its retries, and what Kafka does not promise. All else is a violation. Findings of one rule, partition and excuse
-are told as one, with the story of the first.
+Legal findings are consequences of a legal loss (kvorum.chaos.checker.loss), retries of a producer without idempotence,
+and missing guarantees of Kafka. All others are violations. Findings of one rule, partition and excuse are reported as
+one, with the story of the first.
 """
 
 from collections import Counter
@@ -151,7 +151,7 @@ class Judge:
         excuse: str | None,
         story: Callable[[], list[str]],
     ) -> None:
-        """Add to the group of its like; only the first of a group is told."""
+        """Add to the group of similar findings; only the first of a group has a story."""
         key = (anomaly, partition, excuse)
         group = self._groups.get(key)
         if group is not None:
@@ -171,7 +171,7 @@ class Judge:
         self._groups[key] = Group(violation, self._values_max)
 
     def _add(self, finding: Finding, excuse: str | None, last: list[Sentence] | None = None) -> None:
-        """Put a finding in a log, told by the stories of its sends."""
+        """Add a finding in a log, with the stories of its sends."""
         name = self._derivation.partitions[finding.partition].name
         t = self._until(finding.rows) if finding.rows else finding.t
         if t == NEVER:
@@ -199,10 +199,10 @@ class Judge:
         return max((self._derivation.sends.evident(row) for row in rows), default=NEVER)
 
     def _until_shown(self, rows: tuple[int, ...]) -> float:
-        """Return when the last of these values was certain; one that stayed, not before somebody read it.
+        """Return when the last of these values was certain; one that stayed, not before its first read.
 
-        A deposed leader's may have been told long before an unclean election made it count. One that was polled
-        elsewhere than it was told to be is where it was told from then on.
+        A deposed leader's offset may have been returned long before an unclean election made it count. One that was
+        polled at another offset than returned is at the returned offset from then on.
         """
         sends = self._derivation.sends
         stayed = (sends.first_read[row] for row in rows if sends.seen[row] & READ_FINAL)
@@ -215,7 +215,7 @@ class Judge:
         return max((self._until(rows), *stayed, *moved))
 
     def _elections(self) -> None:
-        """Unclean elections that no config allowed and nobody asked for; two leaders of one epoch."""
+        """Unclean elections without permission of a config or a request; two leaders of one epoch."""
         for name, elections in self._timeline.elections.items():
             for election in elections:
                 if election.marked and (election.allowed or election.last_known):

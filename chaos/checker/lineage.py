@@ -1,16 +1,15 @@
 """Records that a log cannot have lost, because later records survived: per partition, to the end.
 
-A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So what
-survived the final reads vouches for every record of its leader epoch at a lower offset, whoever was elected since and
-however often. Between two unclean elections (or moments when all that could lead had lost their data) there is one
-line of clean leaders; what was acknowledged with acks=all in that span and survived vouches for all that was committed
-in it.
+A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So a record
+that survived the final reads proves every record of its leader epoch at a lower offset, whatever the elections since.
+Between two unclean elections (or moments when all that could lead had lost their data) there is one line of clean
+leaders; what was acknowledged with acks=all in that span and survived vouches for all that was committed in it.
 
 An acks=1 record is committed once the high watermark has passed it. It has, where a poll returned it, or where a record
 behind it in the same leader epoch was acknowledged with acks=all. From then on it is like all others.
 
-The leader epoch of a record is what its reader told, or that of the metadata log; the latter only where no other could
-have been in force, counting deposed leaders that did not know it yet.
+The leader epoch of a record is the one its reader got, or that of the metadata log; the latter only if no other could
+have been in force, including deposed leaders that did not know it yet.
 """
 
 from bisect import bisect_left, bisect_right
@@ -40,7 +39,7 @@ class Reigns:
         self.replaced_at = [len(states)] * len(states)
         """By state: the index of the next one with another leader, the number of states for none."""
         self.deposed_at: dict[int, int] = {}
-        """By the index of a state that has another leader than was before: who led before."""
+        """By the index of a state with a new leader: the former leader."""
         served: list[float] = []
         since, leader = 0, -1
         for at, state in enumerate(states):
@@ -122,7 +121,7 @@ class Lineage:
         return committed
 
     def strong(self, row: int) -> bool:
-        """Say whether the acknowledgement itself said that the ISR has it."""
+        """Tell whether the acknowledgement itself guarantees that the ISR has it."""
         return self._derivation.promises(self._sends.process[row]).acks in ("all", "-1")
 
     def _build(self, partition: Partition) -> None:
@@ -175,7 +174,7 @@ class Lineage:
         return first if first == last else None
 
     def _span(self, row: int) -> tuple[float, float] | None:
-        """Return from when to when the metadata log may tell of what was in force when a record was appended."""
+        """Return the time span whose metadata may have been in force when a record was appended."""
         sends = self._sends
         evident = sends.evident(row)
         if evident == NEVER or (sends.kind[row] != OK and sends.first_read[row] == NEVER):

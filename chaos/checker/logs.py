@@ -1,8 +1,9 @@
-"""Each partition's log as all clients together saw it, and what contradicts itself in it.
+"""Each partition's log as seen by all clients together, and contradictions in it.
 
-inconsistent-offsets: an offset with two values. acked-twice: two sends were told the same offset. duplicate: a value at
-two offsets. aborted-read (G1a): a poll returned what certainly was not written. unknown-value: or what nobody sent.
-A log has holes (control records, aborted records that nobody may see): distance is counted in visible records.
+inconsistent-offsets: an offset with two values. acked-twice: two sends with the same offset in their responses.
+duplicate: a value at two offsets. aborted-read (G1a): a poll returned a value that was certainly not written.
+unknown-value: or one that was never sent. A log has gaps (control records, invisible aborted records): distance is
+counted in visible records.
 """
 
 from array import array
@@ -22,20 +23,20 @@ NUMBERS_MAX: Final = 20
 class Log:
     """A partition's version order, in typed arrays.
 
-    `offsets` and `rows` go together: every place where a value is known to stand, by offset, row -1 for a value that
-    nobody sent. `visible` are the offsets that every reader must see, without double ones.
+    `offsets` and `rows` belong together: every known position of a value, by offset, row -1 for a value that was never
+    sent. `visible` are the offsets that every reader must see, without duplicates.
     """
 
     __slots__ = ("offsets", "rows", "visible")
 
     def __init__(self, entries: list[tuple[int, int]], hidden: set[int]) -> None:
-        """Take the places, sorted, and the offsets that not everybody must see."""
+        """Take the positions, sorted, and the offsets that not all readers must see."""
         self.offsets = array("q", (offset for offset, _ in entries))
         self.rows = array("q", (row for _, row in entries))
         self.visible = array("q", (offset for offset, _ in groupby(self.offsets) if offset not in hidden))
 
     def between(self, source: int, target: int) -> int:
-        """Return how many visible records lie between two offsets, both excluded."""
+        """Return the number of visible records between two offsets, both excluded."""
         return max(0, bisect_left(self.visible, target) - bisect_right(self.visible, source))
 
     def slice(self, source: int, target: int, limit: int = 1000) -> list[int]:
@@ -68,13 +69,13 @@ class Finding(NamedTuple):
     value: int
     reason: str
     t: float = 0.0
-    """When, where no send tells."""
+    """Time of the finding, if no send has it."""
 
 
 def must_have_committed(derivation: Derivation) -> bytearray:
-    """Return a flag a row: its operation is ok, or unknown but one of its values was polled (Jepsen's rule).
+    """Return one flag per row: its operation is ok, or unknown but one of its values was polled (Jepsen's rule).
 
-    For a transaction only a poll at read_committed counts, and one such poll speaks for all its values.
+    For a transaction only a poll at read_committed counts, and one such poll counts for all its values.
     """
     sends = derivation.sends
     flags = bytearray(len(sends))
@@ -89,7 +90,7 @@ def must_have_committed(derivation: Derivation) -> bytearray:
 
 
 def build(derivation: Derivation, partition: Partition, committed: bytearray) -> Log:
-    """Return the version order: from every poll, and from the told offsets of sends that must have committed."""
+    """Return the version order: from every poll, and from the returned offsets of sends that must have committed."""
     sends = derivation.sends
     entries: list[tuple[int, int]] = []
     hidden: set[int] = set()
@@ -100,7 +101,7 @@ def build(derivation: Derivation, partition: Partition, committed: bytearray) ->
         if read != NOWHERE and (read != acked or not committed[row]):
             entries.append((read, row))
             if sends.transactional[row] and not committed[row] and not sends.seen[row] & READ_COMMITTED:
-                hidden.add(read)  # seen at read_uncommitted only: nobody else has to
+                hidden.add(read)  # seen only at read_uncommitted: other readers need not see it
     for row, offset in partition.elsewhere:
         if offset not in (sends.read_offset[row], sends.acked_offset[row] if committed[row] else NOWHERE):
             entries.append((offset, row))
@@ -110,7 +111,7 @@ def build(derivation: Derivation, partition: Partition, committed: bytearray) ->
 
 
 def contradictions(derivation: Derivation, partition: Partition, log: Log) -> Iterator[Finding]:
-    """Yield inconsistent offsets, offsets told twice, duplicates."""
+    """Yield inconsistent offsets, offsets returned twice, duplicates."""
     sends = derivation.sends
     strangers: dict[int, set[int]] = {}
     for read in partition.unknown_reads:
@@ -161,7 +162,7 @@ def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Itera
 
 
 def stayed(derivation: Derivation, finding: Finding) -> dict[int, float]:
-    """Return which of these values the final reads met at this offset, and when somebody first read them there."""
+    """Return the values that the final reads found at this offset, with the time of their first read there."""
     sends, there = derivation.sends, derivation.partitions[finding.partition].final_elsewhere
     found: dict[int, float] = {}
     for row in finding.rows:

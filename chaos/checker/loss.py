@@ -1,26 +1,26 @@
-"""When a record that was acknowledged may be gone, and why.
+"""Legal losses of acknowledged records, and their reasons.
 
 Kafka promises that a record acknowledged with acks=all is on every member of the ISR of that moment. So its loss is
-legal where every one of them lost its data, or where an unclean election of that partition is on record and the elected
-leader's log did not have it. What survived behind it, in its leader epoch, shows that it had it
-(kvorum.chaos.checker.lineage). acks=0 promises nothing. With acks=1 the leader alone has promised, and a record that
-was never known to be committed may go with it: when it is replaced by one that lacks it, or when it loses its data.
-Once a poll has returned a record, or one behind it was acknowledged with acks=all, it is like all others.
+legal if every one of them lost its data, or if the history has an unclean election of that partition whose winner did
+not have it. A surviving later record in its leader epoch proves that the winner had it (kvorum.chaos.checker.lineage).
+acks=0 promises nothing. With acks=1 only the leader has promised, and a record that was never known to be committed may
+be lost with it: when it is replaced by one without the record, or when it loses its data. Once a poll has returned a
+record, or a later one was acknowledged with acks=all, it is like all others.
 
 The moment of the acknowledgement is known only as «between invocation and completion», and the followed metadata log
 arrives a little late. Every ISR that stood in that window is a candidate, since a send often waits for a shrink to be
-acknowledged; a loss is legal if one candidate explains it, and the reason names that ISR. Who comes back into the ISR
-after a loss has copied what the others had (kvorum.chaos.checker.holders).
+acknowledged; a loss is legal if one candidate explains it, and the reason names that ISR. A member that returns to the
+ISR after a loss has copied the others' records (kvorum.chaos.checker.holders).
 
 One more case is beyond what Kafka itself guarantees: the members that kept the record had left the ISR, and all that
 could still lead cleanly (ISR and ELR of that moment) lost their data. Without eligible leader replicas an ISR may
 shrink to one, below min.insync.replicas, and that one is elected again with whatever it has left: KIP-966 calls this
 the «last replica standing» and was made because of it. With ELR its guarantee is that min.insync.replicas - 1 nodes may
 lose their data; so it is legal only where at the same time as many nodes as min.insync.replicas lacked a copy that they
-had lost since the record was sent. Who caught up lacks nothing. `strict` leaves this out: then the ISR at
-acknowledgement time alone counts.
+had lost since the record was sent. A replica that caught up lacks nothing. `strict` excludes this: then only the ISR at
+acknowledgement time counts.
 
-The start of a log may be gone where retention or somebody's request may have deleted it.
+The start of a log may be missing if retention or a request may have deleted it.
 """
 
 from bisect import bisect_left
@@ -183,7 +183,7 @@ class Loss:
             state, before = states[change], case.lineage.reigns.deposed_at[change]
             if state.t > until + FOLLOW_LAG_MAX:
                 break
-            # A deposed leader that has not heard of its successor may still answer acks=1.
+            # A deposed leader that does not know its successor yet may still answer acks=1.
             if state.t >= invoked - FOLLOW_LAG_MAX or self._timeline.cut_off(before, state.t, invoked):
                 return (
                     f"it was sent with acks=1 and the leader was replaced at {state.t:.3f} s "
@@ -196,7 +196,7 @@ class Loss:
         return None
 
     def _leader_hit(self, invoked: float, until: float) -> FaultSpan | None:
-        """Return a fault that may have replaced the leader, where nobody knows who led."""
+        """Return a fault that may have replaced the leader, if the leader is unknown."""
         for fault in self._timeline.faults:
             if fault.begin <= until and fault.end >= invoked and (fault.lossy or fault.fault in LEADER_FAULTS):
                 return fault
@@ -248,7 +248,7 @@ class Loss:
         return f"{moment.reason}, and {moment.guarantee} protects from no more"
 
     def _no_isr_known(self, name: str, invoked: float, until: float) -> str | None:
-        """Judge without a followed metadata log: only where every broker lost its data nobody can be blamed."""
+        """Decide without a followed metadata log: legal only if every broker lost its data."""
         brokers = self._timeline.brokers()
         if not brokers:
             return None

@@ -1,11 +1,11 @@
-"""Which values are gone.
+"""Lost values.
 
-lost-write (Jepsen): a value that must have committed is missing although the reads went past its place. Where the final
-reads began at the beginning they are the measure: also what somebody once polled must still be there. Elsewhere the
-bound is the highest first place of a polled value, compared with the last place of the missing one, so that offsets in
-conflict never make a loss of their own. What was once polled and lies beyond all that the final reads reach is lost,
-too. unseen: acknowledged, never polled, and beyond all that was read by the end, or without a known place: a lost tail,
-a stale or a stuck consumer. It takes a final phase to say so.
+lost-write (Jepsen): a value that must have committed is missing although the reads passed its position. If the final
+reads started at the beginning they decide: values polled earlier must also be there. Otherwise the bound is the highest
+first position of a polled value, compared with the last position of the missing one, so that conflicting offsets alone
+never cause a loss. A value that was polled once and is beyond the end of the final reads is lost too. unseen:
+acknowledged, never polled, and beyond the end of all reads, or without a known position: a lost tail, a stale or a
+stuck consumer. It needs a final phase.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from kvorum.chaos.checker.sends import NOWHERE, OK, READ_COMMITTED, READ_FINAL, 
 
 
 def lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
-    """Yield values that must have committed and are not there; each finding has one row."""
+    """Yield values that must have committed and are missing; each finding has one row."""
     sends = derivation.sends
     final = partition.final_from_start
     needed = READ_FINAL if final else READ_OK

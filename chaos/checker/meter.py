@@ -18,7 +18,7 @@ from kvorum.chaos.checker.verdict import FaultFigures, PartitionFigures
 from kvorum.chaos.history import Fail, Info, Invoke, Ok
 
 GAP_MIN: Final = 0.05
-"""Seconds: waits shorter than this are nobody's unavailability and are not kept for the faults."""
+"""Seconds: shorter waits do not count as unavailability and are not kept for the faults."""
 
 
 class Wait:
@@ -125,7 +125,7 @@ class Meter:
             wait = self._wait(partition.index)
             wait.see_gap(wait.last_send)
             if wait.waiting is not None:
-                # The end of the history is the end of the wait only if somebody was still trying.
+                # The end of the history ends the wait only if a client was still trying.
                 self._wait_ends(wait, partition.index, max(wait.last_send, self._end if wait.pending else 0.0))
             figures[partition.name] = PartitionFigures(
                 sends=wait.sends,

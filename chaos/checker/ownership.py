@@ -1,14 +1,14 @@
 """Groups: a partition has at most one owner at a time, and no commit succeeds for an ended generation.
 
-two-owners: a member was given a partition that another still owned. An owner counts until it was told, died, was
-replaced by another of its instance id, or its session could have ended: so long after the coordinator last accepted
-something of it, the coordinator may take it for dead, and it is a zombie that its commits must show. So is a member
-that was not told of a rebalance for as long as one waits: its commits are taken meanwhile, and it is dropped for all
-that. What is known of both is a lower bound (an accepted request that nobody wrote down), so a zombie is rather excused
-than accused. So is one that takes what it was given before it became one, and one whose coordinator was one itself:
-deposed, and cut off from the news (Timeline.deposed_coordinator).
-stale-commit: a commit was accepted for a generation of a classic group, though a later one was known to a member before
-the commit began (Kafka refuses it: ILLEGAL_GENERATION). That is what a zombie would do harm with.
+two-owners: a member got a partition that another still owned. An owner counts until it got the change, died, was
+replaced by another of its instance id, or its session could have ended: after a session timeout since the last accepted
+request, the coordinator may consider it dead, and its later commits must show that it is a zombie. So must a member
+that did not get a rebalance within its timeout: its commits are accepted meanwhile, but it is removed nevertheless.
+Both times are lower bounds (an accepted request may be missing in the history), so zombies are excused rather than
+accused. So are a member that takes partitions assigned before it became one, and one whose coordinator was one itself:
+deposed, and cut off from updates (Timeline.deposed_coordinator). stale-commit: a commit was accepted for a generation
+of a classic group, though a member knew a later one before the commit began (Kafka rejects it: ILLEGAL_GENERATION).
+This is the harm that a zombie could do.
 """
 
 from dataclasses import dataclass, field
@@ -32,12 +32,12 @@ class Member:
     contact: float = 0.0
     """When the last request was sent that the coordinator accepted, as far as is known."""
     undisturbed: float = 0.0
-    """When the last request was sent whose answer would have told it of a rebalance."""
+    """When the last request was sent whose answer would have reported a rebalance."""
     follows: bool = False
     """Its heartbeats are in the history, not its commits alone."""
 
     def lapsed(self, t: float) -> bool:
-        """Tell whether its session could have ended by then, or a rebalance that it was not told of."""
+        """Tell whether its session could have ended by then, or a rebalance that it did not get."""
         is_dropped = self.owned.rebalance > 0 and t >= self.undisturbed + self.owned.rebalance
         return is_dropped or t >= self.contact + self.owned.session
 
@@ -51,7 +51,7 @@ class Ownership:
         self._members: dict[str, dict[int, Member]] = {}
         self._owners: dict[tuple[str, str], set[int]] = {}
         self._generations: dict[str, tuple[int, float, int]] = {}
-        """The highest generation of each classic group that a member was known to be in: it, since when, who."""
+        """The highest known generation of each classic group: (generation, since when, member)."""
 
     def take(self, event: Owned) -> None:
         """A member owns something else from now on."""
@@ -106,7 +106,7 @@ class Ownership:
                         self._owners[event.group, name].discard(process)
 
     def _gained(self, event: Owned, name: str) -> None:
-        """Hold a gain against everybody who owned that before."""
+        """Check a gain against all former owners."""
         members = self._members[event.group]
         for process in sorted(self._owners.get((event.group, name), ())):
             other = members[process]

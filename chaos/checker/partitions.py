@@ -38,7 +38,7 @@ class UnknownRead(NamedTuple):
 
 
 class Partition:
-    """One partition: who wrote which value, what is known of its log, and what its readers did."""
+    """One partition: the senders of its values, its log, and its readers."""
 
     __slots__ = (
         "elsewhere",
@@ -71,7 +71,7 @@ class Partition:
         self.unknown_reads: list[UnknownRead] = []
         self.steps: list[Step] = []
         self.final_from_start = False
-        """A final reader began at the beginning, so whatever the final reads lack is not there."""
+        """A final reader began at the beginning, so values missing in the final reads are not in the log."""
         self.final_max = NOWHERE
         self.final_t = NEVER
         """When the final reads were that far: what they lack by then was gone by then. NEVER without final reads."""

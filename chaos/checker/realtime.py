@@ -1,8 +1,8 @@
-"""Appends in real time: a send that began after another was acknowledged must lie behind it.
+"""Appends in real time: a send that began after another was acknowledged must be after it in the log.
 
-Whoever sends and then tells a friend, who sends too, must find the two in that order in the log (linearizable append).
-At the begin of each send the derivation notes the highest offset that anybody had been told or had polled by then;
-wherever the send ends up, acknowledged or of unknown outcome, it must be beyond.
+If a client sends and then informs another, which sends too, the log must have both in that order (linearizable append).
+At the begin of each send the derivation stores the highest offset that any client had got or polled by then; the send,
+acknowledged or of unknown outcome, must be beyond it.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kvorum.chaos.checker.sends import FAIL, NOWHERE
 
 
 def append_order(derivation: Derivation, logs: list[Log]) -> Iterator[Finding]:
-    """Yield sends that lie at or before an offset that was taken before they began.
+    """Yield sends at or before an offset that was taken before they began.
 
     The finding's rows are the send, then the record that stood at that offset, if it is known.
     """

@@ -54,7 +54,7 @@ class Images:
 def compare(partition: str, logs: dict[int, Replica], isr: Collection[int]) -> Iterator[ReplicaFinding]:
     """Yield the differences between a partition's replicas: each with the replica whose high watermark is highest.
 
-    `isr`: who has, at the end, all that is below that high watermark; what others have beyond their own is their own.
+    `isr`: members that have, at the end, everything below that high watermark; others may have more beyond their own.
     """
     reference = max(logs.values(), key=lambda log: (log.high_watermark, log.end))
     for log in logs.values():
@@ -103,7 +103,7 @@ def _epochs(log: Replica, first: int, limit: int) -> list[tuple[int, int]]:
 def missing(
     derivation: Derivation, partition: str, logs: dict[int, Replica], lost: bytearray
 ) -> Iterator[ReplicaFinding]:
-    """Yield replicas that lack offsets acknowledged with acks=all; values lost altogether are told elsewhere."""
+    """Yield replicas that lack offsets acknowledged with acks=all; completely lost values are reported elsewhere."""
     index = derivation.partition_index.get(partition)
     if index is None:
         return

@@ -1,4 +1,4 @@
-"""From events to a verdict: hands each event to who needs it, then lets the judge speak and adds up the figures."""
+"""From events to a verdict: passes each event to its consumers, runs the judge and adds up the figures."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -181,10 +181,10 @@ def check(
 ) -> Verdict:
     """Return the verdict on a history.
 
-    `ww`: also look for cycles that need the order of writes (G0, and G1c through it); Kafka does not isolate writes,
-    so they are among what is explained. `strict`: loss is legal only where every member of the ISR at acknowledgement
-    time lost its data (or by an unclean election), whoever could still be elected; see `kvorum.chaos.checker.loss`.
-    `values_max`: how many values a violation lists.
+    `ww`: also search cycles that need the order of writes (G0, and G1c through it); Kafka does not isolate writes, so
+    they are explained findings. `strict`: loss is legal only if every member of the ISR at acknowledgement time lost
+    its data (or by an unclean election), whatever the other candidates; see `kvorum.chaos.checker.loss`. `values_max`:
+    maximum of listed values per violation.
     """
     checker = Checker()
     for event in events:

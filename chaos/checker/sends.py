@@ -1,6 +1,7 @@
-"""The table of everything that was sent: a row a value, in columns, in the order of invocation.
+"""The table of all sends: one row per value, in columns, in the order of invocation.
 
-Columns are typed arrays, about 110 bytes a row in all, since a run of a million operations should fit into a laptop.
+Columns are typed arrays, about 110 bytes per row in all, so that a run of a million operations fits into a laptop's
+memory.
 """
 
 from array import array
@@ -22,7 +23,7 @@ READ_OK: Final = 1
 READ_COMMITTED: Final = 2
 READ_FINAL: Final = 4
 FINAL_THERE: Final = 8
-"""Who saw a value: an ok poll; one at read_committed; a final read; such a one where it was first polled."""
+"""Readers of a value: an ok poll; one at read_committed; a final read; one at the place of its first poll."""
 
 SEQUENCE_MAX: Final = (1 << 62) - 1
 """The line number of a completion that never came: after every line."""
@@ -69,7 +70,7 @@ class Sends:
         """Line number of an ok completion; SEQUENCE_MAX otherwise: an unknown outcome may come at any time."""
         self.acked_offset = array("q")
         self.floor = array("q")
-        """The highest offset that was acknowledged or polled by anybody when this send began (NOWHERE: none)."""
+        """The highest offset that was acknowledged to or polled by any client when this send began (NOWHERE: none)."""
         self.read_offset = array("q")
         """Where it was first polled; further places are in the partition's `elsewhere`."""
         self.epoch = array("q")

@@ -1,11 +1,11 @@
-"""Session order of one process: skips and steps back of polls, steps back of sends, own writes in polls.
+"""Session order of one process: gaps and regressions of polls, regressions of sends, own writes in polls.
 
-poll-skip: between two polls (int-: two records of one operation) of a process lies a record it never got.
-nonmonotonic-poll: it got an offset again, or an earlier one. nonmonotonic-send: what it sent later lies earlier.
-precommitted-read: a transaction polled what it had itself sent and not yet committed.
+poll-skip: between two polls (int-: two records of one operation) of a process there is a record that it never got.
+nonmonotonic-poll: it got an offset again, or an earlier one. nonmonotonic-send: a later send has an earlier offset.
+precommitted-read: a transaction polled its own uncommitted record.
 
-Allowed, and only counted: skips between sends (others write in between), and whatever a subscriber sees across a
-rebalance. A step of a poll is compared in visible records, so control records are no skips.
+Permitted, and only counted: gaps between sends (others write in between), and everything across a subscriber's
+rebalance. A gap of a poll is counted in visible records, so control records are not gaps.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class PollFinding(NamedTuple):
 
 
 class SendFinding(NamedTuple):
-    """Two sends of a process that lie in the log in the other order."""
+    """Two sends of a process that are in the log in the other order."""
 
     anomaly: str
     partition: int
@@ -65,11 +65,10 @@ def poll_steps(partition: Partition, log: Log, allowed: Counter[str]) -> Iterato
 
 
 def send_order(derivation: Derivation, allowed: Counter[str]) -> Iterator[SendFinding]:
-    """Yield sends that lie before an earlier send of the same process to the same partition.
+    """Yield sends that are before an earlier send of the same process to the same partition.
 
-    The order of sends is that of their invocations, which is the order in which they were handed to the client; for
-    operations without invocation it is that of completions. Sends that certainly failed or whose place nobody knows
-    are passed over.
+    The order of sends is that of their invocations, the order in which the client got them; for operations without
+    invocation it is that of completions. Sends that certainly failed or whose position is unknown are skipped.
     """
     sends = derivation.sends
     places: dict[int, dict[int, int]] = {}  # by process, by partition: the row of its last send

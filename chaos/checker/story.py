@@ -1,4 +1,4 @@
-"""Tells what happened to a record, in sentences and in the order of time."""
+"""Builds the story of a record, in sentences and in the order of time."""
 
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
@@ -12,13 +12,13 @@ from kvorum.chaos.checker.timeline import PartitionState, Timeline
 from kvorum.chaos.history import Replica
 
 SENTENCES_MAX: Final = 40
-"""Faults and changes of a partition that one story tells; a story that goes through a whole soak run helps nobody."""
+"""Faults and changes of a partition in one story; a story of a whole soak run would be useless."""
 
 STATES_MAX: Final = 100
 """States of a partition that are looked at for the ISRs in which a record may have been acknowledged."""
 
 BEFORE: Final = 2.0
-"""Seconds before the record was sent from which faults and changes are told."""
+"""Seconds before the send from which faults and changes are included."""
 
 Sentence = tuple[float, str]
 
@@ -54,7 +54,7 @@ class Storyteller:
         return lines
 
     def record(self, row: int) -> list[Sentence]:
-        """Return what became of one send: sent, answered, first polled, and the ISR when it became certain."""
+        """Return the story of one send: sent, answered, first polled, and the ISR when it became certain."""
         sends = self._derivation.sends
         promises = self._derivation.promises(sends.process[row])
         name = self._derivation.partitions[sends.partition[row]].name
@@ -102,14 +102,14 @@ class Storyteller:
         return found
 
     def _of_faults(self) -> tuple[list[Sentence], list[float]]:
-        """Return what there is to tell of all faults, and when."""
+        """Return the sentences of all faults, and their times."""
         if self._faults is None:
             sentences = [sentence for fault in self._timeline.faults for sentence in _fault(fault)]
             self._faults = _in_order(sentences)
         return self._faults
 
     def _of_partition(self, partition: str) -> tuple[list[Sentence], list[float]]:
-        """Return what there is to tell of all changes of a partition, and when."""
+        """Return the sentences of all changes of a partition, and their times."""
         known = self._changes.get(partition)
         if known is None:
             sentences: list[Sentence] = []

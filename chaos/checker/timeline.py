@@ -1,12 +1,12 @@
-"""Faults and partitions over time: who led, who was in the ISR, which elections were unclean, who lost data when.
+"""Faults and partitions over time: leaders, ISRs, unclean elections, and losses of data.
 
-Built from the followed metadata log, since snapshots forget. Records between a BeginTransaction and its end count when
-the end comes (KIP-868). Records seen before (a follower that started over) are left out; those of a snapshot may share
-one offset.
+Built from the followed metadata log, since snapshots have no history. Records between a BeginTransaction and its end
+count when the end comes (KIP-868). Repeated records (a follower that started over) are left out; those of a snapshot
+may share one offset.
 
-Of a cluster whose log cannot be followed there are samples (`"sampled": true`): whole partitions as some broker told
-them, now and then. They blame nobody for an unclean election, since the ISR may have grown between two of them; but
-where the config allows one, a leader from outside the sampled ISR and ELR is taken for one.
+A cluster whose log cannot be followed has samples (`"sampled": true`): whole partitions as some broker returned them,
+now and then. They prove no unclean election, since the ISR may have grown between two of them; but if the config
+permits one, a leader from outside the sampled ISR and ELR counts as one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,7 +23,7 @@ from kvorum.chaos.history import Fault, Metadata, Start
 from kvorum.quorum.records import NO_LEADER, RECOVERED, RECOVERING
 
 FOLLOW_LAG_MAX: Final = 0.25
-"""Seconds by which the followed metadata may come later than what it tells of took effect."""
+"""Maximum delay in seconds of the followed metadata."""
 
 INJECTION_MAX: Final = 1.0
 """Seconds from the line that announces a fault to its being done."""
@@ -34,7 +34,7 @@ LINK_FAULTS: Final = frozenset(
         *("lose_requests", "lose_responses", "drop", "drop_syn", "packet_loss"),
     }
 )
-"""Faults of links, of which targets name one end: whoever is at the other does not hear either."""
+"""Faults of links, whose targets name one end: the other end is cut off too."""
 OFFSETS_PREFIX: Final = "__consumer_offsets-"
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
@@ -60,14 +60,14 @@ class Election(NamedTuple):
     offset: int
     leader: int
     deposed: int
-    """Who led before it, -1 if nobody is known."""
+    """Its predecessor, -1 if unknown."""
     leader_epoch: int
     marked: bool
-    """The record says RECOVERING, or it is a sample. An unmarked one excuses nothing."""
+    """The record has RECOVERING, or it is a sample. An unmarked one excuses nothing."""
     last_known: bool
     """It elected the last known leader after ISR and ELR were empty (KIP-966)."""
     allowed: bool
-    """The topic's config allowed it, or an operator asked for it."""
+    """The topic's config permitted it, or an operator requested it."""
 
 
 class Rivals(NamedTuple):
@@ -99,7 +99,7 @@ class Timeline:
         self.sampled = False
         """What is known of partitions are samples."""
         self.sampled_elr = False
-        """Some sample told of eligible leader replicas, if only that there are none."""
+        """Some sample had eligible leader replicas, perhaps an empty list."""
         self.rivals: list[Rivals] = []
         """Leader epochs with two leaders."""
         self.ended = 0.0
@@ -202,10 +202,10 @@ class Timeline:
         return at < len(faults) and faults[at].begin <= t
 
     def deposed_coordinator(self, heard: Heard, t: float) -> str | None:
-        """Return why a session could end by `t`, though its coordinator, as it thought, had heard of the member.
+        """Return why a session could end by `t` although its coordinator, in its own view, had a request of the member.
 
-        A heartbeat need not write anything, so a coordinator that is cut off finds out late that it is none any more;
-        the one elected in its place begins every session anew.
+        A heartbeat need not write anything, so a coordinator that is cut off notices its replacement late; the new one
+        restarts every session.
         """
         count = sum(name.startswith(OFFSETS_PREFIX) for name in self.states)
         if not count:
@@ -261,7 +261,7 @@ class Timeline:
         return None if config is None else f"{config} lets retention delete it"
 
     def elr_in_use(self, since: float, until: float) -> bool:
-        """Say whether ELR (KIP-966) was finalized all that time; taken as given where no feature is told at all."""
+        """Tell whether ELR (KIP-966) was finalized all that time; assumed if the history has no features."""
         if not self._features:
             return True
         at = bisect_right(self._elr_levels, since, key=lambda entry: entry[0])
@@ -366,7 +366,7 @@ def _is_unclean(record: Mapping[str, object], before: PartitionState | None, aft
         return True
     if before is None or "leader" not in record or after.leader == before.leader or "replicas" in record:
         return False  # a reassignment that ends lets its last new member join the ISR and lead in one record
-    return after.leader not in before.isr + before.elr  # where both are empty nobody can lead cleanly
+    return after.leader not in before.isr + before.elr  # if both are empty no replica can lead cleanly
 
 
 def _deposed(states: list[PartitionState]) -> int:

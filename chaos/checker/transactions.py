@@ -1,10 +1,10 @@
-"""Transactions: all of one or nothing of it, and nothing before its end; in the end nothing is left open.
+"""Transactions: all of one or nothing of it, and nothing before its end; at the end nothing is open.
 
-torn-transaction: of a transaction's values some are visible at read_committed and others are not, although the reads
-went past where they must stand. For a committed one all must be visible; for one of unknown outcome all or none; an
-aborted one that is visible is an aborted read.
-open-read: a reader at read_committed got a value of a transaction before anybody had asked for the transaction's end.
-hanging-transaction: when all should be at rest, a partition's last stable offset is still below its high watermark.
+torn-transaction: some of a transaction's values are visible at read_committed and others are not, although the reads
+passed their positions. For a committed one all must be visible; for one of unknown outcome all or none; an aborted one
+that is visible is an aborted read. open-read: a reader at read_committed got a value of a transaction before its end
+had been requested. hanging-transaction: at the final rest, a partition's last stable offset is still below its high
+watermark.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,12 @@ from kvorum.chaos.history import Stable
 
 
 def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
-    """Yield transactions that are visible in part. The finding's rows are the values that are missing.
+    """Yield transactions that are visible in part.
 
-    A missing value counts where the partition's final reads lack it, or, without final reads, where a known offset
-    lies below what was polled.
+    The rows of the finding are the missing values.
+
+    A missing value counts if the partition's final reads lack it, or, without final reads, if a known offset is below
+    polled ones.
     """
     sends = derivation.sends
     for transaction in derivation.transactions:
@@ -43,7 +45,7 @@ def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
 
 
 def _must_show(derivation: Derivation, row: int, final_reads: bool) -> bool:
-    """Say whether the reads would have shown this value if it were there."""
+    """Tell whether the reads would have returned this value if it existed."""
     sends = derivation.sends
     partition = derivation.partitions[sends.partition[row]]
     offset = sends.acked_offset[row]

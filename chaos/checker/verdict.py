@@ -9,10 +9,10 @@ VALUES_SHOWN_MAX: Final = 1000
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that must not be, or looked so and was legal.
+    """A violation, or a finding that looked like one and was legal.
 
-    `values` are those of the partition that it concerns, as many of `count` as `check` was asked for. `story` tells the
-    first of them in sentences, in time order. `reason` says which rule is broken, or what makes it legal.
+    `values` are those of the partition, up to the limit of `check`, out of `count`. `story` has sentences about the
+    first of them, in time order. `reason` is the broken rule, or the reason why it is legal.
     """
 
     anomaly: str
@@ -22,7 +22,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     story: list[str]
     reason: str
     t: float = 0.0
-    """When it happened, as near as the history tells; for timelines."""
+    """Time of the event, as precise as the history; for timelines."""
 
 
 class FaultFigures(msgspec.Struct, kw_only=True):
@@ -108,7 +108,7 @@ class Figures(msgspec.Struct, kw_only=True):
     final_reads: bool = False
     """There was a final phase of reads; without one `unseen` cannot be judged."""
     not_judged: list[str] = []
-    """What this history does not tell, and so nobody can judge: sentences."""
+    """Rules that this history cannot check, as sentences."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ class NodeClock:
     path: str
 
     def create(self) -> None:
-        """Make the file, with a clock that is right; one that is there is left as it is."""
+        """Create the file, with a correct clock; an existing one is kept."""
         if not os.path.exists(self.path):
             with open(self.path, "wb") as file:
                 file.write(bytes(OFFSET_BYTES))

@@ -31,7 +31,7 @@ class Cuts(Protocol):
     """Common interface of both kinds of network."""
 
     cut_kind: str
-    """What a cut is made of where nothing else is said."""
+    """Default kind of a cut."""
 
     def between(
         self, kind: str, a: str, b: str, *, one_way: bool, share: float, attributes: Mapping[str, int]
@@ -54,7 +54,7 @@ def story_of(kind: str, a: str, b: str, one_way: bool, attributes: Mapping[str, 
 
 
 def others_of(topology: Topology, name: str, clients: bool) -> tuple[list[str], list[str]]:
-    """Return (who is isolated, from whom)."""
+    """Return (isolated parties, the others)."""
     own, others = topology.around(name)
     return own, [each for each in others if clients or each not in topology.parties.groups]
 

@@ -65,7 +65,7 @@ class DirectoryFaults:
         )
 
     def replace(self, name: str, number: int) -> Injected:
-        """kill -9 a node, if it runs, and put an empty directory into the place of one; down until it is started.
+        """kill -9 a node, if it runs, and replace one of its directories by an empty one; down until it is started.
 
         Lossy. Raises NoSuchDirectory.
         """
@@ -78,7 +78,7 @@ class DirectoryFaults:
         return self._lost("replace_directory", name, path, f"log directory {number} of {name} is replaced", do)
 
     def drop(self, name: str, number: int) -> Injected:
-        """kill -9 a node, if it runs, and take a directory out of log.dirs; down until it is started.
+        """kill -9 a node, if it runs, and remove a directory from log.dirs; down until it is started.
 
         Lossy. Raises NoSuchDirectory.
         """
@@ -96,7 +96,7 @@ class DirectoryFaults:
         return self._lost("drop_directory", name, path, f"log directory {number} of {name} is in log.dirs no more", do)
 
     def lies_in(self, name: str, partition: str, number: int) -> bool:
-        """Tell whether a partition's log lies in a directory of a node, and no copy of it in any other."""
+        """Tell whether a partition's log is in a directory of a node, and no copy of it in any other."""
         paths = self.disks.settings(name).list("log.dirs")
         moves = [
             found

@@ -1,8 +1,8 @@
 """Damage to the files of a stopped node, as by a machine crash: unsynced bytes are lost, bits flip.
 
-A process that is killed loses nothing that it wrote: the kernel has it. `lose_unsynced` does what a power cut may do to
-each partition's log at worst, by the length that the broker recorded as synced (storage/durable_length.py). A
-controller's journal is answered for only when it is synced, and says nothing of what is not; it is left alone.
+A killed process loses nothing that it wrote: the kernel has it. `lose_unsynced` applies the worst effect of a power
+failure to each partition's log, by the length that the broker recorded as synced (storage/durable_length.py). A
+controller's journal acknowledges only synced data and needs no such damage; it is not changed.
 """
 
 import os
@@ -79,7 +79,7 @@ def lose_unsynced_of(folder: str) -> LostTail | None:
         if offset is None:
             continue
         if name.endswith(SNAPSHOT_SUFFIX):
-            # A producer snapshot says what stands before its offset: behind the cut there is nothing it could tell.
+            # A producer snapshot has the state before its offset: after the cut it is obsolete.
             if offset > synced.recovery_point:
                 os.remove(path)
         elif offset > synced.segment_base_offset:

@@ -73,7 +73,7 @@ class DiskFaults:
         return disk.outside(path) if disk is not None and inside else path
 
     def wipe(self, name: str, roles: Sequence[str] = ()) -> Injected:
-        """kill -9 a node, remove all that it (or its broker, its controller) stored, format what is gone anew.
+        """kill -9 a node, remove its data (or those of its broker or controller), and format them again.
 
         It stays down until it is started. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
         """

@@ -1,7 +1,7 @@
 """Faults with a begin and an end, and their events.
 
     fault = register.begin("black_hole", ["node-1", "clients"], "clients cut from node-1", undo=heal_links)
-    fault.end()                                     # undoes it and says so; a second call does nothing
+    fault.end()                                     # undoes and reports it; a second call does nothing
 
 An event is the history's (kvorum.chaos.history.Fault).
 """
@@ -20,7 +20,7 @@ Phase: TypeAlias = Literal["begin", "end"]
 
 
 def unheard(event: history.Fault) -> None:
-    """Tell nobody."""
+    """Discard the event."""
 
 
 def nothing() -> None:
@@ -42,7 +42,10 @@ class Injected:
     _register: "FaultRegister"
 
     def end(self) -> None:
-        """Undo the fault and tell of it. Idempotent. Raises what the undoing raises; the fault then stays in force."""
+        """Undo the fault and report it.
+
+        Idempotent. Raises the exceptions of the undo; the fault then stays in force.
+        """
         self._register.end(self)
 
     def __enter__(self) -> "Injected":
@@ -83,13 +86,15 @@ class FaultRegister:
         partitions: Sequence[str] = (),
         fault_id: int | None = None,
     ) -> Injected:
-        """Tell that a fault begins, do it, and hold it as one in force. Raises what `do` raises, told as an end.
+        """Report that a fault begins, start it, and register it as in force.
 
-        What `do` returns is what came of it, and joins the story that its end tells.
+        Raises the exceptions of `do`, reported as an end.
+
+        The result of `do` is added to the story of its end.
         """
         chosen = self.take_id() if fault_id is None else fault_id
         fault = Injected(chosen, kind, tuple(targets), story, lossy, tuple(partitions), undo, self)
-        # Told before it is done: what follows from a fault must never stand before it in the history.
+        # Reported before it is started: consequences of a fault must never be before it in the history.
         self._tell(fault, "begin")
         try:
             outcome = do()
@@ -105,7 +110,7 @@ class FaultRegister:
     def at_once(
         self, kind: str, targets: Sequence[str], story: str, do: Callable[[], str | None], *, lossy: bool = False
     ) -> None:
-        """Tell of a fault that is over when it is done."""
+        """Report a fault that is over when it is done."""
         self.begin(kind, targets, story, do=do, undo=nothing, lossy=lossy).end()
 
     def end(self, fault: Injected) -> None:

@@ -1,7 +1,7 @@
-"""Namespaces of the run's own, kept by a process that ends with it: nothing is left in the system, whatever happens.
+"""Namespaces of a run, kept by a process that ends with it: nothing remains in the system.
 
 A keeper is `unshare ... sh -c SETUP`, then waits for the end of its standard input: a pipe of this process, closed by
-`close` or by this process's death. Others come in by `nsenter`, which becomes the command it is given.
+`close` or by this process's death. Others enter with `nsenter`, which executes the given command.
 """
 
 import select
@@ -19,7 +19,7 @@ FLAGS: Final = {"mount": "--mount", "net": "--net"}
 
 
 class NotPermitted(Exception):
-    """The system does not let this process make such namespaces, or lacks a program; the message says what it said."""
+    """The system does not permit such namespaces, or lacks a program; the message has its error."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Keeper:
         return done.stdout
 
     def close(self) -> None:
-        """End the keeper; the namespace lives on while somebody is in it. Idempotent."""
+        """End the keeper; the namespace exists while it has processes. Idempotent."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()

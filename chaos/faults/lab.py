@@ -1,4 +1,4 @@
-"""A cluster of real processes and everything that can be done to it, as verbs.
+"""A cluster of real processes and all faults and operations on it, as methods.
 
     with Lab.create(folder, LabShape(brokers=3, controllers=3)) as lab:
         topic = ...create "orders" at lab.bootstrap...
@@ -7,8 +7,8 @@
         lab.recover()
 
 Names: a node ("node-1") or one of its processes ("node-1/controller"), a group of clients ("clients"), "brokers",
-"controllers". A verb that begins a fault returns it; it ends by its `end`, with its `with` block, or with `heal`,
-`resume`, `start`, `recover`. Both are told to `on_fault`, as the history has them, beginnings before the deed.
+"controllers". A method that begins a fault returns it; it ends by its `end`, with its `with` block, or with `heal`,
+`resume`, `start`, `recover`. Both are reported to `on_fault`, as in the history, beginnings before the fault itself.
 
 Every call blocks and may come from any thread; from an event loop use asyncio.to_thread. Without `close` everything
 still ends with this process.
@@ -82,7 +82,7 @@ class Lab:
         child_module: str = CHILD_MODULE,
         start: bool = True,
     ) -> "Lab":
-        """Make the cluster in an empty folder and start it (unless told not to).
+        """Create the cluster in an empty folder and start it (by default).
 
         `seconds`: the run's clock for events. `small_disks`: {node: bytes} of its first log directory.
         `environment`: of all nodes. `child_module`: run in place of kvorum.cluster.child (mutants).
@@ -121,7 +121,7 @@ class Lab:
             )
 
     def close(self) -> None:
-        """Kill everything and give everything back; tells of nothing. Idempotent."""
+        """Kill everything and release everything, without events. Idempotent."""
         self._resources.close()
 
     def __enter__(self) -> Self:
@@ -132,7 +132,7 @@ class Lab:
         """Close it."""
         self.close()
 
-    # Who is there.
+    # Nodes and roles.
 
     @property
     def nodes(self) -> list[str]:
@@ -150,7 +150,7 @@ class Lab:
 
     @property
     def direct_bootstrap(self) -> str:
-        """Bootstrap servers that no fault of links touches (the brokers' own listener): for whoever looks on."""
+        """Bootstrap servers without any link faults (the brokers' own listener): for observers."""
         return ",".join(self.plan.direct[party] for party in self.plan.topology.parties.processes(BROKER))
 
     def id_of(self, name: str) -> int:
@@ -190,14 +190,14 @@ class Lab:
         return self._eventually(leader, lambda: f"{topic}-{partition} has no leader", timeout_seconds)
 
     def isr_of(self, topic: str, partition: int) -> list[str]:
-        """Return the nodes in sync. Raises LabError for a partition nobody knows."""
+        """Return the nodes in sync. Raises LabError for an unknown partition."""
         view = self.partitions().get(f"{topic}-{partition}")
         if view is None:
             raise LabError(f"no node knows partition {topic}-{partition}")
         return [self.name_of(node_id) for node_id in view.isr]
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node of the active controller. Raises LabError where there is none in time."""
+        """Return the node of the active controller. Raises LabError if there is none in time."""
         found = self._eventually(
             lambda: None if (node_id := self.observer.active_controller()) is None else (node_id,),
             lambda: "no controller is active",
@@ -206,12 +206,12 @@ class Lab:
         return self.name_of(found[0])
 
     def active_controller_now(self) -> str | None:
-        """Return the node of the active controller if it says so at once, None where nobody does."""
+        """Return the node of the active controller if it answers at once, else None."""
         found = self.observer.active_controller(AT_ONCE_MS)
         return None if found is None else self.name_of(found)
 
     def say_they_are_active(self) -> list[str]:
-        """Return every node whose controller answers as the active one, each asked at its own address."""
+        """Return every node whose controller claims to be active, each queried at its own address."""
         return [self.name_of(each) for each in self.observer.active_controllers()]
 
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
@@ -240,14 +240,14 @@ class Lab:
     # Processes.
 
     def start(self, *names: str, wait_seconds: float = START_SECONDS) -> dict[str, str]:
-        """Start nodes (all, when none is named) that do not run: {name: "ready" | "died" | "late"}.
+        """Start nodes (all, if none is named) that are down: {name: "ready" | "died" | "late"}.
 
-        What took them down has ended then. Who is late goes on starting.
+        The faults that took them down have ended then. Late ones continue to start.
         """
         return self.processes.start(names, wait_seconds)
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
-        """kill -9 a node, or only some of its roles, which its supervisor starts again at once."""
+        """kill -9 a node, or only some of its roles, which its supervisor restarts at once."""
         return self.processes.kill(
             name, roles, story or f"kill -9 {' and '.join(f'{name}/{role}' for role in roles) or name}"
         )
@@ -275,7 +275,7 @@ class Lab:
     # Disks and clocks.
 
     def wipe(self, name: str, *roles: str) -> Injected:
-        """kill -9 a node and remove all it stored, or what its broker or controller did. Lossy."""
+        """kill -9 a node and remove all its data, or those of its broker or controller. Lossy."""
         return self.disks.wipe(name, roles)
 
     def lose_tail(self, *names: str) -> Injected:
@@ -332,7 +332,7 @@ class Lab:
         return self.fault("latency", a, b, latency=latency_ms, jitter=jitter_ms)
 
     def lose_requests(self, a: str, b: str) -> Injected:
-        """Lose what a asks b."""
+        """Lose requests from a to b."""
         return self.fault("lose_requests", a, b)
 
     def lose_responses(self, a: str, b: str) -> Injected:

@@ -1,18 +1,18 @@
-"""Faults on the proxied links: what each is made of, put into force, read back, and taken out again.
+"""Faults on the proxied links: their toxics, set, read back, and removed.
 
 | kind | made of | what is seen |
 | --- | --- | --- |
 | refuse | the proxy does not listen | connections refused, those open closed |
-| black_hole | timeout 0 | connects, nothing arrives, what is sent is lost; open connections close at the end |
+| black_hole | timeout 0 | connects, nothing arrives, sent data are lost; open connections close at the end |
 | freeze | bandwidth 0 | connects, nothing arrives; all of it does at the end (a zombie's requests come late) |
-| latency | latency, jitter (ms) | each direction takes so much longer |
+| latency | latency, jitter (ms) | each direction is delayed by this |
 | bandwidth | rate (KB/s) | |
 | slicer | size, variation (bytes), delay (us) | arrives in small pieces |
 | reset | reset_peer 0 | connections opened from now on are reset; those open are closed |
-| lose_requests | timeout 0 on the way there | the peer hears nothing, what it sends still comes |
-| lose_responses | timeout 0 on the way back | requests are carried out, nobody learns of it |
+| lose_requests | timeout 0 on the way there | the peer receives nothing, its data still arrive |
+| lose_responses | timeout 0 on the way back | requests are executed without responses |
 
-A proxy never refuses the handshake but as `refuse`: lost SYNs need namespaces. Toxics of several faults stack.
+A proxy refuses the handshake only as `refuse`: lost SYNs need namespaces. Toxics of several faults stack.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ TOXIC_OF: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "lose_requests": ("timeout", {"timeout": 0}),
     "lose_responses": ("timeout", {"timeout": 0}),
 }
-"""{kind: (Toxiproxy's type, its attributes as they are unless others are given)}."""
+"""{kind: (Toxiproxy's type, its default attributes)}."""
 KINDS: Final = (REFUSE, *TOXIC_OF)
 STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
     "lose_requests": ("upstream",),
@@ -47,7 +47,7 @@ STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
 
 
 class LinkFaultError(Exception):
-    """A fault that the server did not take, or did not let go."""
+    """A fault that the server did not accept, or did not remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Links:
                     self.api.enable(each.proxy, True)
 
     def _renew(self, name: str) -> None:
-        """Make a proxy anew, with what faults still want of it."""
+        """Recreate a proxy with the toxics of the remaining faults."""
         proxy = next(each for each in self.proxies if each.name == name)
         self.api.destroy(name)
         self.api.populate([(name, f"{self.listen_host}:{proxy.listen_port}", proxy.upstream)])
@@ -153,7 +153,7 @@ class Links:
             self.api.enable(name, False)
 
     def _check(self, placed: Sequence[Placed], *, present: bool) -> None:
-        """Hold the server's own view against what was asked of it. Raises LinkFaultError, ToxiproxyError."""
+        """Compare the server's own state with the requested one. Raises LinkFaultError, ToxiproxyError."""
         states = self.api.proxies()
         wrong = [fault for each in placed if (fault := self._wrong(each, states.get(each.proxy), present)) is not None]
         if wrong:

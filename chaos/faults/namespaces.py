@@ -107,7 +107,7 @@ class Namespaces:
         return self.members[name].entering()
 
     def drop(self, source: str, target: str) -> list[Rule]:
-        """Lose every packet from source to target; the other direction is left as it is. Raises NotPermitted."""
+        """Lose every packet from source to target; the other direction is unchanged. Raises NotPermitted."""
         return [self._rule(source, target, "drop")]
 
     def drop_syn(self, source: str, target: str) -> list[Rule]:
@@ -143,7 +143,7 @@ class Namespaces:
         self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", *delays)
 
     def unlimit(self, member: str) -> None:
-        """Take `limit` or `delay` away. Raises NotPermitted, also when there is none."""
+        """Remove `limit` or `delay`. Raises NotPermitted, also without one."""
         self.members[member].run("tc", "qdisc", "del", "dev", "eth0", "root")
 
     def has_netem(self) -> bool:

@@ -1,6 +1,6 @@
 """State of the cluster, queried at the processes' own addresses, so that faults on links do not affect the lab.
 
-Brokers that are cut off tell yesterday's metadata, so all are asked and the highest epoch counts.
+Brokers that are cut off return old metadata, so all are queried and the highest epoch counts.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from kvorum.runtime.listeners import split_address
 ASK_MS: Final = 2_000
 """A process that is stopped does not answer at all."""
 AT_ONCE_MS: Final = 300
-"""For what is asked only to tell a story: it must not hold up what it tells of."""
+"""For queries that only add to a story: they must not delay the events."""
 VOTER_LAG_MAX: Final = 10
 """Records that a voter may be behind and be called healthy: the log moves while it is looked at."""
 NO_LEADER: Final = -1
@@ -44,18 +44,18 @@ class PartitionView:
     """A partition as the best informed broker has it."""
 
     leader: int
-    """The broker's id, -1 where there is none."""
+    """The broker's id, -1 without one."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
-    """Both are told by DescribeTopicPartitions alone (KIP-966)."""
+    """Only DescribeTopicPartitions returns both (KIP-966)."""
 
 
 @dataclass(slots=True)
 class Observer:
-    """Asks the processes of one cluster. `brokers` and `controllers` are {node id: address}. Thread safe."""
+    """Queries the processes of one cluster. `brokers` and `controllers` are {node id: address}. Thread safe."""
 
     brokers: Mapping[int, Address]
     controllers: Mapping[int, Address]
@@ -87,7 +87,7 @@ class Observer:
         return sorted(self._quorum(timeout_ms))
 
     def voters(self) -> dict[int, Uuid]:
-        """Return {node id: directory} of the controllers that vote, as the active one with the highest epoch says."""
+        """Return {node id: directory} of the voters, from the active controller with the highest epoch."""
         rows = self._quorum().values()
         newest = max(rows, key=lambda row: row.leader_epoch, default=None)
         return {} if newest is None else {each.replica_id: each.replica_directory_id for each in newest.current_voters}
@@ -118,7 +118,7 @@ class Observer:
         return found + [f"controller {each} is {lag} behind" for each, lag in behind.items() if lag > VOTER_LAG_MAX]
 
     def _metadata(self, timeout_ms: int = ASK_MS) -> dict[int, MetadataResponse]:
-        """Return what each broker that answers in time tells of all topics."""
+        """Return the metadata of all topics from each broker that answers in time."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         found: dict[int, MetadataResponse] = self.run(
             lambda: ask_all(self.brokers, request, MetadataResponse, timeout_ms)
@@ -126,7 +126,7 @@ class Observer:
         return found
 
     def _quorum(self, timeout_ms: int = ASK_MS) -> dict[int, ResponsePartitionData]:
-        """Return what each controller that is active tells of the quorum."""
+        """Return the quorum state from each active controller."""
         wanted = RequestTopicData(
             topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=METADATA_PARTITION)]
         )

@@ -1,8 +1,7 @@
-"""Ports that are known before anything listens on them: a block a lab, below those that nodes choose for themselves.
+"""Ports chosen before any listener exists: one block per lab, below those that nodes choose for themselves.
 
-Those lie in turn below the range the kernel gives to clients: a port from the kernel's own range may be taken by any
-client's connection between the choice and the use. Two labs at the same time keep apart by a lock on their block, held
-until `release`.
+Those are below the kernel's range for clients: a port from that range may be taken by any client's connection between
+the choice and the use. Simultaneous labs are separated by a lock on their block, held until `release`.
 """
 
 import fcntl
@@ -34,7 +33,7 @@ class PortBlock:
 
     @classmethod
     def take(cls) -> "PortBlock":
-        """Lock a block that nobody has; which one is chance, so that yesterday's clients knock elsewhere.
+        """Lock a free block, chosen at random, so that clients of earlier runs connect elsewhere.
 
         Raises NoPorts.
         """

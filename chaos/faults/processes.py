@@ -21,7 +21,7 @@ READY: Final = "ready"
 
 
 class NotStarted(Exception):
-    """Nodes that did not come up: which, and what became of them."""
+    """Nodes that did not start, with their outcomes."""
 
 
 @dataclass(slots=True)
@@ -43,9 +43,11 @@ class ProcessFaults:
         return [name for name in self.names if "node" in self.cluster.processes(name)]
 
     def start(self, names: Sequence[str] = (), wait_seconds: float = START_SECONDS) -> dict[str, str]:
-        """Start nodes (all, when none is named) that do not run: {name: "ready" | "died" | "late"}. Ends their faults.
+        """Start nodes (all, if none is named) that are down: {name: "ready" | "died" | "late"}.
 
-        Who is only late (no majority of controllers yet) goes on starting.
+        Ends their faults.
+
+        Late ones (no majority of controllers yet) continue to start.
         """
         wanted = list(names) or self.names
         pipes = self.spawner.submit(self.cluster.start_without_waiting, *wanted).result()
@@ -132,11 +134,11 @@ class ProcessFaults:
             self.cluster.kill(name)
 
     def pause(self, name: str, roles: Sequence[str], story: str = "") -> Injected:
-        """SIGSTOP a node's processes, or only those of the roles; ends when they go on."""
+        """SIGSTOP a node's processes, or only those of the roles; ends when they are resumed."""
         return self.pause_several([f"{name}/{role}" for role in roles] or [name], story)
 
     def pause_several(self, names: Sequence[str], story: str = "") -> Injected:
-        """SIGSTOP nodes, and processes ("NODE/ROLE"); ends when all go on."""
+        """SIGSTOP nodes, and processes ("NODE/ROLE"); ends when all are resumed."""
         parts = [(name, (role,) if role else ()) for name, _, role in (each.partition("/") for each in names)]
 
         def do() -> None:
@@ -154,18 +156,18 @@ class ProcessFaults:
         return self.register.begin("pause", names, story or f"SIGSTOP to {', '.join(names)}", do=do, undo=undo)
 
     def resume(self, name: str) -> None:
-        """Let everything of a node go on."""
+        """Resume all processes of a node."""
         self._forget_pauses([name])
         self.cluster.resume(name)
 
     def _forget_pauses(self, names: Sequence[str]) -> None:
-        """End what only these were paused by: of others somebody is paused still."""
+        """End the pauses of only these; others still have paused processes."""
         for fault in self.register.in_force("pause"):
             if {target.partition("/")[0] for target in fault.targets} <= set(names):
                 fault.end()
 
     def end_all(self) -> None:
-        """Kill whatever is left, stopped or not; tells nobody."""
+        """Kill all that is left, stopped or not, without events."""
         self.kill_now(self.names)
 
 
@@ -174,5 +176,5 @@ def _none(result: object) -> None:
 
 
 def _late(names: Sequence[str]) -> str | None:
-    """Tell of nodes that had to be killed after all."""
+    """Return the story of nodes that had to be killed."""
     return f"{', '.join(names)} did not end in time and was killed" if names else None

@@ -1,7 +1,8 @@
 """Shape of a lab's cluster, and the resulting plan: pure except for the ports, which are passed in.
 
-Each broker has a listener for the brokers (INTERNAL, advertised as it is: fast fencing asks there) and one for every
-group of clients, which advertises the group's own proxy. Peers are reached by `kvorum.peer.addresses`, one way each.
+Each broker has a listener for the brokers (INTERNAL, advertised unchanged: fast fencing probes it) and one for every
+group of clients, which advertises the group's own proxy. Peers are reached by `kvorum.peer.addresses`, one direction
+each.
 """
 
 import os
@@ -59,7 +60,7 @@ class LabShape:
         }
 
     def parties(self) -> Parties:
-        """Return who speaks to whom."""
+        """Return the connections between parties."""
         return Parties({name: roles for name, (_, roles) in self.nodes().items()}, tuple(self.groups))
 
 
@@ -140,7 +141,7 @@ def _entries(
     host: str,
     port: Callable[[], int],
 ) -> dict[str, Entry]:
-    """Return one node's configuration: what the lab needs, under what the shape says."""
+    """Return one node's configuration: the lab's keys over those of the shape."""
     node_id, roles = shape.nodes()[name]
     broker, controller = f"{name}/{BROKER}", f"{name}/{CONTROLLER}"
     names = [listener_of(group) for group in shape.groups]

@@ -28,7 +28,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """The proxy's name: both, in letters that a path takes as they are."""
+        """The proxy's name: both parties, in letters that need no escapes in a path."""
         return f"{self.source}--{self.target}".replace("/", ".")
 
 
@@ -39,7 +39,7 @@ class Proxied:
     way: Way
     listen_port: int
     upstream: str
-    """HOST:PORT of who is reached."""
+    """HOST:PORT of the target."""
 
     @property
     def name(self) -> str:

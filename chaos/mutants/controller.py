@@ -68,7 +68,7 @@ class Unsynced:
 
 
 def unclean_always_on(patches: Patches) -> None:
-    """Whoever is alive may lead, whatever unclean.leader.election.enable says."""
+    """Any live replica may lead, whatever unclean.leader.election.enable is."""
     patches.replace(Context, "unclean_election_enabled", lambda self, topic: True)
 
 
@@ -175,7 +175,7 @@ def answer_before_durable(patches: Patches) -> None:
 
 
 def guard_off(patches: Patches) -> None:
-    """pysyncobj's own faults are back: a matching Append cuts off what lies behind it, an answer of any term counts."""
+    """pysyncobj's own faults return: a matching Append truncates everything after it, an answer of any term counts."""
     judge_append = guard.judge_append
 
     def truncating(
@@ -232,7 +232,7 @@ def read_without_round(patches: Patches) -> None:
 
 
 def isolated_leader_stays(patches: Patches) -> None:
-    """A leader of the quorum whom no majority answers goes on as active controller (before KAFKA-15489)."""
+    """A quorum leader without answers of a majority remains active controller (before KAFKA-15489)."""
     start = RaftCore.__init__
 
     def patient(self: RaftCore, *arguments: object, **named: object) -> None:

@@ -89,7 +89,7 @@ def _answering(patches: Patches, answered: Callable[[Any, Any], Any]) -> None:
 
 
 def fence_nobody(patches: Patches) -> None:
-    """EndTxn ends whatever transaction its id has, whatever epoch it comes with."""
+    """EndTxn ends any transaction of its id, with any epoch."""
     end_transaction = ending.end_transaction
 
     def of_any_epoch(metadata: TransactionMetadata | None, request: EndTransaction, terms: Terms) -> Verdict:
@@ -170,7 +170,7 @@ def serve_unstable_offsets(patches: Patches) -> None:
 
 
 def accept_old_generation(patches: Patches) -> None:
-    """A classic group takes commits of anybody, for any generation."""
+    """A classic group accepts commits of any client, for any generation."""
 
     def anything(
         self: ClassicGroup, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool
@@ -181,7 +181,7 @@ def accept_old_generation(patches: Patches) -> None:
 
 
 def accept_old_member_epoch(patches: Patches) -> None:
-    """A group of the consumer protocol takes commits of anybody, with any epoch."""
+    """A group of the consumer protocol accepts commits of any client, with any epoch."""
 
     def anything(group: ConsumerGroup, terms: commit_rules.CommitTerms) -> Callable[..., None]:
         return commit_rules.anything
@@ -193,12 +193,12 @@ def accept_old_member_epoch(patches: Patches) -> None:
 
 
 def rebalance_without_waiting(patches: Patches) -> None:
-    """A classic rebalance goes on with whoever has joined; the others keep what they have until they hear of it."""
+    """A classic rebalance continues with the joined members; the others keep their partitions until they notice."""
     patches.replace(ClassicGroup, "has_all_joined", property(lambda self: self.awaiting_join_count > 0))
 
 
 def assign_before_revoked(patches: Patches) -> None:
-    """A member gets a partition at once, though another has not said yet that it gave it up."""
+    """A member gets a partition at once, before its owner has reported the revocation."""
     reconciled = consumer_groups.reconciled  # type: ignore[attr-defined]  # as that module knows it
 
     def at_once(member: ConsumerMember, goal: Goal) -> ConsumerMember:

@@ -1,4 +1,4 @@
-"""Mistakes about log directories that fail, are replaced or taken out: who stays eligible, where a log is made."""
+"""Mistakes with failed, replaced or removed log directories: eligibility, and creation of logs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -46,7 +46,7 @@ def vouch_for_a_lost_directory(patches: Patches) -> None:
 
 
 def elect_another_log(patches: Patches) -> None:
-    """The last known leader is elected with whatever log it has now, in another directory than the one that is gone."""
+    """The last known leader is elected with any log, in another directory than the lost one."""
 
     def forgetful(**fields: object) -> PartitionChangeBuilder:
         return PartitionChangeBuilder(**{**fields, "lost": NOBODY})  # type: ignore[arg-type]  # as it was called
@@ -55,5 +55,5 @@ def elect_another_log(patches: Patches) -> None:
 
 
 def make_an_empty_log(patches: Patches) -> None:
-    """A broker makes an empty log for a replica whose own may lie in a log directory that is offline."""
+    """A broker creates an empty log for a replica whose own may be in an offline log directory."""
     patches.replace(delta, "missing_log_action", lambda *arguments, **named: MissingLogAction.CREATE)

@@ -1,4 +1,4 @@
-"""Mistakes in maintenance and decommission: who is elected, who gets replicas, when the controller looks."""
+"""Mistakes in maintenance and decommission: elections, new replicas, and the controller's triggers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def place_on_who_leaves(patches: Patches) -> None:
 
 
 def look_once(patches: Patches) -> None:
-    """The controller looks at what is asked of brokers when it is asked, and not when others have come into sync."""
+    """The controller checks the admin state only when it changes, and not when other replicas have come into sync."""
     applied = BrokerAdminStates.on_batch_applied
 
     def only_configs(self: BrokerAdminStates, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:

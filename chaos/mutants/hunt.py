@@ -17,7 +17,7 @@ from kvorum.chaos.sim.run import quiet, run_plan
 SECONDS: Final = 20.0
 """Virtual seconds of a drawn run of a whole cluster."""
 REASON_CHARS_MAX: Final = 60
-"""How much of a message names what was found where there is no name for it."""
+"""Letters of a message that name a finding without a name."""
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:

@@ -1,7 +1,7 @@
-"""How a mistake gets into production code and out again: attributes replaced in this process, and put back.
+"""Puts a mistake into production code and removes it: attributes replaced in this process, and restored.
 
-No production module knows of mutants, so a mutant names what it replaces; where that is gone, it says so (TargetGone)
-instead of changing nothing and being "not caught".
+No production module knows of mutants, so a mutant names its target; without it, it raises TargetGone instead of
+changing nothing and being "not caught".
 """
 
 import sys

@@ -101,7 +101,7 @@ DEPOSED_UNAWARES: Final[dict[str, object]] = {
     "ways": "both",
     "length": 1.8,
 }
-"""Who coordinates groups is replaced, and hears of it before its clients have given up; they reach it all the while."""
+"""A group coordinator is replaced, and notices before its clients time out; they reach it all the time."""
 
 
 def coordination(**fixed: object) -> Coordination:

@@ -1,4 +1,4 @@
-"""Mistakes in quotas: who is held back, for how long, and after a restart."""
+"""Mistakes in quotas: throttled clients, throttle times, and restarts."""
 
 from kvorum.broker.metadata.quota_publisher import QuotaPublisher
 from kvorum.chaos.mutants.patches import Patches
@@ -8,12 +8,12 @@ from kvorum.quorum.publisher import LoaderManifest
 
 
 def tell_without_holding(patches: Patches) -> None:
-    """A client is told of a throttle time, and served all the same."""
+    """A client gets a throttle time, and is served nevertheless."""
     patches.replace(Muting, "answered", lambda self, throttle_ms: None)
 
 
 def hold_for_ever(patches: Patches) -> None:
-    """When a throttle is over nobody looks at what its client has sent meanwhile."""
+    """After a throttle the requests that its client has sent meanwhile are ignored."""
 
     def forgotten(self: Muting) -> None:
         self._timer = None

@@ -28,7 +28,7 @@ def show_above_high_watermark(patches: Patches) -> None:
 
 
 def send_anywhere(patches: Patches) -> None:
-    """A leader sends a consumer to any follower in sync, whatever rack it stands in."""
+    """A leader redirects a consumer to any follower in sync, of any rack."""
     select_by_rack = selector.select_by_rack
 
     def anywhere(partition: Partition, params: FetchParams, fetch_offset: int, rack_of: selector.RackOf) -> int:

@@ -17,11 +17,11 @@ from kvorum.chaos.scenario.systems import LabSystem, System
 
 REAL: Final = "real processes"
 REASON_CHARS_MAX: Final = 120
-"""How much of expectations that were not met is told."""
+"""Letters of the missed expectations in the result."""
 
 
 class CouldNotRun(Exception):
-    """The scenario did not come to a verdict: it shows nothing either way."""
+    """The scenario had no verdict: it proves nothing."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class MutatedRun(Run):
 def run_real(
     name: str, folder: Path, *, seed: int = 1, mutated: bool = True, scenario: Scenario | None = None
 ) -> Outcome:
-    """Run a scenario that shows a mutant (the first, if none is given) with it, or with the code as it is.
+    """Run a scenario for a mutant (the first by default) with it, or with the unchanged code.
 
     Raises KeyError: no scenario shows it.
     """

@@ -21,7 +21,7 @@ BASE: Final[Mapping[str, Any]] = {
     "expect": {"loss": "none", "acked_min": 20},
 }
 PATIENT: Final[Mapping[str, str]] = {"broker.session.timeout.ms": "9000", "replica.lag.time.max.ms": "10000"}
-"""Nobody leaves an ISR by silence while a busy machine comes to the next step."""
+"""No replica leaves an ISR by silence while a busy machine reaches the next step."""
 PROXIES: Final[Mapping[str, Any]] = {**BASE["cluster"], "network": "proxies", "configs": PATIENT}
 MIN_ISR_1: Final[Mapping[str, Any]] = {"orders": {"replication_factor": 3, "configs": {"min.insync.replicas": 1}}}
 ALONE: Final[Mapping[str, Any]] = {"do": "wait", "until": {"isr": {"orders-0": 1}}}
@@ -190,7 +190,7 @@ SHOWN: Final = tuple(dict.fromkeys([*CELLS, *SHIPPED]))
 
 
 def scenarios_of(name: str) -> list[Scenario]:
-    """Return every scenario that shows a mutant: its own, and the shipped ones. Raises KeyError: there is none."""
+    """Return every scenario for a mutant: its own, and the shipped ones. Raises KeyError: there is none."""
     own = [scenario_of(name)] if name in CELLS or name not in SHIPPED else []
     return own + [cell for shipped in SHIPPED.get(name, ()) for cell in find(shipped)]
 

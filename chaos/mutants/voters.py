@@ -1,6 +1,6 @@
-"""Mistakes in how the quorum's voters change (KIP-853): docs/decisions/0023 says which rule each of them breaks.
+"""Mistakes in changes of the quorum's voters (KIP-853): docs/decisions/0023 has the rule that each of them breaks.
 
-They are looked for in quorums whose voters come and go, or that are upgraded at some time (quorum_options).
+They are searched in quorums whose voters change, or that are upgraded at some time (quorum_options).
 """
 
 import asyncio
@@ -64,7 +64,7 @@ def upgrade_at_once(patches: Patches) -> None:
 
 
 def upgrade_whoever_is_there(patches: Patches) -> None:
-    """An upgrade names whatever directories are there, also of a voter whose lost disk is not swapped yet."""
+    """An upgrade names any directories, also of a voter whose lost disk is not replaced yet."""
 
     def check(self: Membership) -> tuple[VoterSet, Endpoints]:
         self._check_leading()

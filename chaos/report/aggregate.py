@@ -22,7 +22,7 @@ ACKS_A_BUCKET: Final = 4.0
 """On average at least: with fewer the curve of a slow workload would be a comb, and every tooth's gap look like one."""
 
 SPANS_MAX: Final = 200
-"""Longest waits kept of one partition, or of all; more than can be told apart on a screen."""
+"""Longest waits kept of one partition, or of all; a screen cannot show more."""
 
 PARTITIONS_MAX: Final = 2_000
 """Partitions whose waits are followed. Beyond it the checker's figures still have theirs."""
@@ -36,7 +36,7 @@ LATENCY_STEP: Final = 1.05
 """Latencies are counted in classes of 5 %, from 10 microseconds up: some 300 of them reach to a minute."""
 
 CONTROLLER_NOTE: Final = "active controller: "
-"""A note that begins so says which node is the active controller from then on."""
+"""A note with this prefix names the active controller from then on."""
 
 _LOG_STEP: Final = math.log(LATENCY_STEP)
 
@@ -127,7 +127,7 @@ class Aggregate:
         self._started: set[int] = set()
         self.timeline = Timeline()
         self.outcomes: dict[int, str] = {}
-        """By place of the fault: its story, with what came of it where its end tells that."""
+        """By index of the fault: its story, with the result if its end has one."""
         self.controller_epochs: list[tuple[float, int]] = []
         self.controllers: list[tuple[float, str]] = []
         self.min_isr: dict[str, list[tuple[float, int]]] = {}
@@ -145,7 +145,7 @@ class Aggregate:
 
     @property
     def start(self) -> Start:
-        """The start event, an empty one if there was none."""
+        """The start event, an empty one without any."""
         return self.timeline.start
 
     @property

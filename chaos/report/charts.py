@@ -1,7 +1,7 @@
-"""Drawing on a shared time axis: places are percent of the plot's width, so a plot fits a screen of any width.
+"""Drawing on a shared time axis: positions are percent of the plot's width, so a plot fits a screen of any width.
 
-Curves are drawn in a nested svg of CURVE_WIDTH units that is stretched; rectangles and letters take percent as they
-are, and letters keep their shape.
+Curves are drawn in a nested svg of CURVE_WIDTH units that is stretched; rectangles and letters take percent directly,
+and letters keep their shape.
 """
 
 import math
@@ -83,7 +83,7 @@ def rect(
     least: float = 0.15,
     kind: str | None = None,
 ) -> Markup:
-    """Return a bar from `begin` to `end`. `tip` is told when the mouse is over it."""
+    """Return a bar from `begin` to `end`. `tip` is shown when the mouse is over it."""
     return tag(
         "rect",
         x=percent(axis.at(begin)),
@@ -121,7 +121,7 @@ def segment(
 
 
 def steps(values: Sequence[float | None], height: int, top: float, *, floor: float = 0.0) -> str:
-    """Return the path of a step curve; `top` is the value at the upper edge. It breaks where there is no value."""
+    """Return the path of a step curve; `top` is the value at the upper edge. It has gaps without values."""
     path: list[str] = []
     drawing = False
     for place, value in enumerate(values):

@@ -23,14 +23,13 @@ def write(
     could_not_run: str | None = None,
     seconds: float | None = None,
 ) -> None:
-    """Write report.html and junit.xml of a run into a folder, which is made where there is none.
+    """Write report.html and junit.xml of a run into a folder, which is created if missing.
 
-    `failures`: expectations of the scenario that were not met, in sentences. `could_not_run`: why the run has no end.
-    `seconds`: how long it took, the history's own length where nobody says.
+    `failures`: expectations of the scenario that were not met, in sentences. `could_not_run`: the reason why the run
+    has no end. `seconds`: its duration, by default the history's own length.
 
     Raises:
-        BrokenHistory: the history cannot be read.
-        OSError: a file cannot be read or written.
+        BrokenHistory: the history is unreadable. OSError: a file cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     start = next((event for event in read_history(history_path) if isinstance(event, Start)), Start(t=0.0))

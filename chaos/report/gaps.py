@@ -6,7 +6,7 @@ from kvorum.chaos.checker.verdict import Figures
 
 
 class Gap(NamedTuple):
-    """The longest time in which a partition had a send waiting and acknowledged none; no partition: there was none."""
+    """The longest time in which a partition had a waiting send and acknowledged none; no partition: no such time."""
 
     partition: str | None
     seconds: float

@@ -206,7 +206,7 @@ def _tiles(verdict: Verdict) -> Markup:
 
 
 def _judged(verdict: Verdict, anomalies: frozenset[str], what: str, explained: str) -> tuple[str, bool]:
-    """Return what a tile says of its number, and whether some of it is illegal."""
+    """Return the text of a tile for its number, and whether some of it is illegal."""
     return explained if all_explained(verdict, anomalies) else what, found_illegal(verdict, anomalies)
 
 

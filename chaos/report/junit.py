@@ -12,7 +12,7 @@ from kvorum.chaos.report.words import Outcome, clipped, tell
 
 SUITE: Final = "kvorum.chaos"
 STORIES_MAX: Final = 3
-"""Violations that a failure tells; the report has all of them."""
+"""Violations in the text of a failure; the report has all of them."""
 
 MESSAGE_MAX: Final = 500
 

@@ -16,7 +16,7 @@ class Markup(str):
 
 
 Child: TypeAlias = "str | Iterable[Child] | None"
-"""Text (escaped), Markup (as it is), nothing, or several of these."""
+"""Text (escaped), Markup (unchanged), nothing, or several of these."""
 
 Attribute: TypeAlias = str | int | float | bool | None
 """None and False leave an attribute out; True writes it without a value."""

@@ -28,16 +28,15 @@ def write_html(
     could_not_run: str | None = None,
     remarks: Sequence[str] = (),
 ) -> str | None:
-    """Write the report of a history and its verdict; returns why the run did not come to its end, None if it did.
+    """Write the report of a history and its verdict; return why the run did not complete, None if it did.
 
     One pass; the file has a few MB at most, however long the run.
 
     `failures`: expectations of the scenario that were not met, in sentences. `could_not_run`: why the run has no end.
-    `remarks`: what else a reader of the verdict should know.
+    `remarks`: further notes for the reader of the verdict.
 
     Raises:
-        BrokenHistory: while `events` are read.
-        OSError: the file cannot be written.
+        BrokenHistory: while `events` are read. OSError: the file is not writable.
     """
     picture = aggregate(events, verdict.figures.duration, verdict.figures.acked)
     if could_not_run is None and not picture.finished:
@@ -97,7 +96,7 @@ def render(
 
 
 def _series(picture: Aggregate) -> dict[str, object]:
-    """Return what the cross hair tells: acknowledgements and latencies (milliseconds) by bucket."""
+    """Return the values of the cross hair: acknowledgements and latencies (milliseconds) by bucket."""
 
     def milliseconds(share: float) -> list[float | None]:
         values = [picture.latency(bucket, share) for bucket in range(picture.buckets)]

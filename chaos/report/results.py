@@ -22,7 +22,7 @@ class ScenarioResult:
     seconds: float = 0.0
     """It took, all in all."""
     history: str = ""
-    """Where the history lies, for the reader of a failure."""
+    """Path of the history, for the reader of a failure."""
     seed: int | None = None
 
     @property

@@ -18,7 +18,7 @@ ROWS_MAX: Final = 300
 """Of one table. Of the faults, those with the longest gaps."""
 
 FINDINGS_MAX: Final = 200
-"""Told with their stories. One has some 40 sentences at most."""
+"""Findings with stories in the report. One has some 40 sentences at most."""
 
 VALUES_MAX: Final = 40
 TEXT_MAX: Final = 600

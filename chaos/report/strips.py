@@ -1,7 +1,7 @@
 """The timeline's lower half, from the followed metadata log: elections, the active controller, and each partition.
 
-A partition has three strips: who led, how many replicas were in sync, and when it had sends waiting and acknowledged
-none of them.
+A partition has three strips: its leader, the number of replicas in sync, and the times when it had waiting sends and
+acknowledged none of them.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -54,7 +54,7 @@ def timeline(picture: Aggregate, verdict: Verdict) -> Markup:
 
 
 def lane_of(span: FaultSpan) -> tuple[str, ...]:
-    """Return the lanes that a fault is drawn in: one a node, or one for the link between two."""
+    """Return the lanes of a fault: one per node, or one for the link between two."""
     if span.fault.replace("-", "_") in palette.LINKS and len(span.targets) == 2:
         return (f"{span.targets[0]} \N{LEFT RIGHT ARROW} {span.targets[1]}",)
     return span.targets or ("cluster",)

@@ -11,7 +11,7 @@ from kvorum.chaos.history import Start
 UNFINISHED: Final = "the history ends before the run did: it has no finish event"
 
 SENTENCE_MAX: Final = 320
-"""Letters of the one sentence that tells a violation; its story has the rest."""
+"""Letters of the one sentence about a violation; its story has the rest."""
 
 PLAIN: Final[dict[str, str]] = {
     "lost-write": "an acknowledged record is gone",

@@ -13,7 +13,7 @@ from kvorum.chaos.workload.classify import TIMEOUTS
 from kvorum.chaos.workload.libraries import CHANNEL
 
 NO_ANSWERS: Final = frozenset({*TIMEOUTS, "NETWORK_EXCEPTION", "LEADER_NOT_AVAILABLE"})
-"""What the client says by itself."""
+"""Errors that the client itself generates."""
 
 
 def needs_events(expect: Expectation) -> bool:
@@ -68,7 +68,7 @@ class Lateness:
     """Counts late answers."""
 
     def __init__(self, wanted: LateAnswers | None) -> None:
-        """Count those that are late enough; none where nobody asks."""
+        """Count answers that are late enough; none without such an expectation."""
         self.count = 0
         self._wanted = wanted
         self._once: set[int] = set()

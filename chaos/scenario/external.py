@@ -1,7 +1,7 @@
 """An external cluster: faults by hooks, state from Metadata and DescribeQuorum.
 
-Hooks are shell commands; `{node}` in them is the node's name (`node-ID`), `{id}` its id. Without hooks nobody breaks
-it but by hand, and load and checker run all the same.
+Hooks are shell commands; `{node}` in them is the node's name (`node-ID`), `{id}` its id. Without hooks only an operator
+injects faults, and load and checker run nevertheless.
 """
 
 import subprocess
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class HookFailed(LabError):
-    """A hook ended with an error, or is not there: which, and what it said."""
+    """A hook ended with an error, or is missing: its name and its output."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class ExternalCluster:
     addresses: Mapping[int, Address] = field(default_factory=dict)
     """{node id: where the broker is reached}."""
     has_quorum: bool = False
-    """Brokers tell of a metadata quorum (KRaft), and so who its leader is."""
+    """Brokers return a metadata quorum (KRaft), and so its leader."""
 
     @classmethod
     def connect(
@@ -93,7 +93,7 @@ class ExternalCluster:
         return self.ids[name]
 
     def described(self) -> history.ClusterShape:
-        """Return the cluster as far as Metadata tells it."""
+        """Return the cluster according to Metadata."""
         return history.ClusterShape(
             nodes={name: history.NodeShape(id=each, roles=[BROKER]) for name, each in self.ids.items()}
         )
@@ -112,9 +112,9 @@ class ExternalCluster:
         return self._eventually(leader, f"{topic}-{partition} has a leader", timeout_seconds)
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node of the active controller: the quorum's leader, or whom Metadata names where there is none.
+        """Return the node of the active controller: the quorum's leader, or that of Metadata without a quorum.
 
-        Raises LabError where there is none in time, or where it is no broker: hooks know brokers only.
+        Raises LabError if there is none in time, or if it is not a broker: hooks know only brokers.
         """
 
         def controller() -> str | None:
@@ -131,12 +131,12 @@ class ExternalCluster:
         return name
 
     def active_controller_now(self) -> str | None:
-        """Return the quorum's leader if a broker tells it at once, None where none does."""
+        """Return the quorum's leader if a broker returns it at once, else None."""
         found = self.observer.active_controller(AT_ONCE_MS)
         return None if found is None else self.name_of(found)
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
-        """kill -9 a node by its hook; it ends by the start hook."""
+        """kill -9 a node with its hook; it ends with the start hook."""
         return self._begin("kill", name, story or f"kill -9 {name}", "start")
 
     def pause(self, name: str, *roles: str, story: str = "") -> Injected:
@@ -151,7 +151,7 @@ class ExternalCluster:
         return None
 
     def resume(self, name: str) -> None:
-        """Let a node go on."""
+        """Resume a node."""
         for fault in self.register.in_force("pause", target=name):
             fault.end()
 

@@ -1,7 +1,6 @@
 """Scenario files: found by name or path, parsed, their matrix expanded, errors with their positions.
 
-Shipped scenarios lie in configs/chaos, from where they are run by name: `n-minus-one`, or one cell of it
-`n-minus-one/rf3-min2`.
+Shipped scenarios are in configs/chaos and run by name: `n-minus-one`, or one cell of it `n-minus-one/rf3-min2`.
 """
 
 import difflib

@@ -162,9 +162,9 @@ class Condition(Strict):
     controller: str = ""
     """"some", or "not TARGET"."""
     resigned: str = ""
-    """A target whose controller, asked by itself, does not say that it is active."""
+    """A target whose controller, queried directly, does not claim to be active."""
     reassigned: tuple[str, ...] = ()
-    """Partitions that nobody reassigns (any more)."""
+    """Partitions without a reassignment (any more)."""
     empty: str = ""
     """A target that has no replica of any partition."""
     voters: int | None = Field(default=None, ge=1)
@@ -179,7 +179,7 @@ class Step(Strict):
     after: float = Field(default=0.0, ge=0)
     target: str | tuple[str, ...] = ""
     to: str = ""
-    """The other end of a link: nothing means everybody (`cut`: as `isolate`)."""
+    """The other end of a link: empty means all (`cut`: like `isolate`)."""
     hold: float | None = Field(default=None, gt=0, alias="for")
     """Seconds until the fault ends; without it, until a later step or the end of the run."""
     name: str = Field(default="", alias="as")
@@ -204,7 +204,7 @@ class Step(Strict):
     topic: str = ""
     configs: dict[str, str] = Field(default_factory=dict)
     quota: dict[str, str] = Field(default_factory=dict)
-    """Whose quotas `alter-quota` sets, {type: name, or "" for the default}; a value of "" removes one."""
+    """The entity of `alter-quota`, {type: name, or "" for the default}; a value of "" removes one."""
     clients: bool = True
     """Whether `isolate` cuts clients off too."""
     times: int = Field(default=1, ge=1, le=10_000)
@@ -287,7 +287,7 @@ class Randomised(Strict):
 
 
 class LateAnswers(Strict):
-    """Proof that requests came late: sends that a broker answered, in whatever way, so long after they had begun."""
+    """Proof that requests came late: sends that a broker answered, with any result, so long after they had begun."""
 
     after: float = Field(gt=0)
     """Seconds."""
@@ -364,7 +364,7 @@ class Scenario(Strict):
         return self
 
     def every_step(self) -> tuple[Step, ...]:
-        """Return the steps with repeated ones as often as they are done, in the order of their times."""
+        """Return the steps, repeated ones multiple times, in the order of their times."""
         found: list[Step] = []
         for step in self.steps:
             found.append(step)

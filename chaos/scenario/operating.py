@@ -1,8 +1,8 @@
 """Operator requests of steps: reassignments, feature levels, voters of the quorum.
 
-Each is asked again for a while where the answer may be another one next time: a controller has just died, a voter is
-not connected yet, another change is under way. Whoever asked first may have been heard without an answer, so what is
-so already is taken for done, from the second time on.
+Each is retried for a while if the result may change: a controller has just died, a voter is not connected yet, another
+change is in progress. The first attempt may have been executed without an answer, so from the second one on an existing
+result counts as success.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
 
 
 def reassigned(bootstrap: str) -> set[str]:
-    """Return the partitions that are on their way ("orders-0"). Raises Refused where nobody says it."""
+    """Return the partitions that are being reassigned ("orders-0"). Raises Refused without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
         return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).under_way()}

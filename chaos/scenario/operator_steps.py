@@ -45,7 +45,7 @@ class OperatorSteps:
     record: Callable[[OperationValue, Callable[[], object]], None]
 
     def do(self, step: Step, found: Sequence[str]) -> None:
-        """Ask what an operator asks, until it is done. Raises what `record` raises, LabError, UnknownTarget."""
+        """Send an operator's request, until it is done. Raises the exceptions of `record`, LabError, UnknownTarget."""
         bootstrap, partition = self.cluster.bootstrap, step.partition
         match step.do:
             case "reassign":
@@ -76,7 +76,7 @@ class OperatorSteps:
         self.record([verb, name], lambda: operating.remove_controller(bootstrap, node_id, known))
 
     def missing(self, wanted: Condition) -> str:
-        """Return what is still waited for; nothing when all is there."""
+        """Return the missing conditions; empty when all are met."""
         if wanted.reassigned:
             under_way = operating.reassigned(self.cluster.bootstrap) & {*wanted.reassigned}
             if under_way:

@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def history(self) -> Path:
-        """Where the history lies."""
+        """Path of the history."""
         return Path(self.folder) / HISTORY
 
     def result(self) -> ScenarioResult:

@@ -75,7 +75,7 @@ CANNOT_START: Final = (
 
 @dataclass(slots=True)
 class Watch:
-    """Hears what goes on, for a display. All calls come from the run's own threads."""
+    """Callbacks for a display. All calls come from the run's own threads."""
 
     on_line: Callable[[str], None] = lambda text: None
     """A line worth reading: a step, a fault, a phase."""
@@ -109,7 +109,7 @@ class Run:
     command: str = ""
     """What has to be typed to run it again, for the report."""
     elsewhere: Elsewhere | None = None
-    """A cluster that somebody else runs, instead of one of the lab's."""
+    """An external cluster, instead of one of the lab's."""
     watch: Watch = field(default_factory=Watch)
     stop: threading.Event = field(default_factory=threading.Event)
     keep_data: bool = True
@@ -118,7 +118,7 @@ class Run:
     _admins: list[Administrator] = field(default_factory=list)
 
     def run(self) -> Outcome:
-        """Do it all; whatever prevents a run is in the outcome."""
+        """Do the whole run; errors that prevent it are in the outcome."""
         started = time.monotonic()
         outcome = Outcome(self.scenario.name, self.seed, str(self.folder))
         try:
@@ -239,7 +239,7 @@ class Run:
         return schedule
 
     def _recovered(self, system: System, outcome: Outcome) -> None:
-        """Mend everything while the load goes on."""
+        """Repair everything while the load continues."""
         try:
             system.cluster.recover(self.scenario.recovery)
         except STEP_ERRORS as error:
@@ -255,7 +255,7 @@ class Run:
         return True
 
     def _last_looks(self, recorder: Recorder, system: System, followers: Sequence[Follower], outcome: Outcome) -> None:
-        """Read everything back; stop all nodes in order, and read what lies on their disks."""
+        """Read everything back; stop all nodes in order, and read their disks."""
         self.watch.enter("final reads")
         topics = {name: topic.partitions for name, topic in self.scenario.every_topic().items()}
         partitions = named(topics)

@@ -41,7 +41,7 @@ class Schedule:
     done: int = 0
     """Steps that were carried out."""
     errors: list[str] = field(default_factory=list)
-    """Of ends: a node that did not start, a link that was not mended."""
+    """Of ends: a node that did not start, a link that was not repaired."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(ENDERS, "chaos-end"))
     _ends: "list[Future[None]]" = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Schedule:
             self._sleep_until(min(began + round_at, began + duration))
 
     def finish(self) -> None:
-        """Wait for the ends that are under way; those to come are left to whoever mends everything."""
+        """Wait for the ends in progress; later ones are left to the final repair."""
         self._pool.shutdown(wait=True, cancel_futures=False)
 
     def _round(self, steps: Sequence[Step], began: float, until: float) -> None:
@@ -95,7 +95,7 @@ class Schedule:
             try:
                 fault.end()
             except Exception as error:
-                # Whatever the end of a fault raises, the run has to know of it and to go on mending.
+                # After any exception of the end of a fault the run must record it and continue the repair.
                 self.errors.append(f"{fault.story}: its end failed: {error}")
 
     def _sleep_until(self, moment: float) -> None:

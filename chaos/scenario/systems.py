@@ -80,9 +80,9 @@ class System(Protocol):
         ...
 
     def within(self, group: str | None = None) -> AbstractContextManager[None]:
-        """Be where a group of clients is, or (nobody named) where the brokers' own addresses can be reached.
+        """Run in the network of a group of clients, or (without a name) where the brokers' own addresses are reachable.
 
-        For the calling thread and those that it starts meanwhile: in a network of namespaces both are elsewhere.
+        For the calling thread and those it starts meanwhile: with namespaces both are separate networks.
         """
         ...
 
@@ -189,7 +189,7 @@ class LabSystem:
         return self.lab.cluster.unexpected_exceptions()
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
-        """Stop all nodes in order and read what lies on their disks. Raises Unreadable, ClusterError, OSError."""
+        """Stop all nodes in order and read their disks. Raises Unreadable, ClusterError, OSError."""
         lab = self.lab
         late = lab.cluster.stop()
         names = [party.partition("/")[0] for party in lab.plan.topology.parties.processes(BROKER)]
@@ -212,12 +212,12 @@ class LabSystem:
 
 
 class ExternalSystem:
-    """Somebody else's cluster."""
+    """A cluster outside the lab."""
 
     def __init__(
         self, scenario: Scenario, elsewhere: Elsewhere, on_fault: OnFault, seconds: Callable[[], float]
     ) -> None:
-        """Connect. Raises KafkaException; LabError where a topic of the run is there already."""
+        """Connect. Raises KafkaException; LabError if a topic of the run exists already."""
         topics = frozenset(scenario.every_topic())
         register = FaultRegister(on_fault, seconds)
         self._elsewhere = elsewhere
@@ -266,7 +266,7 @@ class ExternalSystem:
         return []
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
-        """Say that nobody can look at the disks."""
+        """Report that the disks are not accessible."""
         recorder.note("the disks of this cluster cannot be looked at: replicas are not compared")
         return []
 

@@ -9,7 +9,7 @@ from kvorum.chaos.faults.observer import NO_LEADER, PartitionView
 from kvorum.protocol.topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 ANY: Final = "any"
-"""Whichever group or transactional id."""
+"""Any group or transactional id."""
 GROUPS: Final = ("brokers", "controllers")
 LEADER_SECONDS: Final = 30.0
 
@@ -39,7 +39,7 @@ class Seen(Protocol):
         ...
 
     def active_controller_now(self) -> str | None:
-        """Return it if somebody says so at once, None where nobody does."""
+        """Return it if a node answers at once, else None."""
         ...
 
     def name_of(self, node_id: int) -> str:

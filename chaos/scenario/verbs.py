@@ -39,7 +39,7 @@ ANSWER_SECONDS: Final = 30.0
 
 
 class CannotDo(Exception):
-    """A step that this cluster does not allow, or that did not come to what it waits for."""
+    """A step that this cluster does not support, or whose condition was not met in time."""
 
 
 class Breakable(Seen, Protocol):
@@ -67,7 +67,7 @@ class Breakable(Seen, Protocol):
         ...
 
     def resume(self, name: str) -> None:
-        """Let it go on."""
+        """Resume it."""
         ...
 
     def heal(self) -> None:
@@ -185,7 +185,7 @@ class Verbs:
             return [fault for faults in pool.map(do, found) for fault in faults]
 
     def _active_controller(self, found: Sequence[str]) -> str | None:
-        """Return the active controller's node; nobody is asked where no target may be it."""
+        """Return the active controller's node; without a query if no target can be it."""
         controllers = self.targets.controllers()
         may_be = any((node := each.partition("/"))[0] in controllers and node[2] != BROKER for each in found)
         return self.cluster.active_controller_now() if may_be else None
@@ -305,7 +305,7 @@ class Verbs:
         )
 
     def _move(self, lab: Lab, node: str, step: Step) -> None:
-        """Ask a broker to have its replica in another of its log directories; it moves while the run goes on."""
+        """Request the move of a broker's replica to another log directory; it runs during the scenario."""
         path = lab.directories.path(node, step.directory)
         value: OperationValue = ["move-log-dir", step.partition, f"{node}:{step.directory}"]
         address = lab.plan.reached[lab.shape.groups[0]][node]
@@ -323,7 +323,7 @@ class Verbs:
             self._operation(value, lambda: elect(bootstrap, kind, names))
 
     def _operation(self, value: OperationValue, request: Callable[[], object]) -> None:
-        """Do a metadata operation that the scenario asks for; it is in the history like any other."""
+        """Do a metadata operation of the scenario; it is in the history like any other."""
         process = self.recorder.process("scenario")
         op = self.recorder.invoke(process, "admin", value)
         try:

@@ -46,10 +46,12 @@ class Admin:
         image_at: Callable[[str], MetadataImage | None] = lambda host: None,
         older: bool = False,
     ) -> None:
-        """Begin with none. What is written to these topics stays out of the history, which knows no deletions.
+        """Start without topics.
 
-        `image_at` returns what the broker of a host has published, None where it is not ready. `older`: speak versions
-        from before KIP-599.
+        Records of these topics are not in the history, which has no deletions.
+
+        `image_at` returns the published image of a host's broker, None if it is not ready. `older`: use versions from
+        before KIP-599.
         """
         self._image_at = image_at
         self._create_newest, self._delete_newest, self._grow_newest = OLDER if older else (None,) * 3
@@ -100,7 +102,7 @@ class Admin:
             asyncio.get_running_loop().create_task(self._write(name, partitions, until))
 
     async def _write(self, name: str, partitions: int, until: Callable[[], bool]) -> None:
-        """Write a few records to a topic, as long as it is there and no longer."""
+        """Write a few records to a topic, while it exists."""
         producer = Producer(
             name,
             self._client,

@@ -212,7 +212,7 @@ def run_campaign(
     seconds: float = SECONDS,
     shrinks: bool = True,
 ) -> None:
-    """Run jobs in order, `workers` at a time; `on_result` is told of each and returns whether to go on."""
+    """Run jobs in order, `workers` at a time; `on_result` gets each result and returns whether to continue."""
     work = partial(run_one, seconds=seconds, shrinks=shrinks)
     if workers == 1:
         for job in jobs:

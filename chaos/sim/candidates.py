@@ -1,7 +1,7 @@
 """Election candidates: every running member of ISR and ELR has all committed records (LeaderCandidateCompleteness).
 
-Who is a suspect (see lives) is let off, and so is an election of which the ledger knows that it may lose something. But
-who lost its log with the log's directory is no candidate any more once the controllers know its next life.
+A suspect (see lives) is excluded, and so is an election that may lose records according to the ledger. But a replica
+that lost its log with the log's directory is not a candidate once the controllers know its next life.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from kvorum.quorum.image.partition import PartitionRegistration
 
 
 class Candidates:
-    """One a run. Each check raises Violation."""
+    """One per run. Each check raises Violation."""
 
     def __init__(self, metadata: MetadataWatch, lives: Lives) -> None:
         """Judge by the controllers' committed metadata."""
@@ -31,7 +31,7 @@ class Candidates:
                     self.check(broker_id, each, ledger, "is a candidate")
 
     def check(self, broker_id: int, each: Watched, ledger: Ledger, why: str) -> None:
-        """Hold one replica against what is committed, if it is a candidate; `why` says what it just did."""
+        """Check one replica against the committed batches, if it is a candidate; `why` is its last event."""
         registration = self._metadata.partition(each.key)
         if registration is None or (broker_id not in registration.isr and broker_id not in registration.elr):
             return
@@ -64,10 +64,11 @@ class Candidates:
                 )
 
     def check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
-        """Whoever joins an ISR has all that is committed, whatever it lost before: its leader saw it fetch all of it.
+        """A replica that joins an ISR has all committed records, whatever it lost before.
 
-        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then. Nor
-        without a leader: once ELR is switched off an empty ISR has its last member again, whatever that one has lost.
+        Its leader saw it fetch all of them. Not if the life that fetched is over, and the controllers do not know it
+        yet: that is permitted. Nor without a leader: once ELR is switched off an empty ISR has its last member again,
+        whatever that one has lost.
         """
         each, registered = self._lives.replica(broker_id, key), self._metadata.newest.cluster.broker(broker_id)
         if each is None or registered is None or not after.has_leader or after.leader_epoch in ledger.legal_losses:

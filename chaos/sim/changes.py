@@ -1,11 +1,11 @@
 """Changes that an operator makes while the cluster runs, drawn beside the faults of a seed. Sans-IO.
 
-A change is an entry of the plan's schedule like a fault, so it is told, counted, saved, replayed and shrunk like one.
-Which kinds a seed has, and what each is drawn from, is drawn by itself: seeds without changes are as they were.
+A change is an entry of the plan's schedule like a fault, so it is reported, counted, saved, replayed and shrunk like
+one. Kinds and parameters are drawn separately: seeds without changes stay the same.
 
     min_isr, unclean     of the topic or of all brokers: `detail` is the value
     retention, segment   of the topic: `detail` is key=value
-    delete_records       `target` is the partition; `amount` is the share of what is there, or HIGH_WATERMARK
+    delete_records       `target` is the partition; `amount` is the share of the existing records, or HIGH_WATERMARK
     grow                 one partition more
     elr                  `detail` is the level of eligible.leader.replicas.version
     quota                of every client id, or of the user that all are: `detail` is key=value, key= removes it
@@ -46,7 +46,7 @@ QUOTAS: Final = (
     *("producer_byte_rate=5000", "producer_byte_rate=50000", "producer_byte_rate="),
     *("consumer_byte_rate=50000", "consumer_byte_rate="),
 )
-"""Bytes a second: what the least of them holds back is still written in time."""
+"""Bytes per second: even with the smallest, delayed data are written in time."""
 
 
 def changing(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:

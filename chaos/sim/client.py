@@ -1,7 +1,7 @@
 """A Kafka client in the simulator: production's channels to the brokers, metadata kept fresh, requests to leaders.
 
-Answers are values: `Answer` says what came back, or whether the request may have had an effect. Retries are the
-caller's, who knows what a repetition means.
+Answers are values: `Answer` has the response, or whether the request may have had an effect. The caller retries,
+because it knows the consequences of a repetition.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Leader(NamedTuple):
 
 
 class NoAnswer(Exception):
-    """A request brought no answer; `maybe_sent` says whether it may have had an effect."""
+    """A request without an answer; `maybe_sent` tells whether it may have had an effect."""
 
     def __init__(self, reason: str, *, maybe_sent: bool) -> None:
         """Hold both."""
@@ -66,7 +66,7 @@ class SimClient:
         self._channels: dict[tuple[str, int], Channel] = {}
         self._leaders: dict[tuple[str, int], Leader] = {}
         self._newest: dict[tuple[str, int], Leader] = {}
-        """The newest leader epoch ever heard of: a broker that is behind must not take a client back (KIP-320)."""
+        """The newest known leader epoch: a broker that is behind must not take a client back (KIP-320)."""
         self._refreshed_at = -METADATA_AGE_MAX_S
 
     def channel(self, address: tuple[str, int]) -> Channel:
@@ -81,7 +81,7 @@ class SimClient:
     async def ask(
         self, address: tuple[str, int], request: Message, response: type[M], *, newest: int | None = None
     ) -> M:
-        """Ask one broker once, in a version up to `newest` if one is said. Raises NoAnswer."""
+        """Send to one broker once, in a version up to `newest` if given. Raises NoAnswer."""
         channel, version = self.channel(address), None
         requested_s, before = asyncio.get_running_loop().time(), channel.connection
         try:
@@ -97,7 +97,7 @@ class SimClient:
         return answer
 
     async def send_unanswered(self, address: tuple[str, int], request: Message) -> None:
-        """Send what nobody answers (acks=0). Raises NoAnswer."""
+        """Send a request without a response (acks=0). Raises NoAnswer."""
         try:
             connection = await self.channel(address).connect()
             future = connection.send(request, common_version(type(request), connection.versions))
@@ -150,12 +150,12 @@ class SimClient:
         return self._addresses[broker_id]
 
     def reads_from(self, topic: str, partition: int, leader: Leader) -> int:
-        """Return the broker to fetch from: the leader, or a follower that it named and that is there."""
+        """Return the broker to fetch from: the leader, or an existing follower that it named."""
         broker_id = self.places.choose(topic, partition, leader.broker_id)
         return broker_id if broker_id in self._addresses else leader.broker_id
 
     def forget(self, topic: str, partition: int) -> None:
-        """Ask anew for the leader next time."""
+        """Look up the leader again next time."""
         self._leaders.pop((topic, partition), None)
         self._refreshed_at = -METADATA_AGE_MAX_S
 

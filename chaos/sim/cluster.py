@@ -98,7 +98,7 @@ class SimCluster:
         """Nodes whose disk ever failed or was full: they may have been registered without it."""
         self.clients: dict[str, Host] = {}
         self.working: set[str] = set()
-        """Clients whose work goes on."""
+        """Clients that still work."""
         self.throttles = ThrottleWatch(self.loop.time)
         self.read_watch = ReadWatch(options.racks, self.committed_end)
         self.consumers: list[Consumer] = []
@@ -317,7 +317,7 @@ class SimCluster:
         return None if ledger is None else ledger.lost_from
 
     def committed_end(self, topic: str, partition: int) -> int | None:
-        """Return one past the last committed offset; None where there is none yet, or something was lost legally."""
+        """Return one past the last committed offset; None if there is none yet, or after a legal loss."""
         ledger = self._ledger_of(f"{topic}-{partition}")
         return None if ledger is None or ledger.losses else ledger.end
 

@@ -21,7 +21,7 @@ from kvorum.chaos.sim.operator import Operator
 from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
 
 UNDISTURBING: Final = frozenset({"reassign", "replication_rate", "throttled_replicas", "departure_rate", "duty"})
-"""What is asked for that puts nobody out of sync but who is removed."""
+"""Operations that remove only replaced replicas from the ISR."""
 FULL_SLACK_BYTES: Final = 2_000
 """A full disk takes so much more."""
 
@@ -116,7 +116,7 @@ class Faults:
             self._disturbed(fault)
 
     def _disturbed(self, fault: Fault) -> None:
-        """Have peace begin anew, once nothing is in force any more."""
+        """Restart the quiet period, once nothing is in force."""
         if self._open or fault.kind not in UNDISTURBING:
             self._cluster.invariants.peace_since = None if self._open else self._cluster.now()
 

@@ -87,7 +87,7 @@ async def _fetch(
 
 
 def visible(view: memoryview, aborted: Sequence[AbortedTransaction], position: int) -> tuple[list[PolledRecord], int]:
-    """Return the records from `position` on that a reader at read_committed may see, and where to go on.
+    """Return the records from `position` on that a reader at read_committed may see, and the next position.
 
     As Kafka's CompletedFetch: a transaction is aborted from its first offset on until its producer's marker.
     """

@@ -32,7 +32,7 @@ class Reads:
     """All values read by consumers: (topic, partition) -> offset -> value (ConsistentRead)."""
 
     def __init__(self, may_differ: Callable[[str], bool], begins_at: Callable[[str], int]) -> None:
-        """`may_differ` tells the partitions with a legal loss; `begins_at` below what offset records may be deleted."""
+        """`may_differ`: partitions with a legal loss; `begins_at`: the offset up to which deletion is legal."""
         self.may_differ = may_differ
         self.begins_at = begins_at
         self._values: dict[str, dict[int, int]] = {}
@@ -65,7 +65,7 @@ class Consumer:
         return self._positions.get(partition, (0, -1))[0]
 
     def assign(self) -> None:
-        """Begin anew, as a new process at the beginning."""
+        """Restart, as a new process at the beginning."""
         self._process = self._recorder.process(self._name, 0, idempotent=False)
         self._positions = {partition: (0, -1) for partition in self._partitions}
         self._seek()
@@ -76,7 +76,7 @@ class Consumer:
         self._recorder.complete(Ok, op, self._process, names, seek_to_beginning=True)
 
     async def run(self, every_s: float, until: Callable[[], bool]) -> None:
-        """Poll until told not to."""
+        """Poll until stopped."""
         self.assign()
         while not until():
             if self._client.rng.random() < 0.01:

@@ -1,7 +1,7 @@
-"""A member by KIP-848's protocol: the coordinator says what to give up and what to take, a heartbeat at a time.
+"""A member with KIP-848's protocol: the coordinator decides on its partitions, one heartbeat at a time.
 
-What it is told to give up it owns no more from that moment on (it begins nothing new with it), and it says so in a
-heartbeat once its work has come to rest. A member that is fenced joins anew with epoch 0.
+It does not own revoked partitions from that moment on (it begins no work with them), and reports the revocation in a
+heartbeat once its work has ended. A fenced member joins again with epoch 0.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ class ConsumerMember:
         self._beats: asyncio.Task[None] | None = None
         self._topic_id: Uuid | None = None
         self._requested: tuple[int, ...] | None = None
-        """What it is to own and does not yet: the work has to come to rest before."""
+        """Partitions that it is assigned and does not own yet: its work has to end before."""
         self.stalled = False
         self._alive = True
         self._unheard = False
-        """An answer was lost, and what it said with it: the next heartbeat says everything again."""
+        """An answer was lost, with its content: the next heartbeat is a full one."""
 
     @property
     def stirred(self) -> bool:
@@ -60,7 +60,7 @@ class ConsumerMember:
         return self.generation == NOT_JOINED or self._requested is not None
 
     async def settle(self) -> bool:
-        """Join, or carry out what was asked."""
+        """Join, or apply the assignment."""
         if not self._alive:
             return False
         try:
@@ -131,11 +131,11 @@ class ConsumerMember:
             if requested != self.owned:
                 self._requested = requested
         kept = self.owned if self._requested is None else tuple(each for each in self.owned if each in self._requested)
-        # While it is to give something up, the session that counts for the rest goes on.
+        # During a revocation the session for the other partitions continues.
         self._ownership.tell(kept, self.member_id, self.generation, sent)
 
     def _carry_out(self) -> None:
-        """The work is at rest: own what was asked."""
+        """The work has ended: own the assigned partitions."""
         assert self._requested is not None
         requested, self._requested = self._requested, None
         self._own(requested)

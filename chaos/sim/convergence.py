@@ -1,9 +1,9 @@
-"""The end of a simulated run: everything is healed, and the cluster must come to rest and hold what it promised.
+"""The end of a simulated run: all faults end, and the cluster must converge and keep its guarantees.
 
-Demanded within bounded virtual time: every operation answered, all brokers unfenced, no partition under-replicated,
-half reassigned or without leader, what was asked of brokers done and no throttle of it left, all images equal, replicas
-equal to the end of the log and nowhere else, epoch caches equal, everything committed read back by a consumer from the
-beginning. Then the history is judged by the checker of the chaos lab.
+Required within bounded virtual time: every operation answered, all brokers unfenced, no partition under-replicated,
+half reassigned or without leader, admin states of brokers completed without a remaining throttle, all images equal,
+replicas equal to the end of the log and in no other directory, epoch caches equal, everything committed read back by a
+consumer from the beginning. Then the checker of the chaos lab judges the history.
 """
 
 import asyncio
@@ -91,10 +91,10 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
 
 
 async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
-    """Do what an operator has to where nobody may lead any more: all who had everything lost what was not synced.
+    """Do an operator's unclean election where no replica may lead: all candidates lost unsynced data.
 
-    Where nobody ever lost anything this changes nothing, and the partition without a leader is a violation. A broker
-    that came back without a log directory, its disk failed or full, counts as one that lost it, for good.
+    Without any loss this changes nothing, and the partition without a leader is a violation. A broker that came back
+    without a log directory, its disk failed or full, counts as one that lost it, permanently.
     """
     hurt = cluster.invariants.lives.robbed | cluster.invariants.dismissed | cluster.disks_failed
     recorder, process = cluster.recorder, cluster.recorder.process("operator", 0, idempotent=False)
@@ -202,7 +202,7 @@ def replicas_behind(cluster: SimCluster) -> list[str]:
 
 
 def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> Watched | None:
-    """Return a broker's replica as it was last looked at."""
+    """Return the last observed state of a broker's replica."""
     names = cluster.invariants.lives.watched.get(broker_id, {})
     return next((each for name, each in names.items() if name == (topic, number)), None)
 
@@ -256,7 +256,7 @@ def check_epochs(name: str, who: str, epochs: list[list[int]], entries: list[Ent
 
 
 def check_topics(cluster: SimCluster) -> None:
-    """Every topic whose creation was answered, and whose deletion nobody asked for, exists. Raises Violation."""
+    """Every topic with an answered creation, and without a requested deletion, exists. Raises Violation."""
     existing = cluster.metadata.newest.topics.by_name
     for name in sorted(cluster.admin.created if cluster.admin is not None else ()):
         if name not in existing:
@@ -276,7 +276,7 @@ def look_at_stable_offsets(cluster: SimCluster, drawn: Coordination) -> None:
 
 
 def led(cluster: SimCluster) -> dict[str, Looked]:
-    """Return {partition: the log of its leader}, where it is there."""
+    """Return {partition: the log of its leader}, if it exists."""
     found: dict[str, Looked] = {}
     for topic in cluster.metadata.newest.topics.by_name.values():
         for number, partition in topic.sorted_partitions():

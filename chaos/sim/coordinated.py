@@ -1,6 +1,8 @@
-"""Lets a seed have groups and transactions beside its load, and aims some faults at their coordinators. Sans-IO.
+"""Adds groups and transactions to a seed's load, and aims some faults at their coordinators.
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
+Sans-IO.
+
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged.
 """
 
 from random import Random

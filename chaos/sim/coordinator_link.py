@@ -40,7 +40,7 @@ class CoordinatorLink:
         self._address: tuple[str, int] | None = None
 
     async def ask(self, request: Message, response: type[M], *, newest: int | None = None) -> M:
-        """Ask it once. Raises NoAnswer, whose `maybe_sent` tells whether anything may have come of it."""
+        """Send to it once. Raises NoAnswer, whose `maybe_sent` tells whether it may have had an effect."""
         if self._address is None:
             self._address = await self._find()
         try:
@@ -50,7 +50,7 @@ class CoordinatorLink:
             raise
 
     def answered(self, code: ErrorCode) -> bool:
-        """Take an answer's code; returns whether to ask again, and looks anew for a coordinator that has moved."""
+        """Process an answer's code; return whether to retry, and look up a moved coordinator again."""
         if code in MOVED:
             self._address = None
         return code in AGAIN

@@ -1,8 +1,8 @@
-"""Carries out what a plan does to log directories (see losing): they break, are lost, come back.
+"""Executes a plan's faults of log directories (see losing): failures, losses, returns.
 
-A directory that is broken fails at every operation, in this life of the broker and the next ones, until it is mended.
-One that is replaced or taken out has what lay in it no more; each loss is told to who watches (lives), by partition. A
-broker always keeps one directory that works: without any it could only end.
+A failed directory fails at every operation, in this life of the broker and the next ones, until it is repaired. A
+replaced or removed one loses its content; each loss is reported to the observer (lives), by partition. A broker always
+keeps one working directory: without any it could only end.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class DirectoryFaults:
         self._lives = cluster.invariants.lives
 
     def lost(self, fault: Fault) -> Story | None:
-        """Have a broker come back without what lay in a directory."""
+        """Restart a broker without the content of a directory."""
         request, process = loss_request(fault), self._broker(fault)
         path = None if process is None else self._directory(process, request.directory)
         if process is None or path is None:
@@ -67,7 +67,7 @@ class DirectoryFaults:
         return f"{story} {to_come}, after {request.stop}{self._targets.leads(process.machine)}", [process.name], undo
 
     def broken(self, fault: Fault) -> Story | None:
-        """Have a directory fail until it is mended, whatever becomes of the broker meanwhile."""
+        """Make a directory fail until it is repaired, also over restarts of the broker."""
         request, process = loss_request(fault), self._broker(fault)
         path = None if process is None else self._directory(process, request.directory)
         if process is None or path is None:
@@ -112,7 +112,7 @@ class DirectoryFaults:
         return process if process is not None and process.running else None
 
     def _directory(self, process: SimProcess, named: str) -> str | None:
-        """Return the path of a directory by its number or by a partition; None if that is not there, or is the last."""
+        """Return the path of a directory by its number or by a partition; None if it does not exist, or is the last."""
         working = [each for each in process.log_dirs if each not in process.disk.broken]
         if named.isdecimal():
             found = [each for each in process.log_dirs if each == process.all_log_dirs[int(named) - 1]]
@@ -155,7 +155,7 @@ class DirectoryFaults:
         self._cluster.disks_failed.add(process.machine.node_id)
 
     def _lose(self, process: SimProcess, path: str, how: str) -> list[str]:
-        """Take away what lies in a directory; return the partitions whose logs lay there."""
+        """Remove the content of a directory; return the partitions whose logs were in it."""
         others = [each for each in process.log_dirs if each != path and each not in process.disk.broken]
         if path not in process.log_dirs or not others:
             return []
@@ -186,7 +186,7 @@ class DirectoryFaults:
         self._configure(process, list(process.all_log_dirs))
 
     def _lay_here(self, process: SimProcess, path: str, name: TopicPartition, directory_id: Uuid) -> bool:
-        """Tell whether this was the partition's log: another one may lie elsewhere, older or newer."""
+        """Tell whether this was the partition's log: another one may be elsewhere, older or newer."""
         if not any(process.disk.is_dir(f"{each}/{name}") for each in process.log_dirs if each != path):
             return True
         topic = self._cluster.metadata.newest.topics.topic(name.topic)

@@ -1,12 +1,12 @@
-"""SimDisk: runtime's Disk in memory, that forgets in a crash what was not synced.
+"""SimDisk: runtime's Disk in memory, which loses unsynced data in a crash.
 
-What survives `crash()`: of each file the bytes as of its last `sync`, and of the writes since then, by chance, none,
-the first few (the last of them torn at a sector), or any of them; of each folder the names as of its last `sync_dir`,
-and by chance the first few of the changes since. That is what runtime.disk promises, and no more.
+After `crash()` each file has the bytes of its last `sync`, and of the writes since then, at random, none, the first few
+(the last of them torn at a sector), or any of them; each folder has the names of its last `sync_dir`, and at random the
+first few of the changes since. That is exactly what runtime.disk promises.
 
 `kill()` ends the process that wrote, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
-call, `capacity` for ENOSPC, `broken` for all that lies below a folder, and `power(steps)`: so many more mutating
-operations happen, then PowerLost is raised, which stops whoever was writing in the middle of a persistence step.
+call, `capacity` for ENOSPC, `broken` for everything below a folder, and `power(steps)`: after so many more mutating
+operations PowerLost is raised, which stops the writer in the middle of a persistence step.
 """
 
 import contextlib
@@ -90,7 +90,7 @@ class FolderMove(NamedTuple):
     target: str
 
     def moved(self, path: str) -> str:
-        """Return a path's new name, if it lies in the folder."""
+        """Return a path's new name, if it is in the folder."""
         return self.target + path[len(self.source) :] if path.startswith(self.source + "/") else path
 
 
@@ -132,7 +132,7 @@ class SimDisk:
         self._failures[operation] = number
 
     def repair(self) -> None:
-        """Take back failures that were asked for and have not happened."""
+        """Withdraw requested failures that have not happened."""
         self._failures.clear()
 
     def power(self, steps: int | None) -> None:
@@ -202,7 +202,7 @@ class SimDisk:
         return True
 
     def peek(self, path: str, position: int = 0) -> bytes | None:
-        """Return a file's bytes from a position on, for who watches from outside; None where there is none."""
+        """Return a file's bytes from a position on, for observers; None without the file."""
         inode = self._files.get(path)
         return None if inode is None else bytes(memoryview(inode.live)[position:])
 
@@ -288,7 +288,7 @@ class SimDisk:
         return self.open(path).size()
 
     def modified_ms(self, path: str) -> int:
-        """See Disk. What `modified` says; 0 otherwise."""
+        """See Disk. The value of `modified`; 0 otherwise."""
         self.open(path)
         return self.modified.get(path, 0)
 

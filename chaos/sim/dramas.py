@@ -1,4 +1,4 @@
-"""Sequences of faults that lie in wait for one kind of mistake: what single faults, drawn apart, hardly ever compose.
+"""Sequences of faults that provoke one kind of mistake, which single faults, drawn separately, hardly ever compose.
 
 Each drama is a few faults one after another, with drawn times, and the stage it needs (brokers, timeouts). A seed plays
 at most one of them, again and again, alone or among its ordinary faults. Sans-IO.
@@ -29,7 +29,7 @@ RECOVERY_S: Final = 2.0
 """Between the end of a play and the next."""
 
 Stage = dict[str, object]
-"""Options that a drama needs; all others stay as they were drawn."""
+"""Options that a drama needs; all others stay as drawn."""
 
 
 class Drama(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,23 +80,23 @@ def _roles(rng: Random, options: Options) -> tuple[str, str]:
 
 
 def _apart(rng: Random, options: Options, least: int) -> Stage:
-    """The same, with controllers mostly on machines of their own: who is cut off a broker still has a controller."""
+    """The same, with controllers mostly on their own machines: behind a cut broker there is a controller."""
     return {**_replicas(rng, options, least), "combined": options.combined and rng.random() < 0.2}
 
 
-# An earlier life speaks.
+# A request of an earlier life.
 
 
 def _earlier_life(rng: Random, options: Options, at: float) -> list[Fault]:
     """A follower's fetch hangs in the network; it dies, comes back with less, is unfenced; then the old fetch arrives.
 
-    Nobody writes meanwhile: else what the old fetch says is behind the times anyway.
+    There are no writes meanwhile: otherwise the old fetch would be outdated anyway.
     """
     leader, follower = _roles(rng, options)
     cut_at = at + 0.2 + 0.2 * rng.random()
     dies_at = cut_at + options.fetch_wait_ms / 1000 + 0.3 * rng.random()
     down = 0.1 + 0.2 * rng.random()
-    # Where nobody probes, it may register only when its earlier session is over.
+    # Without probes it may register only when its earlier session has expired.
     fenced = 0.0 if options.fast_fencing else options.session_timeout_ms / 1000
     until = dies_at + down + fenced + 0.5 + options.heartbeat_interval_ms / 500 + 0.5 * rng.random()
     dies = rng.choice(("wipe", "wipe", "power", "kill"))
@@ -111,9 +111,7 @@ def _earlier_life(rng: Random, options: Options, at: float) -> list[Fault]:
 
 
 def _late_copy(rng: Random, options: Options, at: float) -> list[Fault]:
-    """A leader's change of the ISR hangs in the network; it asks again, is answered, changes the ISR back; then the
-    first copy arrives.
-    """
+    """A leader's ISR change is delayed; it retries, gets an answer, reverts the ISR; then the first copy arrives."""
     leader, follower = _roles(rng, options)
     lag = options.lag_time_ms / 1000
     back_at = at + 1.6 * lag + 0.4
@@ -137,7 +135,7 @@ def _late_copy(rng: Random, options: Options, at: float) -> list[Fault]:
     ]
 
 
-# One who is behind joins a new leader that knows little.
+# A replica that is behind joins a new leader with little state.
 
 
 def _laggards_stage(rng: Random, options: Options) -> Stage:
@@ -152,10 +150,10 @@ def _laggards_stage(rng: Random, options: Options) -> Stage:
 
 
 def _laggard(rng: Random, options: Options, at: float) -> list[Fault]:
-    """A follower is fenced though it fetches well, and misses just the last record before its leader falls silent.
+    """A follower is fenced although it fetches, and misses only the last record before its leader falls silent.
 
-    It is unfenced again when another leads, and asks first: then the new leader does not know yet that the others,
-    who know of it no more than that, had committed this record.
+    It is unfenced when another leads, and fetches first: then the new leader does not know yet that the others, which
+    know nothing newer, had committed this record.
     """
     partition = f"orders-{rng.randrange(options.partitions)}"
     leader, places = f"{LEADER}:{partition}", list(range(1, options.replication_factor))
@@ -187,9 +185,7 @@ def _laggard(rng: Random, options: Options, at: float) -> list[Fault]:
 
 
 def _tails(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Leaders append what nobody fetches, one after another, and each is replaced: several tails that must be cut off
-    at the right place.
-    """
+    """Leaders append unreplicated records in turn, and each is replaced: several tails to truncate."""
     leader, _ = _roles(rng, options)
     faults: list[Fault] = []
     session = options.session_timeout_ms / 1000
@@ -209,7 +205,7 @@ def _tails(rng: Random, options: Options, at: float) -> list[Fault]:
 
 
 def _hanging(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Connections stand still and are given up or not, whoever holds them; who sent on them may die meanwhile."""
+    """Connections stall and are given up or not, on any node; their senders may die meanwhile."""
     leader, follower = _roles(rng, options)
     target = rng.choice((leader, leader, follower, ACTIVE_CONTROLLER))
     other = rng.choice((ACTIVE_CONTROLLER, ACTIVE_CONTROLLER, leader, follower, BROKERS, CLIENTS))

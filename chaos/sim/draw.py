@@ -34,7 +34,7 @@ def drawn(
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `starts`: whether there may be any.
+    Without them a seed stays the same; `coordinators` to `starts`: whether they are permitted.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)

@@ -1,8 +1,10 @@
-"""Lets a seed take brokers out for maintenance and decommission them while it runs; what must hold of it. Sans-IO.
+"""Maintenance and decommission of brokers during a seed, and the invariants.
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-It is an entry of the schedule, `duty`: `target` is a broker, `detail` the value of its kvorum.broker.state, or NOTHING
-(the config is deleted). Most are taken back later; some brokers are still in maintenance, or gone, when all is over.
+Sans-IO.
+
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. It is an entry of
+the schedule, `duty`: `target` is a broker, `detail` the value of its kvorum.broker.state, or NOTHING (the config is
+deleted). Most are reverted later; some brokers are still in maintenance, or gone, at the end.
 """
 
 from collections.abc import Iterator
@@ -53,7 +55,7 @@ def check_duties(
     before: PartitionRegistration | None,
     after: PartitionRegistration,
 ) -> None:
-    """Hold a partition's change against what was asked of brokers in the image before it, and still is after it.
+    """Check a partition's change against the admin states that were in force before it, and still are after it.
 
     Raises Violation.
     """
@@ -67,7 +69,7 @@ def check_duties(
         return
     if not (rests(earlier.configs, leader) and rests(later.configs, leader)):
         return
-    # In the ISR before, too: who came into it by this very change was not there to be asked.
+    # In the ISR before, too: one that joined it by this very change was not a candidate.
     others = {*after.isr} & ({*before.isr} if before is not None else {*after.isr}) - {leader}
     able = [each for each in sorted(others) if could_lead(images, after, each)]
     if able:
@@ -86,7 +88,7 @@ def could_lead(images: tuple[MetadataImage, MetadataImage], partition: Partition
 
 
 def undone(image: MetadataImage) -> Iterator[str]:
-    """Say what is still to be done of what was asked: with all brokers there and in sync, nothing should be."""
+    """Return the unfinished admin operations: with all brokers alive and in sync, there should be none."""
     found = admin_states_in(image)
     stay = [broker_id for broker_id in image.cluster.brokers if not is_leaving(image.configs, broker_id)]
     for broker_id, duty in found.items():

@@ -80,7 +80,7 @@ class SimTransport(asyncio.Transport):
     """One end of a connection."""
 
     def __init__(self, network: Network, host: Host | None, name: tuple[str, int]) -> None:
-        """`peer` and `protocol` are set when both ends are there."""
+        """`peer` and `protocol` are set when both ends exist."""
         super().__init__({})
         self._network = network
         self.host = host

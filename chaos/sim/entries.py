@@ -1,4 +1,4 @@
-"""Draws what an operator asks for in the course of a seed: entries of its schedule beside the faults. Sans-IO."""
+"""Draws an operator's requests during a seed: entries of its schedule beside the faults. Sans-IO."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -9,7 +9,7 @@ import msgspec
 from kvorum.chaos.sim.plan import QUIET_START_S, Fault, Options
 
 AGAIN: Final = 0.3
-"""How likely the same is asked about once more before it can be over."""
+"""Probability that the same is requested again before it can have ended."""
 
 
 def with_entries(
@@ -20,7 +20,7 @@ def with_entries(
     every_s: Sequence[float],
     draw: Callable[[float], list[Fault]],
 ) -> tuple[Options, list[Fault]]:
-    """Return a seed's options and faults with entries about every so many seconds; `draw` is told when."""
+    """Return a seed's options and faults with entries about every so many seconds; `draw` gets their times."""
     mean_s = rng.choice(every_s)
     drawn: list[Fault] = []
     at = QUIET_START_S * rng.random()

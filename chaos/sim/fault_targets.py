@@ -7,14 +7,14 @@ from kvorum.chaos.sim.plan import ACTIVE_CONTROLLER, FOLLOWER, LEADER, Fault
 
 
 class Targets:
-    """Looks at a cluster as it is now."""
+    """Looks at the present state of a cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Look at this cluster."""
         self._cluster = cluster
 
     def machine(self, target: str) -> Machine | None:
-        """Return the machine that a target stands for now, None if nobody is that."""
+        """Return the machine that a target selects now, None without one."""
         cluster = self._cluster
         if target == ACTIVE_CONTROLLER:
             active = self.active()

@@ -38,7 +38,7 @@ class Feeder:
     """One transactional id, over all its lives."""
 
     def __init__(self, number: int, client: SimClient, recorder: Recorder, drawn: Coordination) -> None:
-        """Nothing is asked for yet."""
+        """Start without a request."""
         self._name = f"feeder-{number}"
         self._client = client
         self._recorder = recorder
@@ -46,7 +46,7 @@ class Feeder:
         self._zombie: asyncio.Task[bool] | None = None
 
     async def run(self, until: Callable[[], bool]) -> None:
-        """Send until told not to."""
+        """Send until stopped."""
         rng, loop = self._client.rng, asyncio.get_running_loop()
         while not until():
             transactor = Transactor(

@@ -34,7 +34,7 @@ class Looked(NamedTuple):
 
 
 def coordinated_work(drawn: Coordination, recorder: Recorder) -> Iterator[tuple[str, Work]]:
-    """Yield each client's name and what it does until told to stop."""
+    """Yield each client's name and its work until stopped."""
 
     def feed(client: SimClient, until: Until, number: int) -> Coroutine[Any, Any, None]:
         return Feeder(number, client, recorder, drawn).run(until)

@@ -50,7 +50,7 @@ class GroupWorker:
     def __init__(
         self, group: str, number: int, client: SimClient, recorder: Recorder, drawn: Coordination, *, makes: bool
     ) -> None:
-        """Nothing is asked for yet."""
+        """Start without a request."""
         self._group = group
         self._name = f"{group}-{number}"
         self._client = client
@@ -61,7 +61,7 @@ class GroupWorker:
         self._transactor: Transactor | None = None
 
     async def run(self, until: Callable[[], bool]) -> None:
-        """Live again and again until told not to."""
+        """Run one life after another until stopped."""
         rng, loop = self._client.rng, asyncio.get_running_loop()
         while not until():
             member = self._born()
@@ -108,7 +108,7 @@ class GroupWorker:
             return
         partition = self._client.rng.choice(member.owned)
         if partition not in self._positions:
-            # The transactional id was asked for before: what its last life left open has ended by now.
+            # The producer id was fetched before: the last life's open transaction has ended by now.
             place = await self._committed(member, partition)
             if place is None or member.stirred:
                 return
@@ -132,7 +132,7 @@ class GroupWorker:
         self._recorder.complete(Ok, op, member.process, names)
 
     async def _committed(self, member: Member, partition: int) -> int | None:
-        """Fetch where the group has come to; None if that cannot be had now."""
+        """Fetch the group's offset; None if it is not available now."""
         return await committed_offset(self._client, self._recorder, self._group, member.process, partition)
 
     async def _poll(self, member: Member, partition: int) -> list[PolledRecord] | None:
@@ -157,7 +157,7 @@ class GroupWorker:
         return found.records
 
     async def _process(self, member: Member, partition: int, records: list[PolledRecord], stall_s: float) -> None:
-        """Make a record of each, and commit them with the offset behind them. After a failure begin anew."""
+        """Write one record for each, and commit them with the offset after them. After a failure restart."""
         assert self._transactor is not None
         source, sink = f"{SOURCE}-{partition}", f"{SINK}-{partition}"
         draft = Draft(

@@ -4,8 +4,8 @@
                  more operations on its disk the start is interrupted (terminate, kill, power). When the `length` is
                  over it is started again.
 
-An operation (read, write, sync, rename) is the finest step of a start. The draw has a chance of its own, so a seed
-without is as it was.
+An operation (read, write, sync, rename) is the finest step of a start. The draw has its own random generator, so seeds
+without it stay the same.
 """
 
 from random import Random
@@ -116,7 +116,7 @@ class StartFaults:
             process.kill()
 
     def _interrupt(self, process: SimProcess, life: int, how: str) -> None:
-        """The start has come to its step, perhaps in a thread. Raises ProcessEnded where it ends there."""
+        """The start has reached its step, perhaps in a thread. Raises ProcessEnded if it ends there."""
         if process.lives != life or process.state is not State.RUNNING:
             return
         self._cluster.note(f"the start of {process.name} is interrupted ({how})")

@@ -1,22 +1,21 @@
-"""Invariants of a simulated cluster, checked after every event where something has changed.
+"""Invariants of a simulated cluster, checked after every event with a change.
 
 Brokers     a leader epoch has one leader; epochs only grow; a leader's high watermark never goes back within its epoch;
-            what committed replicas show is what is committed (see ledger); who leads has all of it; the leader's
-            maximal ISR holds every member of the controller's ISR and ELR (ReplicationQuorumSuperset); what a process
-            wrote before kill -9 is there when it comes back; its log starts where it may (see log_starts), and is the
-            same after a move between log directories (MoveKeepsAll); metadata are the controllers' committed ones.
+            committed replicas agree with the committed batches (see ledger); a leader has all of them; the leader's
+            maximal ISR holds every member of the controller's ISR and ELR (ReplicationQuorumSuperset); writes before a
+            kill -9 are there after it; its log start is permitted (see log_starts), and is the same after a move
+            between log directories (MoveKeepsAll); metadata are the controllers' committed ones.
 Controllers see metadata_watch: committed batches and images equal, and what an image may say.
 
 The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
-LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here.
-LeaderCandidateCompleteness: candidates. Beside these: nobody is eligible, nor leads, by a log that is gone
-(EligibleByALostLog in candidates, LeadsWithoutItsLog here). Only an unclean election replaces all candidates
-(CandidatesKept in candidates).
-NoCommittedRecordLostGlobally: here, when nobody is left to elect, which no rule about leaders sees (see tolerance).
+LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here. LeaderCandidateCompleteness:
+candidates. In addition no replica is eligible, or leads, with a lost log (EligibleByALostLog in candidates,
+LeadsWithoutItsLog here). Only an unclean election replaces all candidates (CandidatesKept in candidates).
+NoCommittedRecordLostGlobally: here, when no candidate is left, which no rule about leaders detects (see tolerance).
 MetadataLogMatching, and NoFencedInIsr, IsrElrDisjoint, ElrEmptyWithFullIsr: metadata_watch. ConsistentRead: consumer.
 MinIsrRecoveryQuorum: nowhere. With ISR and ELR empty LastKnownElr was to hold min ISR members for KIP-966's unclean
-recovery; Kafka has not got that, its LastKnownElr names the last leader alone, and so does ours.
-Liveness (brokers run, ISRs are whole, metadata converge, writes are answered, their values reach all): convergence.
+recovery; Kafka has not got that, its LastKnownElr names the last leader alone, and so does ours. Liveness (brokers run,
+ISRs are whole, metadata converge, writes are answered, their values reach all): convergence.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +37,7 @@ from kvorum.storage.names import TopicPartition
 
 
 def _is_unchanged(partition: Partition, each: Watched) -> bool:
-    """Whether a replica is as it was when it was last looked at."""
+    """Whether a replica is unchanged since the last check."""
     log = partition.log
     return (
         each.partition is partition
@@ -55,7 +54,7 @@ def _is_unchanged(partition: Partition, each: Watched) -> bool:
 
 
 class Invariants:
-    """One a run. `check_broker` after each event of a broker's process, `metadata` beside it for controllers."""
+    """One per run. `check_broker` after each event of a broker's process, `metadata` beside it for controllers."""
 
     def __init__(self, metadata: MetadataWatch, options: Options, now: Callable[[], float]) -> None:
         """Begin with nothing known."""
@@ -66,9 +65,9 @@ class Invariants:
         self.lives = Lives(metadata, self.ledgers, now)
         self._candidates = Candidates(metadata, self.lives)
         self.operated: set[Key] = set()
-        """Partitions for which an operator asked for an unclean election."""
+        """Partitions with an operator's unclean election."""
         self.dismissed: set[int] = set()
-        """Brokers that an operator asked to unregister."""
+        """Brokers that an operator unregistered."""
         self.peace_since: float | None = None
         """Since when no fault is in force and nothing was disturbed; None while one is, or before the load."""
         self.checks = 0
@@ -77,7 +76,7 @@ class Invariants:
         metadata.on_brokers = self.brokers_changed
 
     def end_peace(self) -> None:
-        """Have peace begin anew, if it had begun: something failed by itself."""
+        """Restart the quiet period, if it had begun: something failed by itself."""
         if self.peace_since is not None:
             self.peace_since = self._now()
 
@@ -176,7 +175,7 @@ class Invariants:
         cut = end < shadow.end
         ledger = self.ledgers[each.key]
         if partition.log.log_start_offset > shadow.end:
-            # Its leader has deleted what it did not have yet: it begins anew at the leader's log start.
+            # Its leader has deleted records that it did not have yet: it restarts at the leader's log start.
             shadow.begin_at(partition.log.log_start_offset)
         shadow.follow(end)
         each.end = shadow.end
@@ -186,7 +185,7 @@ class Invariants:
             self.lives.look_again(process.machine.node_id, each)
 
     def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
-        """The log start moved; back only where an empty log begins anew, or with a batch its leader starts within."""
+        """The log start moved; backwards only if an empty log restarts, or to a batch in which its leader starts."""
         before, each.start = each.start, start
         ledger = self.ledgers[each.key]
         if start > before:
@@ -257,7 +256,7 @@ class Invariants:
             raise wrong
 
     def brokers_changed(self) -> None:
-        """Judge whether anybody may be elected for a log that is gone."""
+        """Check that no broker may be elected for a lost log."""
         self._candidates.check_bereft(self._is_judged_by_logs)
 
     def _is_judged_by_logs(self, key: Key) -> bool:
@@ -288,7 +287,7 @@ class Invariants:
             )
         least = self.metadata.min_isr_of(each.key)
         if "min_isr" in self._options.fault_kinds and process.broker is not None and process.broker.parts is not None:
-            image = process.broker.parts.broker.metadata.image  # of a broker that has not heard of a raise yet
+            image = process.broker.parts.broker.metadata.image  # of a broker that does not know an increase yet
             least = min(least, self.metadata.min_isr_in(image, each.key))
         least = min(least, len(partition.assigned_replicas))
         if mark > each.high_watermark > NOWHERE and len(partition.isr_state.isr) < least:
@@ -309,7 +308,7 @@ class Invariants:
             self._candidates.check_all(each.key, ledger)
 
     def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
-        """The leader waits for everybody whom the controller may elect."""
+        """The leader waits for every replica that the controller may elect."""
         registration = self.metadata.partition(each.key)
         if registration is None or partition.role is not Role.LEADING or partition.log is None:
             return
@@ -346,11 +345,11 @@ class Invariants:
             ledger.starts.retention.take(self.metadata.newest.configs.topic(name))
         if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:
             candidates = {*before.isr, *before.elr}
-            joins = after.leader in before.adding_replicas  # the last who was awaited, by the same change
+            joins = after.leader in before.adding_replicas  # the last awaited one, by the same change
             if not (after.leader in candidates or joins) or after.recovering:
                 ledger.legal_losses[after.leader_epoch] = f"unclean election of broker {after.leader}"
                 if after.leader not in before.last_known_elr:
-                    # The leader before may go on as a zombie for a while: what it commits is lost as legally.
+                    # The previous leader may continue as a zombie for a while: the loss of its commits is legal too.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
             elif all(self.lives.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
@@ -360,12 +359,12 @@ class Invariants:
             check_kept(ledger.name, before, after, is_unclean=after.leader_epoch in ledger.legal_losses)
             dropped = {*before.replicas} - {*after.replicas}
             if ledger.witnesses:
-                # Who joins has all of it, too; all the others may leave by the same change.
+                # A joining replica has all of it too; all the others may leave by the same change.
                 ledger.witnesses = (ledger.witnesses | ({*after.isr} - {*before.isr})) - dropped
             self.lives.let_go(dropped, key)
         self._candidates.check_all(key, ledger)
         self.brokers_changed()
-        # By an unclean election since: nobody is held to have it. One whom it passed over leaves the ELR for good.
+        # By an unclean election since: no replica must have it. One that it passed over leaves the ELR permanently.
         uncleanly = ledger.losses or max(ledger.legal_losses, default=-1) > ledger.committed_epoch
         given_up = uncleanly and self._may_be_unclean(key)
         if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):

@@ -1,11 +1,11 @@
 """Invariants of a partition: the committed batches, and possible leaders. Sans-IO.
 
-The ledger of a partition grows when a leader moves its high watermark: what lies below is committed, from then on every
-replica that shows it must show the same, every new leader must have it, and every running member of ISR and ELR too
+The ledger of a partition grows when a leader advances its high watermark: records below are committed, from then on
+every replica must agree with them, every new leader must have them, and every running member of ISR and ELR too
 (Vanlightly's LeaderCandidateCompleteness, LeaderCompleteness, LogMatching; kip_966_properties.tla). Two things make a
 loss legal (reliability: "N-1 fault tolerance must be stated precisely"): an unclean election, and that every member of
-ISR and ELR lost what it had not synced, or its log. Then the ledger begins anew where the new leader's log ends, and
-says so.
+ISR and ELR lost its unsynced data, or its log. Then the ledger restarts at the end of the new leader's log, and reports
+it.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ from kvorum.storage.names import LOG_SUFFIX, offset_of, segment_file
 
 
 class Violation(AssertionError):
-    """Something that must hold does not: `kind` is its short name, the message says what was seen."""
+    """A broken invariant: `kind` is its short name, the message has the observation."""
 
     def __init__(self, kind: str, message: str) -> None:
         """Name it."""
@@ -29,7 +29,7 @@ class Violation(AssertionError):
 
 
 class Entry(NamedTuple):
-    """A batch: its offsets, its leader epoch, and its CRC, which says the content."""
+    """A batch: its offsets, its leader epoch, and its CRC, which identifies the content."""
 
     base_offset: int
     next_offset: int
@@ -46,7 +46,7 @@ def place_of(entries: list[Entry], offset: int) -> int:
 
 
 class Shadow:
-    """One replica's log, read from its disk as it grows; never asks the code under test."""
+    """One replica's log, read from its disk as it grows; independent of the code under test."""
 
     __slots__ = (
         "_disk",
@@ -61,14 +61,14 @@ class Shadow:
     )
 
     def __init__(self, disk: SimDisk, folder: str) -> None:
-        """Read what is there."""
+        """Read the present content."""
         self._disk = disk
         self._folder = folder
         self.entries: list[Entry] = []
         names = [name for name in disk.names_in(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
         self.start = min((offset_of(name) or 0 for name in names), default=0)
         self.deleted_below = self.start
-        """The log start offset: what lies below may still be on the disk, and nobody sees it any more."""
+        """The log start offset: earlier records may still be on the disk, but are invisible."""
         self.verified_below = self.start
         """All entries below were found equal to the ledger's."""
         self._path = segment_file(folder, self.start, LOG_SUFFIX)
@@ -77,7 +77,7 @@ class Shadow:
         """Where each entry ends: file and position."""
 
     def begin_at(self, start: int) -> None:
-        """Begin anew, empty, at the leader's log start."""
+        """Restart, empty, at the leader's log start."""
         self.entries, self._places = [], []
         self.start = self.deleted_below = self.verified_below = start
         self._path, self._place = segment_file(self._folder, start, LOG_SUFFIX), 0
@@ -163,7 +163,7 @@ class Ledger:
         self.name = name
         self.entries: list[Entry] = []
         self.leaders: dict[int, int] = {}
-        """Who led in each epoch, as brokers saw it."""
+        """The leader of each epoch, as seen by brokers."""
         self.legal_losses: dict[int, str] = {}
         """Leader epochs whose election may lose what was committed, and why."""
         self.losses: list[str] = []
@@ -182,7 +182,7 @@ class Ledger:
 
     @property
     def unheard_losses(self) -> Set[int]:
-        """Leader epochs whose election may lose what was committed, and in which nobody has led yet."""
+        """Leader epochs whose election may lose committed records, and without a leader so far."""
         return self.legal_losses.keys() - self.leaders.keys()
 
     @property
@@ -248,7 +248,7 @@ class Ledger:
         return None
 
     def lose(self, shadow: Shadow, reason: str) -> None:
-        """Begin anew where a new leader's log parts from what was committed: legal, and told."""
+        """Restart where a new leader's log diverges from the committed one: legal, and reported."""
         # Below the highest log start, too, the new leader's log counts from now on: its own start may be lower.
         parts = (
             place

@@ -1,9 +1,11 @@
-"""Lets a seed with groups and transactions have the levels of their features changed while it runs (KIP-584). Sans-IO.
+"""Changes the feature levels of groups and transactions during a seed (KIP-584).
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-A change is an entry of the schedule, `feature`: `target` is the feature, `detail` its level. Each goes down and,
-mostly, up again. Producers look at the level before each transaction, as clients do; members go on asking for what is
-not there until it is again.
+Sans-IO.
+
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. A change is an
+entry of the schedule, `feature`: `target` is the feature, `detail` its level. Each goes down and, mostly, up again.
+Producers check the level before each transaction, as clients do; members retry an unsupported protocol until it is
+available again.
 """
 
 from random import Random

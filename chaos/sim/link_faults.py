@@ -31,7 +31,7 @@ class LinkFaults:
         return self._cut_ways(fault, machine, others, f"{self._peers(fault)} and node-{machine.node_id} are cut off")
 
     def isolate(self, fault: Fault) -> Story | None:
-        """Hold back everything between the target and all other nodes, and clients if the other end says so."""
+        """Hold back everything between the target and all other nodes, and clients if the other end is set so."""
         machine = self._targets.machine(fault.target)
         if machine is None:
             return None
@@ -60,9 +60,9 @@ class LinkFaults:
         return f"{story} ({fault.ways})", [f"node-{machine.node_id}"], undo
 
     def freeze(self, fault: Fault) -> Story | None:
-        """Hold back what is sent on the present connections; after the fault's amount who sends is told they broke.
+        """Hold back the data of the present connections; after the fault's amount their senders see them broken.
 
-        What was sent until then arrives in the end, when there may be newer connections, or a newer process.
+        Data sent until then arrive in the end, when there may be newer connections, or a newer process.
         """
         machine = self._targets.machine(fault.target)
         others = self._others(fault, machine) if machine is not None else []

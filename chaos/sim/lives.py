@@ -1,8 +1,8 @@
-"""The lives of brokers: what each one's replicas were when last looked at, and what the ends of earlier lives took.
+"""The lives of brokers: the last observed replicas, and the losses at the ends of earlier lives.
 
-A life ends by kill -9, which loses nothing, or with its machine, which loses what was not synced; a log directory that
-is replaced or taken out takes all that lay there. Who may lack what is committed by that is a suspect, of whom nobody
-expects it until it is seen to have all of it again.
+A life ends by kill -9, which loses nothing, or with its machine, which loses unsynced data; a replaced or removed log
+directory loses everything. A replica that may lack committed records because of that is a suspect, excluded until it is
+seen to have all of them again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ class Lives:
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
         watched = self.watched.pop(broker_id, {})
-        # What lies in a directory that has been broken all this life was not seen in it.
+        # The content of a directory that has been broken all this life was not observed in it.
         unseen = {name: held for name, held in self.remembered.get(broker_id, {}).items() if name not in watched}
         self.remembered[broker_id] = unseen | {
             name: Held(each.key, each.shadow.still_on_disk(), each.folder)
@@ -118,7 +118,7 @@ class Lives:
         return (each for replicas in self.watched.values() for each in replicas.values() if each.key == key)
 
     def let_go(self, dropped: set[int], key: Key) -> None:
-        """Forget what is known of replicas that a reassignment took away: they begin anew if they come again."""
+        """Drop the state of replicas that a reassignment removed: they start again if they return."""
         for broker_id in dropped:
             self.suspects.discard((broker_id, key))
             self.bereft.pop((broker_id, key), None)

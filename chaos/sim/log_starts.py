@@ -1,9 +1,9 @@
 """Permitted log start of a partition: which records may be deleted by request or retention. Sans-IO.
 
-A replica's log start offset moves up by DeleteRecords, by retention, or after its leader's; each move is held against
-what was asked for and what retention was ever in force, and against what is committed: nothing above the true high
-watermark may be deleted. What was once legally deleted may come back (a leader whose followers had not heard of it
-yet, a log start that was not written down before a kill -9), so no record below the highest legal start is missed.
+A replica's log start offset increases by DeleteRecords, by retention, or after its leader's; each change is checked
+against the requests and all retention configs that were in force, and against the committed offset: nothing above the
+true high watermark may be deleted. Legally deleted records may return (a leader whose followers did not know the start
+yet, a log start that was not written before a kill -9), so records below the highest legal start are never missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ class LogStarts:
         self._requested_all = False
 
     def note_request(self, offset: int) -> None:
-        """Somebody sends a DeleteRecords."""
+        """A DeleteRecords request is sent."""
         self._requested = max(self._requested, offset)
         self._requested_all = self._requested_all or offset == UNTIL_HIGH_WATERMARK
 

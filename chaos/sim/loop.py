@@ -62,7 +62,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._running = False
         self.rng = rng
         self.host: Host | None = None
-        """Whose callback is running."""
+        """Host of the running callback."""
         self.events = 0
         self.after_event: Callable[[Host], None] | None = None
         """Called after each callback of a host: where invariants are checked."""
@@ -155,7 +155,7 @@ class SimLoop(asyncio.BaseEventLoop):
         name: str | None = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[T]:
-        """See asyncio. A task is kept alive until it is done: when the garbage collector runs is nobody's seed."""
+        """See asyncio. A task is kept alive until it is done: garbage collection would not depend on the seed."""
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks[task] = None
         task.add_done_callback(self._forget)
@@ -352,10 +352,10 @@ class SimLoop(asyncio.BaseEventLoop):
         """Nothing is tracked."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # asyncio's
-        """There is none."""
+        """There is no executor."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what went wrong for the test to find; a task that died with its host went wrong for nobody."""
+        """Store the error for the test; an error of a task that died with its host is ignored."""
         if context.get("exception") is not None:
             self.errors.append(context)
 
@@ -365,7 +365,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def _end(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """End a coroutine whose process is gone; what its last clauses meet, or wait for, is nobody's concern any more."""
+    """End a coroutine whose process is gone; errors and waits of its last clauses are ignored."""
     for _ in range(LAST_CLAUSES_MAX):
         try:
             coroutine.close()

@@ -1,15 +1,17 @@
-"""Lets a seed have log directories that break, are replaced by empty ones, taken out of log.dirs and put back. Sans-IO.
+"""Log directories that fail, are replaced by empty ones, removed from log.dirs and returned during a seed.
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-Each is an entry of the schedule; `target` as of any fault, `detail` words. A directory is named by its number, or by
-the partition whose log lies in it when the fault comes.
+Sans-IO.
+
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. Each is an entry
+of the schedule; `target` as of any fault, `detail` words. A directory is identified by its number, or by a partition
+whose log is in it when the fault begins.
 
     dir_lost     DIRECTORY kill|terminate replaced|removed [breaks]
                  The broker ends, and comes back `length` later without what lay there: an empty directory has its
                  place, or none. `breaks`: the directory fails first, and the broker lives on for `amount` seconds.
     dir_broken   DIRECTORY kill|terminate
                  The directory fails, also over the restart that comes `amount` seconds later; when the `length` is over
-                 it works again, and the broker is started anew.
+                 it works again, and the broker is restarted.
     dir_return   kill|terminate
                  A directory that was taken out is in log.dirs again, with what it held.
 """
@@ -31,7 +33,7 @@ SHARE: Final = 0.15
 """How many seeds have them."""
 EVERY_S: Final = (2.0, 4.0, 8.0)
 LAST_ONE: Final = 0.5
-"""How likely it hits who is the last in sync: what single ones hardly ever find."""
+"""Probability that it hits the last replica in sync, which single faults hardly ever do."""
 REPLACED: Final = "replaced"
 REMOVED: Final = "removed"
 BREAKS: Final = "breaks"

@@ -77,7 +77,7 @@ class SimProcess:
         self.fault: BaseException | None = None
         """Why it ended itself."""
         self.on_controller: Callable[[SimProcess, ControllerNode], None] = lambda process, controller: None
-        """Called with each new controller before it starts: who watches the metadata log."""
+        """Called with each new controller before it starts: the observer of the metadata log."""
         self.on_ended: Callable[[SimProcess, BaseException], None] = lambda process, error: None
         """Called when it ends itself, with the reason."""
         self.on_restart: Callable[[SimProcess], None] = lambda process: None
@@ -106,7 +106,7 @@ class SimProcess:
         self._do(self._serve_broker if self.role == BROKER else self._serve_controller)
 
     def kill(self) -> None:
-        """End it as kill -9 does: everything that was written is there."""
+        """End it like kill -9: all writes are kept."""
         if self.running:
             self._end()
             self._half_done()
@@ -131,7 +131,7 @@ class SimProcess:
             self.host.paused = True
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         if self.running and self.host.paused:
             self.machine.loop.resume(self.host)
 
@@ -176,7 +176,7 @@ class SimProcess:
         self._starting = asyncio.current_task()
         try:
             await start()
-        except Exception as error:  # whatever keeps a process from starting ends it; who it was is judged by `fault`
+        except Exception as error:  # any error at the start of a process ends it; `fault` decides on the blame
             self._on_fault(error)
 
     async def _stop(self) -> None:
@@ -285,7 +285,7 @@ class Machine:
             process.start()
 
     def lose_power(self, *, silent: bool) -> None:
-        """Lose power; silent: nobody is told by a reset, and nothing is refused until it is back."""
+        """Lose power; silent: peers get no reset, and nothing is refused until it is back."""
         if silent and not self.dark:
             self.dark = True
             self.network.power_off(self.address)

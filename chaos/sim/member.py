@@ -1,11 +1,11 @@
-"""Members of groups in the simulator: how they join, hear of changes, and leave, by the classic protocol and KIP-848's.
+"""Members of groups in the simulator, with the classic protocol and KIP-848's: joins, changes, leaves.
 
-A member works in one task and beats in another, as real clients do: so it may be deposed while it works, and not know.
-What it owns is told to the history when it knows of a gain and before it acts on a loss. `accepted` is when its last
-request was sent that certainly began its session anew, and found no rebalance: as long after that as its session
-lasts, or as a rebalance waits, it owns what it has.
-A classic member's heartbeats do, and the join that a new generation came of; neither does the answer to a member that
-joins a generation again in which it is already (the group is stable: nobody waits), nor a sync that comes late.
+A member works in one task and sends heartbeats in another, as real clients do: so it may be deposed during its work
+without notice. The history gets its partitions when it knows of a gain and before it acts on a loss. `accepted` is when
+its last request was sent that certainly renewed its session, and found no rebalance: for the session timeout after
+that, or the rebalance timeout, it owns its partitions. A classic member's heartbeats do, and the join of a new
+generation; not the answer to a repeated join of its present generation (the group is stable, without a wait), nor a
+late sync.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Member(Protocol):
 
     @property
     def stirred(self) -> bool:
-        """Whether it has to look after its membership before it goes on."""
+        """Whether it has to renew its membership before it continues."""
         ...
 
     async def settle(self) -> bool:
@@ -121,7 +121,7 @@ class ClassicMember:
         self._membership = ("", -1)
         """The member id and the generation of its last assignment."""
         self._asks_since: float | None = None
-        """When it first asked to join after that: a generation that is new to it came of a join sent then or later."""
+        """When it first joined after that: a new generation results from a join sent then or later."""
 
     @property
     def stirred(self) -> bool:
@@ -217,7 +217,7 @@ class ClassicMember:
         await self._link.pause()
 
     async def _beat(self, generation: int) -> None:
-        """Beat until told of a change, or for good if nobody answers: then the session ends elsewhere, unheard."""
+        """Send heartbeats until a change, or for ever without answers: then the session ends elsewhere, unnoticed."""
         request = HeartbeatRequest(group_id=self._group, generation_id=generation, member_id=self.member_id)
         while self._joined and self.generation == generation:
             await asyncio.sleep(self._session_ms / 1000 / HEARTBEATS_PER_SESSION)

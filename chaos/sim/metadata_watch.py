@@ -1,8 +1,8 @@
-"""The metadata of a simulated cluster as all its nodes see them: committed once, equal everywhere, and well formed.
+"""The metadata of a simulated cluster on all nodes: committed once, equal everywhere, and well formed.
 
-Each batch that a controller applies must be the one every other applied at that offset; each image of a controller or
-broker must be equal to the first one seen at its offset. The newest image is the truth of the metadata; what it says
-of brokers and partitions is checked whenever it changes.
+Each batch that a controller applies must be the one that every other applied at that offset; each image of a controller
+or broker must be equal to the first one at its offset. The newest image is authoritative; its brokers and partitions
+are checked at every change.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 class MetadataWatch:
-    """One a run."""
+    """One per run."""
 
     def __init__(self, history: HistoryWriter, now: Callable[[], float], settings: Settings) -> None:
         """Begin with the empty image."""
@@ -45,7 +45,7 @@ class MetadataWatch:
         self.on_brokers: Callable[[], None] = lambda: None
         """Called when the newest image has other brokers."""
         self.active: dict[int, int] = {}
-        """Who was the active controller in each epoch."""
+        """The active controller of each epoch."""
         self.departures_alone = False
         """Nothing is reassigned but by decommissions."""
         self.unthrottled: set[int] = set()
@@ -180,7 +180,7 @@ class MetadataWatch:
         return 1 if topic is None else self._min_isr(image, topic.name)
 
     def _check_members(self, image: MetadataImage) -> None:
-        """No fenced broker is in an ISR, but as the last one of a partition that nobody leads."""
+        """No fenced broker is in an ISR, except as the last one of a partition without leader."""
         for topic in image.topics.by_name.values():
             for number, partition in topic.partitions.items():
                 fenced = [broker for broker in partition.isr if not image.cluster.is_unfenced(broker)]
@@ -189,9 +189,9 @@ class MetadataWatch:
 
 
 def check_reassignment(name: str, before: PartitionRegistration, after: PartitionRegistration) -> None:
-    """Hold a change of the replicas against KIP-455: nobody leaves before who comes in their place is in sync.
+    """Check a change of the replicas against KIP-455: no replica leaves before its replacement is in sync.
 
-    And where more leave than come, all who stay are (KAFKA-19975). Raises Violation.
+    If more leave than join, all that stay are in sync (KAFKA-19975). Raises Violation.
     """
     if unheard := {*after.isr, *after.elr} - {*before.replicas}:
         raise Violation("JoinsAsReplica", f"{name}: {unheard} had nothing, and may lead: {before} to {after}")
@@ -208,9 +208,9 @@ def check_reassignment(name: str, before: PartitionRegistration, after: Partitio
 
 
 def check_directories(before: MetadataImage, after: MetadataImage) -> None:
-    """Who lay in a directory that has failed leaves ISR and leadership by the same change (KIP-858).
+    """A replica in a failed directory leaves ISR and leadership by the same change (KIP-858).
 
-    But without ELR the last of an ISR stays in it. Raises Violation.
+    But without ELR the last member of an ISR stays in it. Raises Violation.
     """
     failed = {
         broker.broker_id: {*known.log_dirs} - {*broker.log_dirs}
@@ -235,7 +235,7 @@ class Watcher:
         self._began = False
 
     def look(self) -> None:
-        """Look at the committed image as it is now."""
+        """Look at the present committed image."""
         if self._began:
             self._watch.seen_by_node(self._who, self._controller.server.store.image)
 

@@ -1,7 +1,7 @@
 """Faults at a named place in the code: the next process that reaches it is killed there.
 
 The places are production's failpoints (kvorum.runtime.failpoints): between a decision and its markers, between some
-markers and the others. In a simulation all processes are one, so the place asks whose process it is that got there.
+markers and the others. In a simulation all processes are one, so the failpoint determines the process that reached it.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ NONE: Final = ""
 
 
 class Moments:
-    """One a run; at most one moment is waited for at a time."""
+    """One per run; at most one moment is awaited at a time."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Wait for none."""
@@ -28,7 +28,7 @@ class Moments:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Hear of every place while this lasts."""
+        """Observe every failpoint in this context."""
         before = failpoints.hit
         failpoints.hit = self.hit
         try:
@@ -37,7 +37,7 @@ class Moments:
             failpoints.hit = before
 
     def moment(self, fault: Fault) -> Story | None:
-        """Wait for a place (`detail`); who dies there is started again when the fault ends."""
+        """Wait for a failpoint (`detail`); the killed process is started again when the fault ends."""
         if self._waiting:
             return None
         self._waiting = fault.detail

@@ -1,12 +1,13 @@
-"""Lets a seed have replicas move between the log directories of their brokers while it runs (KIP-113). Sans-IO.
+"""Moves of replicas between log directories of their brokers during a seed (KIP-113).
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-A move is an entry of the schedule, `move`: `target` is a node and a partition of the topic, NODE:PARTITION; `detail` is
-the number of the directory. Where the replica lies there already the request takes back a move that is under way.
+Sans-IO.
 
-Moves may be throttled besides, by another chance of its own: `move_rate`, of all brokers; `detail` is how many bytes a
-second they may copy, REMOVED that there is no bound any more. A copy then waits for so long that its log is cut, led by
-another or gone meanwhile.
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. A move is an entry
+of the schedule, `move`: `target` is a node and a partition of the topic, NODE:PARTITION; `detail` is the number of the
+directory. If the replica is there already, the request cancels a move in progress.
+
+Moves may also be throttled, with another random generator: `move_rate`, of all brokers; `detail` is the limit in bytes
+per second, REMOVED removes it. A copy then waits so long that its log is truncated, led by another or gone meanwhile.
 """
 
 from random import Random
@@ -73,9 +74,9 @@ def throttled(
 
 
 def cut_while_it_waits(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Draw how a leader is cut off, and copied with what only it has; the copy waits until others have led for a while.
+    """Draw a leader that is cut off, with a copy of its own records; the copy waits until others have led for a while.
 
-    Who leads when it comes is not known here: all replicas of the partition are to move.
+    The leader at that time is unknown here: all replicas of the partition move.
     """
     number = rng.randrange(options.partitions)
     isolated_at = at + 0.1 + 0.2 * rng.random()

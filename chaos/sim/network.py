@@ -1,10 +1,10 @@
 """FrameNetwork: links between Raft voters at the level of frames; seeded delay, cuts, frozen links, and worse.
 
-One connection for each direction, dialled by the sender, as production's link does it. On a connection frames arrive
-in order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection has been given
-up and they are lost. `wild` goes beyond what TCP allows (loss, duplication, reordering on a living connection): Raft
-must bear it. What no setting allows is a frame of an older connection arriving after a newer one's first, nor any of a
-connection before its own first, or without it: that says who speaks, and from which directory.
+One connection for each direction, dialled by the sender, as production's link does it. On a connection frames arrive in
+order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection has been given up
+and they are lost. `wild` goes beyond what TCP allows (loss, duplication, reordering on a living connection): Raft must
+bear it. Never permitted is a frame of an older connection after a newer one's first, nor any of a connection before its
+own first, or without it: that identifies the sender and its directory.
 """
 
 import random
@@ -31,7 +31,7 @@ class Endpoint(Protocol):
         ...
 
     def refused(self, peer: int) -> None:
-        """Nobody listens there."""
+        """No listener there."""
         ...
 
     def receive(self, peer: int, frame: bytes) -> None:
@@ -103,7 +103,7 @@ class FrameNetwork:
         self._cut.add((source, target))
 
     def passes(self, source: int, target: int) -> bool:
-        """Tell whether anything passes from source to target now: somebody is there, and nothing is cut."""
+        """Tell whether anything passes from source to target now: the target exists, and nothing is cut."""
         return target in self._endpoints and (source, target) not in self._cut
 
     def heal(self, source: int, target: int) -> None:

@@ -1,8 +1,7 @@
-"""An operator of a simulated cluster: carries out the changes of a plan's schedule with requests, as a person does.
+"""An operator of a simulated cluster: executes the changes of a plan's schedule with requests.
 
-Each change is one request to some broker, asked again for a while where it brought no answer; what was answered is told
-in the story. Which changes were *asked for* is what counts for the invariants: a request without an answer may take
-effect later.
+Each change is one request to some broker, retried for a while without an answer; the answer is in the story. Invariants
+use the *requested* changes: a request without an answer may take effect later.
 """
 
 import asyncio
@@ -74,7 +73,7 @@ DELETE: Final = 1
 """IncrementalAlterConfigs' operations."""
 
 Ask = Callable[[SimClient], Awaitable[int]]
-"""Asks once and returns the error code. Raises NoAnswer."""
+"""Sends once and returns the error code. Raises NoAnswer."""
 
 
 def is_operator(client: str) -> bool:
@@ -251,7 +250,7 @@ class Operator:
         return self._start(f"{name}-{number} to {fault.detail}", ask, [])
 
     def move(self, fault: Fault) -> Story | None:
-        """Have a replica lie in a log directory of its broker, whatever that broker makes of it."""
+        """Request a log directory for a replica, whatever its broker's answer."""
         node, _, number = fault.target.partition(":")
         topics = [AlterReplicaLogDirTopic(name=TOPIC, partitions=[int(number)])]
         request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=f"/data-{fault.detail}", topics=topics)])

@@ -1,8 +1,8 @@
 """Plan of a simulated cluster's run, drawn from its seed: options, and the schedule of faults. Sans-IO.
 
-Everything is drawn before the run begins and is plain data: so a run can be told, saved as JSON, replayed, and shrunk
-by leaving faults out, which changes nothing else about it. Swarm testing: each seed draws its own sizes, timeouts, load
-and its own few kinds of faults (Groce and others, 2012).
+Everything is drawn before the run begins and is plain data: so a run can be described, saved as JSON, replayed, and
+shrunk by leaving faults out, which changes nothing else about it. Swarm testing: each seed draws its own sizes,
+timeouts, load and its own few kinds of faults (Groce and others, 2012).
 """
 
 from random import Random
@@ -76,7 +76,7 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     watchers: int
     consumer_protocol: bool
-    """Members speak KIP-848's protocol, not the classic one."""
+    """Members use KIP-848's protocol, not the classic one."""
     second_version: bool
     """Producers use transaction.version 2; else they add partitions and offsets themselves, as older ones do."""
     session_ms: int
@@ -90,7 +90,7 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes, configs and load of a run. Times in milliseconds where the name says so."""
+    """Sizes, configs and load of a run. Times are in milliseconds if the name says so."""
 
     controllers: int
     brokers: int
@@ -121,21 +121,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_starts_ms: int = 60_000
     """How often log start offsets are written down."""
     reads_files: bool = False
-    """Brokers keep nothing of their logs' ends in memory: what is read is what the file says when it is read."""
+    """Brokers keep no log ends in memory: reads return the file's content at the time of the read."""
     request_cost_ms: float = 0.0
     """What each request counts as for quotas of the loop's time; brokers have no short way for Produce then."""
     older_admin: bool = False
-    """The admin speaks versions without THROTTLING_QUOTA_EXCEEDED."""
+    """The admin uses versions without THROTTLING_QUOTA_EXCEEDED."""
     probes_quotas: bool = False
     """Quotas are tried at the end."""
     racks: int = 0
-    """In so many racks brokers and clients stand; 0: there are none."""
+    """Number of racks of brokers and clients; 0: none."""
     load: Load
     coordination: Coordination | None = None
 
     @property
     def patience_s(self) -> float:
-        """The longest time after which somebody is held to be gone or behind."""
+        """The longest timeout after which a node is considered gone or behind."""
         return (self.session_timeout_ms + self.lag_time_ms) / 1000
 
     def text(self) -> str:

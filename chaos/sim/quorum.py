@@ -1,12 +1,11 @@
-"""A metadata quorum under simulation: 1, 3 or 5 voters of the production classes, clients, faults, one seed a run.
+"""A metadata quorum under simulation: 1, 3 or 5 voters of the production classes, clients, faults, one seed per run.
 
     first      boot (directories known at format, or agreed on: by seed)
     faults     every half second or so: kill with a lossy disk, pause, cut (one way, both ways, a whole node), reset,
                wipe, handing over of leadership, I/O errors; and the repair of each
-    heal       everything up and connected, and the quorum must come to rest: one active leader, all nodes equal
+    heal       everything up and connected, and the quorum must converge: one active leader, all nodes equal
 
-`run_seed(seed)` raises Violation (or any failed assertion) if something does not hold; the same seed does the same
-again.
+`run_seed(seed)` raises Violation (or any failed assertion) if an invariant breaks; the same seed repeats the run.
 """
 
 import random
@@ -210,7 +209,7 @@ class QuorumWorld:
         if len(active) != 1 or any(log is None for log in logs):
             return False
         ends = {voter.high_watermark for voter in self.voters.values()}
-        dynamic = active[0].node.replica.voters.dynamic  # there a wiped voter is dead until somebody removes it
+        dynamic = active[0].node.replica.voters.dynamic  # then a wiped voter is dead until an operator removes it
         counted = dynamic or all(active[0].node.replica.voters.counts(peer) for peer in active[0].node.peer_ids)
         if dynamic and self.options.moves and unknown_addresses(self.controllers, active[0]):
             return False

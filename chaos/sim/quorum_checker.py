@@ -4,17 +4,17 @@ ConsistentCommittedData    no two nodes ever apply different batches at one offs
 MonotonicHighWatermark     within one life of a node it never goes back
 MonotonicEpoch             nor does the term
 SingleLeader               at most one node is ever leader of a term
-LeaderCompleteness         whoever becomes active has applied all that was ever acknowledged
-MajorityReachedHighWatermark   what a leader commits is durable on a majority of the voters that count
+LeaderCompleteness         a new active controller has applied everything acknowledged
+MajorityReachedHighWatermark   a leader's commits are durable on a majority of the voters that count
 AcknowledgedIsKept         an acknowledged batch is in the committed log, at its offset, for ever
-LinearizableRead           a read index is not below what was acknowledged before the request for
-OneVoteATerm               a directory votes for one candidate in a term, whatever restarts lie between
-KeptTerm                   and never speaks in a term older than one it made a promise in
-TrueMatch                  where a leader believes a peer to be, the peer is, durably
-StateIsReplay              a snapshot's state is what replaying the committed log gives
+LinearizableRead           a read index is not below offsets acknowledged before the request for
+OneVoteATerm               a directory votes for one candidate in a term, also over restarts
+KeptTerm                   and never sends in an older term than one of its promises
+TrueMatch                  a peer's log durably contains what its leader believes
+StateIsReplay              a snapshot's state equals the replay of the committed log
 LeaderLoadsNoSnapshot      a leader has all of the log: it loads only the snapshot it started with, before it is active
-UpgradeIsKept              a dynamic quorum is one because that was committed, and never is a static one again anywhere
-OneSetAtATime              no set of voters comes behind one that is not committed: they may have separate majorities
+UpgradeIsKept              a dynamic quorum is committed as one, and is never a static one again anywhere
+OneSetAtATime              no set of voters follows an uncommitted one: they may have separate majorities
 OneChangeAtATime           each set of a dynamic quorum is the one before it but for one directory, or the same
 Convergence                healed, one leader is active, all nodes are equal, and an append gets through
 """
@@ -66,7 +66,7 @@ class Checker:
 
     log: list[Committed] = field(default_factory=list)
     end_offsets: dict[int, int] = field(default_factory=lambda: {0: 0})
-    """End offset -> how many batches of `log` lie below it."""
+    """End offset -> number of batches of `log` below it."""
     leaders: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     votes: dict[tuple[bytes, int], int] = field(default_factory=dict)
     promised: dict[bytes, int] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Checker:
         return state
 
     def state_at(self, offset: int) -> bytes:
-        """Return the state of whoever applied everything below `offset`."""
+        """Return the state of a node that applied everything below `offset`."""
         place = self.end_offsets.get(offset)
         if place is None:
             raise Violation("StateIsReplay", f"no batch ends at offset {offset}")

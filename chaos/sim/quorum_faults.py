@@ -21,9 +21,9 @@ IN: Final = "in"
 OUT: Final = "out"
 WAYS: Final = ((OUT, IN), (OUT,), (IN,))
 UPGRADE_KILL_S: Final = 0.002
-"""After an upgrade was asked for, its leader is killed: about as long as the entry is on its way."""
+"""Delay between an upgrade request and the kill of its leader: about as long as the entry is in flight."""
 ASKED_S: Final = 0.0005
-"""After which a change is in the leader's log, and hardly with anybody else."""
+"""Delay after which a change is in the leader's log, and hardly on any other node."""
 Draw = Callable[[SimVoter], QuorumFault | None]
 
 
@@ -172,8 +172,8 @@ class Actions:
     def _change(self, targets: list[SimVoter], then: str) -> bool:
         """Have the leader remove each voter of the two, add each observer; the second often comes too early.
 
-        `then`: an observer moves before it hears of it.
-        What would leave a set without a majority of directories is nobody's mistake but the operator's: not done.
+        `then`: an observer moves before it knows it. A set without a majority of directories would be an operator's
+        mistake: not done.
         """
         world, leader = self._world, self._leader()
         if leader is None:

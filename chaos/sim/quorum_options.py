@@ -22,7 +22,7 @@ class Options:
     static: int = 0
     """A static quorum has so many voters and is upgraded to a dynamic one, the others follow; 0: all are its voters."""
     moves: bool = False
-    """Controllers come back with other addresses, and say so; in a dynamic quorum, or when it is one."""
+    """Controllers return with other addresses, and report them; in a dynamic quorum, or when it becomes one."""
     duration_s: float = 12.0
     known_directories: bool = True
     wipes: bool = True

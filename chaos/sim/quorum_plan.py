@@ -26,8 +26,7 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ways: str = "both"
     """Of a cut or an isolation, as the node sees it: in, out or both."""
     detail: str = ""
-    """The disk's operation that fails; of an upgrade, what befalls its leader: cut or kill; of a change of voters, of
-    whoever is added: move."""
+    """The failing disk operation; cut or kill of an upgrade's leader; `move` of an added voter."""
     number: int = 0
     """The errno it fails with."""
 
@@ -97,6 +96,6 @@ def plan_of(seed: int, options: Options, faults: Sequence[QuorumFault]) -> Quoru
 
 
 class Kind(msgspec.Struct):
-    """As much of a saved plan as says which kind it is."""
+    """The part of a saved plan that has its kind."""
 
     kind: Literal["cluster", "quorum"] = "cluster"

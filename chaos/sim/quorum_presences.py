@@ -1,7 +1,7 @@
-"""Voters of a simulated quorum that come back with other addresses, and have the set say so (UpdateRaftVoter).
+"""Voters of a simulated quorum that return with other addresses, and update the set (UpdateRaftVoter).
 
-Production's QuorumPresence and the request's handler; what is simulated is the request's way: to whoever listens at the
-address now, late, or not at all where a link is cut or a process is down. An answer may be lost on its way back.
+Production's QuorumPresence and the request's handler; simulated is the delivery of the request: to the present listener
+of the address, late, or not at all if a link is cut or a process is down. An answer may be lost.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class SimPresence(QuorumPresence):
         self._rng = rng
 
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
-        """Ask whoever listens there; None where no answer comes."""
+        """Send to the listener there; None without an answer."""
         assert isinstance(request, UpdateRaftVoterRequest), "nothing else is asked without bootstrap servers"
         world, loop, asking = self._world, self._world.loop, self._own.host
         answered: asyncio.Future[UpdateRaftVoterResponse] = loop.create_future()
@@ -150,9 +150,9 @@ def at_once(work: Coroutine[Any, Any, UpdateRaftVoterResponse]) -> UpdateRaftVot
 
 
 def unknown_addresses(controllers: list[Moving], log: RaftMetadataLog) -> list[str]:
-    """Say which voters the committed set of a leader has elsewhere than where they listen.
+    """Return the voters whose address in a leader's committed set is outdated.
 
-    A voter that lost its directory is not there any more; a set that is not committed may go with its leader.
+    A voter that lost its directory is gone; an uncommitted set may be lost with its leader.
     """
     voters = log.node.replica.voters
     found = ["the newest set is not committed"] if voters.pending else []

@@ -161,7 +161,7 @@ class SimVoter:
             raise error
 
     def kill(self) -> None:
-        """Lose power: whatever was being written is cut short somewhere."""
+        """Lose power: a write in progress is cut at some point."""
         rng, host = self.world.rng, self.host
         if self.log is None and self.host.alive:
             self.host.alive = False
@@ -191,7 +191,7 @@ class SimVoter:
         self.world.network.send(self.node_id, peer, frame)
 
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
-        """See RaftLink: here everybody is connected to everybody."""
+        """See RaftLink: here all nodes are connected."""
         if self._presence is not None:
             self._presence.on_voters_changed()
 

@@ -1,12 +1,12 @@
-"""The end of a run with quotas: they are in force on every node, and each kind holds a client back, and lets it go.
+"""The end of a run with quotas: they are in force on every node, and each kind throttles a client, and ends.
 
-QuotasInForce    every broker, and the active controller, holds everybody to what the metadata say
-ThrottleTold     a client that is over its quota is told so
-ThrottleEnds     what it asks next, over the same connection, is answered when the throttle is over
-MutationQuota    a client that knows the code is refused while the bucket is empty
+QuotasInForce    every broker, and the active controller, enforces the quotas of the metadata
+ThrottleTold     a client over its quota gets a throttle time
+ThrottleEnds     its next request, over the same connection, is answered when the throttle is over
+MutationQuota    a client that knows the code is rejected while the bucket is empty
 ConnectionRate   an address connects no faster than its rate, and no slower than it may
 
-The cluster is at rest, and nothing goes wrong any more. The quotas of the run are removed before the probe.
+The cluster is idle, without faults. The quotas of the run are removed before the probe.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ LIMIT_S: Final = 120.0
 LATE_S: Final = 1.0
 """So long behind the end of a throttle an answer may come: the slowest of links, there and back."""
 FIRST_S: Final = 1.0
-"""The longest throttle of a share of time: a new connection's first answer is heard by who makes it alone."""
+"""The longest throttle of a share of time: only the new connection's creator gets its first answer."""
 REQUESTS: Final = 4
 RATE: Final = 2.0
 """Changes, or connections, a second."""
@@ -97,7 +97,7 @@ def check_in_force(cluster: SimCluster) -> None:
             found = {key: {name: bound_of(kind, name) for name in names} for key, kind in kinds.items()}
         elif process.controller is not None and process.controller.metadata_log.is_active():
             services = process.controller.server.services
-            services.mutation_quota(RequestContext(), 0)  # it takes over what is committed when it is asked
+            services.mutation_quota(RequestContext(), 0)  # it applies the committed quotas on use
             mutation = services.quotas.mutation
             found = {CONTROLLER_MUTATION_RATE: {name: bound_of(mutation, name) for name in names}}
         else:
@@ -117,7 +117,7 @@ def bound_of(quotas: ClientQuotas[Any], name: str) -> float | None:
 
 
 def limits_of(entities: Iterable[tuple[Entity, Mapping[str, float]]]) -> tuple[float | None, dict[str, float]]:
-    """Return how fast anybody may connect, and the addresses with a rate of their own."""
+    """Return the connection rate of all addresses, and the addresses with a rate of their own."""
     default: float | None = None
     limits: dict[str, float] = {}
     for entity, values in entities:
@@ -172,7 +172,7 @@ class Probe:
             await asyncio.sleep(0.1)
 
     async def _everywhere(self) -> None:
-        """Wait until every node has heard of it."""
+        """Wait until every node has applied them."""
         cluster = self._cluster
         brokers = [process.broker.broker for process in cluster.processes if process.broker is not None]
         while True:
@@ -196,7 +196,7 @@ class Probe:
         await self._everywhere()
 
     async def _ask_in_time(self, address: tuple[str, int]) -> int:
-        """Ask who is there; return the throttle time that was told, in ms."""
+        """Send any request; return the throttle time of the answer, in ms."""
         return (await self._answer(address, MetadataRequest(topics=[]), MetadataResponse)).throttle_time
 
     async def _answer(
@@ -236,7 +236,7 @@ class Probe:
         await self._everywhere()
 
     async def _try_topic(self, address: tuple[str, int], count: int, newest: int | None, expected: ErrorCode) -> int:
-        """Ask whether a topic could be made; return the throttle time that was told."""
+        """Validate the creation of a topic; return the throttle time of the answer."""
         topic = CreatableTopic(name="probed", num_partitions=count, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout=2_000, validate_only=True)
         response = await self._answer(address, request, CreateTopicsResponse, newest)

@@ -1,12 +1,13 @@
-"""Lets a seed have quotas of every kind set, changed and removed while it runs (KIP-124, 599, 612). Sans-IO.
+"""Quotas of every kind set, changed and removed during a seed (KIP-124, 599, 612).
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-A quota is an entry of the schedule, `quota`, as those of bytes are (see changes): `target` is client-id, user or ip,
-`other` whose it is (empty: everybody's who has none of their own; of users there is one), `detail` key=value, and
-key= removes it.
+Sans-IO.
 
-A handler takes no time here, so requests are given a cost where the loop's time is to be counted: see throttles.Costs.
-What has to hold: see throttles and quota_probe.
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. A quota is an
+entry of the schedule, `quota`, like those of bytes (see changes): `target` is client-id, user or ip, `other` its name
+(empty: all without one of their own; there is one user), `detail` key=value, and key= removes it.
+
+A handler takes no time here, so requests get a cost where the loop's time is counted: see throttles.Costs. Invariants:
+see throttles and quota_probe.
 """
 
 from random import Random
@@ -32,7 +33,7 @@ OLDER: Final = 0.5
 REMOVED: Final = 0.25
 CLIENTS: Final = ("", "", "admin", "producer-1", "consumer-1")
 ADDRESSES: Final = ("", "10.0.1.2", "10.0.1.3", "10.0.1.4")
-"""Clients' machines; everybody is the brokers among themselves, too, as in Kafka."""
+"""Machines of clients; the brokers among themselves use "", as in Kafka."""
 VALUES: Final = {
     PRODUCER_BYTE_RATE: ("5000", "50000"),
     CONSUMER_BYTE_RATE: ("50000",),
@@ -40,7 +41,7 @@ VALUES: Final = {
     CONTROLLER_MUTATION_RATE: ("0.2", "1", "5"),
     CONNECTION_CREATION_RATE: ("1", "3", "20"),
 }
-"""What holds somebody back, and what hardly ever does; with the least of them all that waits is still done in time."""
+"""A value that throttles, and one that hardly ever does; even with the smallest all delayed requests end in time."""
 
 
 def limited(

@@ -1,11 +1,11 @@
-"""Racks: brokers and clients of a seed stand in some, and consumers read from the follower in theirs (KIP-392).
+"""Racks: brokers and clients of a seed are in racks, and consumers read from the follower in theirs (KIP-392).
 
-Which seeds have racks is drawn by itself: one without is as it was, and plans that were saved replay as they are.
+Racks are drawn separately: seeds without them stay the same, and saved plans replay unchanged.
 
-    ReadIsCommitted    whoever is asked, leader or follower, shows nothing that is not committed
+    ReadIsCommitted    leaders and followers return only committed records
     PreferredReplica   a leader sends a consumer to a follower that stands in the consumer's rack, and not to itself
 
-That what is read stays what it was, is complete, and in a transaction's order, is held as for leaders.
+That records never change, are complete, and are in a transaction's order, is checked as for leaders.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from kvorum.runtime.config_checks import RACK_AWARE_SELECTOR
 SHARE: Final = 0.3
 """How many seeds with a follower have them."""
 PREFERENCE_AGE_S: Final = 3.0
-"""A client asks the leader again after so long, as with the metadata's age."""
+"""A client returns to the leader after this time, as with the metadata's age."""
 
 CommittedEnd = Callable[[str, int], int | None]
 """Answers one past the last committed offset of a partition; None where that is not known for certain."""
@@ -43,7 +43,7 @@ def rack_of(node_id: int, racks: int) -> str:
 
 
 def rack_configs(node_id: int, options: Options) -> Mapping[str, object]:
-    """Return what a broker's configuration says of it: nothing where there are no racks."""
+    """Return the rack configs of a broker: none without racks."""
     if not options.racks:
         return {}
     return {"broker.rack": rack_of(node_id, options.racks), "replica.selector.class": RACK_AWARE_SELECTOR}
@@ -71,7 +71,7 @@ class ReadWatch:
             )
 
     def sent(self, who: str, rack_id: str, leader_id: int, broker_id: int, name: tuple[str, int]) -> None:
-        """A client is told to read elsewhere. Raises Violation."""
+        """A client is redirected. Raises Violation."""
         if not rack_id or broker_id == leader_id or not self.racks or rack_of(broker_id, self.racks) != rack_id:
             where = rack_of(broker_id, self.racks) if self.racks else "no rack"
             raise Violation(
@@ -85,7 +85,7 @@ class Places:
     """Brokers that one client reads from."""
 
     def __init__(self, who: str, rack_id: str, watch: ReadWatch | None, now_s: Callable[[], float]) -> None:
-        """Read from leaders, until one says otherwise."""
+        """Read from leaders, until a redirection."""
         self.rack_id = rack_id
         self._who = who
         self._watch = watch
@@ -93,16 +93,16 @@ class Places:
         self._preferred: dict[tuple[str, int], tuple[int, float]] = {}
 
     def choose(self, topic: str, partition: int, leader_id: int) -> int:
-        """Return the broker to ask."""
+        """Return the broker to read from."""
         broker_id, until_s = self._preferred.get((topic, partition), (leader_id, 0.0))
         return broker_id if self._now_s() < until_s else leader_id
 
     def forget(self, topic: str, partition: int) -> bool:
-        """Ask the leader next time; tell whether another was to be asked."""
+        """Use the leader next time; return whether it was another one."""
         return self._preferred.pop((topic, partition), None) is not None
 
     def is_elsewhere(self, topic: str, partition: int, leader_id: int, row: PartitionData) -> bool:
-        """Heed a leader's word that another is to be asked; tell whether there was one. Raises Violation."""
+        """Apply a leader's redirection; return whether there was one. Raises Violation."""
         broker_id = row.preferred_read_replica
         if broker_id < 0:
             return False

@@ -1,10 +1,11 @@
-"""Lets a seed have its partitions reassigned while it runs: replicas move, more come, some go, and cancels. Sans-IO.
+"""Reassignments during a seed: replicas move, join, leave, and cancels.
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-A reassignment is an entry of the schedule, `reassign`: `target` is a partition of the topic by its number, or another
-one, where groups and transactions live, by its name; `detail` are its replicas as ID,ID,... or CANCEL. By another
-chance some have fewer replicas than the topic was made with (`reduced`), down to one: as few may fall then before
-something is lost.
+Sans-IO.
+
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. A reassignment is
+an entry of the schedule, `reassign`: `target` is a partition of the topic by its number, or another one, where groups
+and transactions live, by its name; `detail` are its replicas as ID,ID,... or CANCEL. By another random generator some
+have fewer replicas than the topic was created with (`reduced`), down to one: fewer may fail then before data are lost.
 """
 
 from random import Random

@@ -35,12 +35,12 @@ OF_COORDINATORS: Final = frozenset(
 )
 """What the checker calls broken promises of groups and transactions: what they rest on may have been lost legally."""
 ABSENCES: Final = frozenset({"lost-write", "unseen", "missing-on-replica"})
-"""What the checker calls records that are not there."""
+"""Findings of the checker about missing records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of a run. `kind` and `message` are those of the violation, None if there was none."""
+    """Outcome of a run. `kind` and `message` are those of the violation, None without one."""
 
     plan: Plan
     kind: str | None
@@ -56,12 +56,12 @@ class Outcome:
     faults: dict[str, int] = field(default_factory=dict)
     losses: list[str] = field(default_factory=list)
     cause: str = ""
-    """Where an exception of production came from, as Python tells it."""
+    """Traceback of an exception of production code."""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence production's logs, whose times would be of no use, and the collector, whose moments are nobody's seed."""
+    """Silence production's logs, whose times would be useless, and the garbage collector, which ignores the seed."""
     before, collects = logs.get_level(), gc.isenabled()
     logs.set_level(logs.Level.OFF)
     gc.disable()
@@ -123,9 +123,9 @@ def judge(cluster: SimCluster) -> None:
 
 
 def may_be_gone(cluster: SimCluster, violation: checker.Violation) -> bool:
-    """Whether all that is missing lay where records may be deleted, by DeleteRecords or retention, or lost legally.
+    """Whether all missing records were where deletion is permitted, by DeleteRecords or retention, or lost legally.
 
-    The ledgers know of more legal losses than a history tells, such as what a disk had not synced.
+    The ledgers know more legal losses than a history, such as unsynced data of a disk.
     """
     partition = violation.partition
     theirs = violation.anomaly in OF_COORDINATORS or (partition or "").rpartition("-")[0] in (SOURCE, SINK)
@@ -137,7 +137,7 @@ def may_be_gone(cluster: SimCluster, violation: checker.Violation) -> bool:
     offsets = offsets_of(cluster.history.events, partition)
     for value in violation.values:
         offset = offsets.get(value)
-        if offset is None:  # whose offset nobody was told (a duplicate's) may lie there if anything does
+        if offset is None:  # a value without a returned offset (a duplicate's) may have been there
             if not begins_at and lost_from is None:
                 return False
         elif offset >= begins_at and (lost_from is None or offset < lost_from):
@@ -180,7 +180,7 @@ def outcome_of(cluster: SimCluster, faults: Faults, found: Violation | None) -> 
 
 
 def cause_of(found: Violation | None) -> str:
-    """Return the traceback of what is behind a violation, as text: the objects in it are let go."""
+    """Return the traceback of a violation's cause, as text: its objects are released."""
     cause = None if found is None else found.__cause__
     return "" if cause is None else "".join(traceback.format_exception(cause))
 

@@ -15,7 +15,7 @@ from kvorum.cluster.controller_node import BROKERS_STOP_SECONDS_MAX
 from kvorum.network.server import CLOSE_GRACE_MS
 
 STAGGER_MAX_S: Final = (0.0, 0.0, 0.05, 0.5, 3.0)
-"""How far apart the nodes are told to stop."""
+"""Delays between the stop signals of the nodes."""
 RESTART: Final = "restart"
 """Before: kill -9 of the node with the active controller; it is started again while or before the others stop."""
 NO_MAJORITY: Final = "no majority"

@@ -9,7 +9,7 @@ LINES_MAX = 60
 
 
 def event_lines(events: Iterable[AnyEvent]) -> list[tuple[float, str]]:
-    """Return (virtual seconds, sentence) of everything that somebody did and that changed who leads."""
+    """Return (virtual seconds, sentence) of all operations and leader changes."""
     names: dict[str, str] = {}
     found: list[tuple[float, str]] = []
     for event in events:

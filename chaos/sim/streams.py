@@ -142,7 +142,7 @@ class StreamNetwork:
             future.set_result(None)
 
     def _pass(self, way: tuple[str, str], action: Callable[[], object]) -> None:
-        """Do it now, or when the way is healed, as the process that asked."""
+        """Do it now, or when the direction is healed, as the requesting process."""
         if not self._is_blocked(way):
             action()
             return
@@ -184,7 +184,7 @@ class StreamNetwork:
             go()
 
     def taken(self, source: SimTransport, size: int) -> None:
-        """The reader took bytes: the window opens again, and who waits for it goes on one delay later."""
+        """The reader took bytes: the window opens again, and its waiter continues one delay later."""
         source.on_way_bytes -= size
         if source.waits:
             self.loop.call_at_host(source.host, self.loop.time() + self.delay(), source.pump)
@@ -276,7 +276,7 @@ class StreamNetwork:
                 transport.lose(error)
 
     def kill(self, host: Host) -> None:
-        """A process has died: its connections break at the other end, as its kernel says so."""
+        """A process has died: its connections break at the other end, closed by its kernel."""
         host.alive = False
         if machine_of(host) in self._dark:
             return

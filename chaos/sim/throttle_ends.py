@@ -27,12 +27,12 @@ def has_throttles(cluster: SimCluster) -> bool:
 
 
 def has_rates_of_its_own(cluster: SimCluster) -> bool:
-    """Tell whether an operator sets rates, or marks replicas: then nobody says whose they are."""
+    """Tell whether an operator sets rates, or marks replicas: then their owner is unknown."""
     return not {RATE_KIND, REPLICAS_KIND}.isdisjoint(cluster.options.fault_kinds)
 
 
 def in_the_way(image: MetadataImage, *, rates: bool) -> list[tuple[str, str]]:
-    """Return the configs of brokers (name, key) by which something may move for longer than anybody waits here."""
+    """Return the configs of brokers (name, key) that may delay a move for longer than the timeouts here."""
     found = [(str(broker_id), DECOMMISSION_THROTTLE) for broker_id in throttles_in(image)]
     present = image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
     return found + [(CLUSTER_DEFAULT, key) for key in RATES if rates and key in present]

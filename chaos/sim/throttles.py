@@ -1,9 +1,9 @@
 """Meaning of a throttle time (KIP-219) for clients, and cost of requests where their time is counted.
 
-ThrottleKept: a client that was told of a throttle time gets no answer, over the connection it was told on, to what it
-asks from then on before that time is over. It runs from when the throttled request was handled: not before it was
-asked, which the client knows. That is all that is held against brokers while faults are there; that a throttle ends,
-too, is looked at in peace (quota_probe).
+ThrottleKept: a client with a throttle time gets no answer, over the same connection, to requests that it sends from
+then on before that time is over. It runs from when the throttled request was handled: not before it was sent, which the
+client knows. Only that is checked while faults are in force; that a throttle ends is checked in the quiet phase
+(quota_probe).
 """
 
 from collections.abc import Callable
@@ -21,22 +21,22 @@ SLACK_S: Final = 1e-6
 
 
 class ThrottleWatch:
-    """One a run, for all its clients."""
+    """One per run, for all its clients."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
-        """Begin with nobody throttled; `now_s` is the loop's time."""
+        """Start without throttles; `now_s` is the loop's time."""
         self._now_s = now_s
         self._held: dict[ClientConnection, tuple[float, float]] = {}
-        """When a client was told last of what it has to wait for longest, and the earliest end of that."""
+        """Time of the last answer with the longest throttle, and its earliest end."""
         self._latest: dict[ClientConnection, float] = {}
-        """When it is over at the latest: it began before it was told."""
+        """Its latest end: it began before the answer."""
         self.throttled = 0
         """Answers with a throttle time."""
         self.kept = 0
-        """Answers to what was asked in the time of a throttle, or behind it."""
+        """Answers to requests sent during a throttle, or after it."""
 
     def until_s(self, connection: ClientConnection | None) -> float:
-        """Return until when a connection is throttled at the most, by all its client was told; 0 for never."""
+        """Return the latest end of a connection's throttle, by all its answers; 0 for none."""
         return 0.0 if connection is None else self._latest.get(connection, 0.0)
 
     def answered(
@@ -46,7 +46,7 @@ class ThrottleWatch:
         requested_s: float,
         response: Message,
     ) -> None:
-        """Note an answer to what was asked then; `over`: the connection there was then, and there is now.
+        """Process an answer to a request of that time; `over`: the connections then and now.
 
         Raises Violation.
         """

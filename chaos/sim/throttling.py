@@ -1,14 +1,16 @@
-"""Lets a seed have what moves between brokers throttled (KIP-73), and what must hold of that. Sans-IO.
+"""Throttles of moving replicas during a seed (KIP-73), and their invariants.
 
-What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
-Entries of the schedule:
+Sans-IO.
 
-    replication_rate    cluster-wide, of leaders and followers: `detail` is bytes a second, REMOVED that there is none
+It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. Entries of the
+schedule:
+
+    replication_rate    cluster-wide, of leaders and followers: `detail` is bytes per second, or REMOVED
     throttled_replicas  of the topic, both sides: `detail` is `*`, PARTITION:BROKER,... or REMOVED
-    departure_rate      kvorum.decommission.throttle of the broker `target`: `detail` is bytes a second
+    departure_rate      kvorum.decommission.throttle of the broker `target`: `detail` is bytes per second
 
-Before a decommission, after it, or in the same request, which is the `amount` of a `duty`. What is throttled moves when
-the rate goes, at the latest when all is healed; who is in sync is never held back.
+Before a decommission, after it, or in the same request, which is the `amount` of a `duty`. Throttled replicas move when
+the rate is removed, at the latest when all faults end; replicas in sync are never throttled.
 """
 
 from collections.abc import Iterator
@@ -122,7 +124,7 @@ def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
 def check_throttles(
     before: MetadataImage, after: MetadataImage, removed_by_operator: frozenset[int] = frozenset()
 ) -> None:
-    """Hold what becomes of brokers' throttles. `asked_off`: whose an operator took away. Raises Violation."""
+    """Check changes of throttles. `removed_by_operator`: those whose throttle was removed. Raises Violation."""
     for broker_id in ({*before.cluster.brokers} & {*after.cluster.brokers}) - removed_by_operator:
         name = str(broker_id)
         had, has = (DECOMMISSION_THROTTLE in each.configs.of(ResourceType.BROKER, name) for each in (before, after))
@@ -131,9 +133,9 @@ def check_throttles(
 
 
 def check_departing(name: str, before: MetadataImage, after: MetadataImage) -> None:
-    """Hold a partition that the controller has begun to move off a broker against that broker's throttle.
+    """Check a partition that the controller has begun to move off a broker against that broker's throttle.
 
-    Only where no operator reassigns anything: nobody tells the two apart. Raises Violation.
+    Only without an operator's reassignments: they cannot be distinguished. Raises Violation.
     """
     topic_name, _, number = name.rpartition("-")
     was, now = before.topics.topic(topic_name), after.topics.topic(topic_name)
@@ -151,9 +153,9 @@ def check_departing(name: str, before: MetadataImage, after: MetadataImage) -> N
 
 
 def left_behind(image: MetadataImage) -> Iterator[str]:
-    """Say what is left of the throttles of decommissions, where no operator sets rates: nothing should be.
+    """Return remaining throttles of decommissions, if no operator sets rates: there should be none.
 
-    While nobody leaves by one there are no rates, and no marks but of what is being reassigned.
+    Without a leaving broker there are no rates, and only marks of reassignments.
     """
     if throttles_in(image):
         return
@@ -170,10 +172,12 @@ def left_behind(image: MetadataImage) -> Iterator[str]:
 def check_isr_in_peace(
     name: str, before: frozenset[int], after: frozenset[int], replicas: frozenset[int], peace_s: float, need_s: float
 ) -> None:
-    """Hold an ISR that shrinks against how long nothing has failed. Raises Violation.
+    """Check a shrinking ISR against the time without failures.
 
-    `before` and `after` are ISRs, `replicas` those it still has. Who is in sync and reached stays it, whatever is
-    throttled.
+    Raises Violation.
+
+    `before` and `after` are ISRs, `replicas` the remaining ones. A reachable replica in sync stays in sync, with any
+    throttle.
     """
     gone = (before - after) & replicas
     if gone and peace_s > need_s + PEACE_S:

@@ -26,7 +26,7 @@ def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
 
 
 def commit_text(ledger: Ledger) -> str:
-    """Say who has what was committed last."""
+    """Return the holders of the last committed batch."""
     return f"{ledger.name}, last committed at {ledger.committed_at:.3f} s by {sorted(ledger.witnesses)}"
 
 
@@ -38,9 +38,12 @@ def unexplained(
     dismissed: Set[int],
     borne: int | None,
 ) -> Violation | None:
-    """Judge a loss: what is broken by it, None if nothing. `borne`: so many may fall hard, None where none is said.
+    """Return the invariant that a loss breaks, None without one.
 
-    Whom an operator unregistered alive (`dismissed`) is out of ISR and ELR like one that fell, though it has all.
+    `borne`: number of hard failures that are tolerated, None if undefined.
+
+    A broker that an operator unregistered alive (`dismissed`) is out of ISR and ELR like a failed one, though it has
+    all records.
     """
     text = f"{commit_text(ledger)}: {lacks}"
     if not (robbed | ledger.bereaved.keys()) & ledger.witnesses:
@@ -52,9 +55,11 @@ def unexplained(
 
 
 def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | None) -> Violation | None:
-    """Judge that nobody may be elected any more: ISR and ELR are empty. An operator's unclean election comes next.
+    """Decide on a partition without candidates: ISR and ELR are empty.
 
-    Without it no leader's completeness would show that too few had fallen for that.
+    An operator's unclean election follows.
+
+    Without it no leader's completeness would show that too few had failed for that.
     """
     fallen = fallen_since(ledger, uncleans)
     if borne is None or not ledger.entries or len(fallen) >= min(borne + 1, len(ledger.witnesses)):

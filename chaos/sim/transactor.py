@@ -1,13 +1,13 @@
-"""A transactional producer in the simulator: one transaction at a time, and what is certain of each when it is over.
+"""A transactional producer in the simulator: one transaction at a time, with its certain outcome.
 
-    begun -> records and offsets sent -> end asked for -> answered         committed or aborted, for certain
+    begun -> records and offsets sent -> end requested -> answered         certainly committed or aborted
                     |                         +-- no answer ------------> unknown: it may have ended either way
-                    +-- refused, or no answer --> abort asked for ------> aborted for certain: nobody asked for a commit
+                    +-- refused, or no answer --> abort requested ------> certainly aborted: no commit was requested
 
-After anything but a plain success the producer asks for its id again: that fences what is left of it and ends its open
-transaction, as a client should after any error whose meaning it does not know (KAFKA-17754).
-Versions: with transaction.version 2 partitions and offsets join a transaction by themselves, and every end brings a new
-epoch; before, they are added first (AddPartitionsToTxn, AddOffsetsToTxn) and the epoch stays.
+After anything but a plain success the producer fetches its id again: that fences it and ends its open transaction, as a
+client should after any unknown error (KAFKA-17754). Versions: with transaction.version 2 partitions and offsets join a
+transaction implicitly, and every end increments the epoch; before, they are added first (AddPartitionsToTxn,
+AddOffsetsToTxn) and the epoch stays.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ CodeOf: TypeAlias = Callable[[M], int]
 
 
 class Refused(Exception):
-    """A step of a transaction cannot succeed: by a code that says so, or it took too long."""
+    """A step of a transaction cannot succeed: by its error code, or after a timeout."""
 
     def __init__(self, reason: str, *, certain: bool = True) -> None:
         """`certain`: no attempt can have had an effect."""
@@ -102,7 +102,7 @@ class Draft:
     records: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """{(topic, partition): values}."""
     extra: list[MicroOp] = field(default_factory=list)
-    """What the history is told beside: copies, amounts."""
+    """Additional entries of the history: copies, amounts."""
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     membership: Membership | None = None
 
@@ -161,7 +161,7 @@ class Transactor:
         return True
 
     async def _look_at_level(self) -> None:
-        """Do the next transaction as the newest level of transaction.version that was ever told allows."""
+        """Use the newest known level of transaction.version for the next transaction."""
         request = ApiVersionsRequest(client_software_name="kvorum-sim", client_software_version="1")
         try:
             answer = await self._client.ask_any(request, ApiVersionsResponse)
@@ -172,14 +172,16 @@ class Transactor:
             levels = {each.name: each.max_version_level for each in answer.finalized_features}
             second = levels.get(TRANSACTION_VERSION, 0) >= SECOND_VERSION
             if second and not self._second:
-                # A partition of the last transaction, whose marker is still to come, would count as added to the next.
+                # A partition of the last transaction, without its marker so far, would count as added to the next.
                 self._producer = None  # as Kafka's TransactionManager does: a new epoch
             self._second = second
 
     async def run(self, draft: Draft, *, commit: bool, pause_s: float = 0.0) -> bool:
-        """Do one transaction; returns whether it is committed for certain. `ready` must have said yes.
+        """Do one transaction; return whether it is certainly committed.
 
-        `pause_s`: so long it stays open once it is filled.
+        `ready` must have returned True.
+
+        `pause_s`: time that it stays open once it is filled.
         """
         assert self._producer is not None, "ready"
         generation = draft.membership.generation if draft.membership and draft.membership.classic else None
@@ -187,7 +189,7 @@ class Transactor:
         try:
             await self._fill(draft)
         except Refused as error:
-            # Nobody has asked for a commit, nor ever will: this transaction is aborted, now or by its timeout.
+            # A commit was never requested, and never will be: this transaction is aborted, now or by its timeout.
             await self._give_up()
             self._recorder.complete(Fail, op, self.process, draft.operations(), str(error), committed=False)
             return False
@@ -335,7 +337,7 @@ class Transactor:
             self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), {}
 
     async def _give_up(self) -> None:
-        """Ask for an abort, for the others' sake; whatever comes of it, the producer begins anew."""
+        """Request an abort, to unblock others; the producer restarts in any case."""
         with contextlib.suppress(Refused):
             await self._end(commit=False)
         self._producer = None

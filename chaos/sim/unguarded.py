@@ -1,9 +1,9 @@
-"""The quorum with pysyncobj's own replication put back: what the guard is there for, shown by what happens without it.
+"""The quorum with pysyncobj's own replication restored: it shows what the guard prevents.
 
-Sending entries, handling Append and counting answers are stock 0.3.17; journal, transport, elections and applying stay
+Sending entries, handling Append and counting answers are stock 0.3.17; journal, transport, elections and applying are
 ours. Only the simulation uses this, with the seeds that the guarded quorum passes: it must find the known safety bugs
-(an Append that matches truncates what lies behind it; an answer of an earlier term counts). Snapshots are off, since
-pysyncobj's own are not there.
+(an Append that matches truncates everything after it; an answer of an earlier term counts). Snapshots are off, because
+pysyncobj's own do not exist.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ class UnguardedNode(QuorumNode):
 
 
 class UnguardedLog(RaftMetadataLog):
-    """RaftMetadataLog over it. Read indexes need answers that name what they answer; there are none."""
+    """RaftMetadataLog over it. Read indexes need answers that name their request; there are none."""
 
     node_class = UnguardedNode
 

@@ -15,7 +15,7 @@ NOWHERE: Final = -1
 
 
 class Watched:
-    """A replica in one life of its broker, as it was when last looked at."""
+    """A replica in one life of its broker, at the last check."""
 
     __slots__ = (
         "end",

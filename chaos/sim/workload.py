@@ -189,7 +189,7 @@ class Producer:
         self._processes: list[int] = []
 
     async def run(self, every_s: float, burst_s: float, until: Callable[[], bool]) -> None:
-        """Send until told not to, in bursts if so wished."""
+        """Send until stopped, optionally in bursts."""
         loop, rng = asyncio.get_running_loop(), self._client.rng
         pause_at = loop.time() + burst_s * 2 * rng.random()
         while not until():

@@ -1,7 +1,7 @@
 """Changes of metadata by confluent-kafka's AdminClient: topics created, grown, configured and deleted under faults.
 
-A name is used once. At the end every topic that was certainly created and never asked to be deleted has to be there,
-and one that was certainly deleted must not be.
+A name is used once. At the end every topic that was certainly created and without a requested deletion must exist, and
+one that was certainly deleted must not.
 """
 
 import threading
@@ -56,7 +56,7 @@ class Administrator:
         self._rng = rng
         self._count = 0
         self._topics: dict[str, int] = {}
-        """{topic: partitions it may be grown to so far}: those that may exist and nobody asked to delete."""
+        """{topic: number of partitions it may be grown to}: topics that may exist and without a requested deletion."""
         self.created: set[str] = set()
         self.deleted: set[str] = set()
         """Certainly so."""

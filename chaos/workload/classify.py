@@ -1,11 +1,11 @@
 """Classification of an operation's error: it certainly did not happen (`fail`), or is unknown (`info`). Pure.
 
-A send that the client never took (its queue was full, the record larger than it sends) certainly did not happen. All
-else depends on how often the client may have tried: librdkafka and aiokafka try again inside and report the last
-answer only, and neither says whether an earlier attempt may have been written (confluent-kafka leaves out librdkafka's
-message status; with retries=0 librdkafka still repeats what a NOT_LEADER_OR_FOLLOWER refused). So a refusal is
-definite only from a client of one attempt, and only when the error says that the broker appended nothing.
-A timeout or a lost connection is never definite.
+A send that the client never accepted (its queue was full, the record too large) certainly did not happen. All else
+depends on the client's possible attempts: librdkafka and aiokafka retry internally and report only the last answer, and
+neither reports whether an earlier attempt may have been written (confluent-kafka leaves out librdkafka's message
+status; with retries=0 librdkafka still repeats a request rejected with NOT_LEADER_OR_FOLLOWER). So a rejection is
+definite only from a client of one attempt, and only if the error guarantees that the broker appended nothing. A timeout
+or a lost connection is never definite.
 """
 
 from typing import Final, Literal
@@ -14,7 +14,7 @@ from kvorum.chaos.history import Fail, Info
 from kvorum.chaos.workload.recorder import Completion
 
 Attempts = Literal["none", "one", "many"]
-"""How often a client may have sent it when it tells of an error: none (refused before it was queued), one, many."""
+"""Number of possible attempts of a failed send: none (rejected before it was queued), one, many."""
 
 REFUSED_SENDS: Final = frozenset(
     {
@@ -25,7 +25,7 @@ REFUSED_SENDS: Final = frozenset(
         *("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"),
     }
 )
-"""Errors by which a broker says that it appended nothing of this request."""
+"""Errors with which a broker guarantees that it appended nothing of this request."""
 
 REFUSED_CHANGES: Final = frozenset(
     {
@@ -64,7 +64,7 @@ def kafka_name(error: str) -> str:
 
 
 def failed_send(error: str, attempts: Attempts) -> Completion:
-    """Return what a send's error says of it."""
+    """Return the completion for a send's error."""
     name = kafka_name(error)
     if name in TIMEOUTS:
         return Info
@@ -74,5 +74,5 @@ def failed_send(error: str, attempts: Attempts) -> Completion:
 
 
 def failed_change(error: str) -> Completion:
-    """Return what the error of a metadata operation says of it."""
+    """Return the completion for the error of a metadata operation."""
     return Fail if kafka_name(error) in REFUSED_CHANGES else Info

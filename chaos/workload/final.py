@@ -1,6 +1,6 @@
 """The final phase's reads: fresh clients read every partition from its beginning to its high watermark, to its end.
 
-Whether that end is where it must be is for the checker to say: it knows every offset that was ever told.
+The checker decides whether that end is correct: it knows every returned offset.
 """
 
 import time
@@ -12,7 +12,7 @@ from kvorum.chaos.workload.recorder import Recorder
 
 FINAL_SECONDS: Final = 60.0
 ROUND_SECONDS: Final = 20.0
-"""After which a consumer that has not come to the end is replaced by a fresh one."""
+"""Time after which a consumer that has not reached the end is replaced by a new one."""
 QUIET_POLLS: Final = 3
 """Empty polls that end the reading of partitions that are at their end."""
 PARTITIONS_MAX: Final = 64

@@ -1,7 +1,7 @@
-"""Follows `__cluster_metadata` live into the history: every broker's copy at once, each record as the first one has it.
+"""Follows `__cluster_metadata` live into the history: all brokers' copies, each record from the first that has it.
 
-The copies are equal, so whoever is first to serve an offset serves for all; a broker that is dead, stopped or cut off
-costs nothing. Where every copy begins behind the place that is wanted, the gap is noted.
+The copies are equal, so the first one to serve an offset is sufficient; a broker that is dead, stopped or cut off costs
+nothing. Where every copy begins behind the place that is wanted, the gap is noted.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ FETCH_BYTES: Final = 4 << 20
 
 
 class MetadataFollower:
-    """One a run, in a thread with its own event loop. `brokers`: {node id: address} that no fault of links is on."""
+    """One per run, in a thread with its own event loop. `brokers`: {node id: address} without link faults."""
 
     def __init__(self, brokers: Mapping[int, Address], recorder: Recorder) -> None:
         """Begin at the log's start."""
@@ -106,7 +106,7 @@ class MetadataFollower:
         return answer.responses[0].partitions[0]
 
     def _take(self, node: int, row: PartitionData) -> None:
-        """Write what is new. Raises KafkaError where this broker cannot go on from the shared place."""
+        """Write new records. Raises KafkaError if this broker cannot continue from the shared offset."""
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range(node, row.log_start_offset)
         if row.error_code:
@@ -133,7 +133,7 @@ class MetadataFollower:
                 )
 
     def _out_of_range(self, node: int, start: int) -> None:
-        """Go on behind a gap when every broker's copy begins behind the wanted place."""
+        """Continue after a gap when every broker's copy begins after the wanted offset."""
         self._starts[node] = start
         if len(self._starts) == len(self._brokers) and min(self._starts.values()) > self.next_offset:
             self._recorder.note(

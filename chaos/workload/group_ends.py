@@ -19,7 +19,7 @@ TRIES: Final = 20
 
 
 def wait_for_stable(recorder: Recorder, bootstrap: str, partitions: Sequence[str], timeout: float) -> None:
-    """Wait until no transaction is open any more, at most so long as one may be; write what is seen then.
+    """Wait until no transaction is open, at most for a transaction's timeout; write the observed state then.
 
     Raises KafkaException.
     """

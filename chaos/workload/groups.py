@@ -1,8 +1,8 @@
-"""Clients of groups, a thread each: readers that commit what they read, workers that process it exactly once.
+"""Clients of groups, one thread each: readers that commit, workers that process exactly once.
 
-A worker has a transactional id of its own, and a life with one producer and one membership. Before it joins it has its
-producer id, so what its last life left open has ended before it asks for the group's offsets again (KIP-447 does the
-rest: offsets of open transactions are unstable, and a member that is none any more is refused).
+A worker has its own transactional id, and a life with one producer and one membership. It gets its producer id before
+it joins, so the last life's open transaction has ended before it fetches the group's offsets again (KIP-447 does the
+rest: offsets of open transactions are unstable, and a removed member is rejected).
 """
 
 import threading
@@ -122,7 +122,7 @@ class Worker(_GroupThread):
     def _process(
         self, life: Transactional, member: Member, found: dict[str, list[PolledRecord]], begins: dict[str, int]
     ) -> bool:
-        """One transaction; returns whether this life may go on."""
+        """One transaction; returns whether this life may continue."""
         plan, recorder = self._plan, self._recorder
         records: list[tuple[str, int]] = []
         more: list[MicroOp] = []

@@ -27,7 +27,7 @@ class NotMoved(Exception):
 
 
 def move(broker: str, partition: str, path: str) -> None:
-    """Ask the broker at HOST:PORT to have its replica of a partition lie in a directory. Raises NotMoved."""
+    """Request from the broker at HOST:PORT that its replica of a partition moves to a directory. Raises NotMoved."""
     in_a_thread(lambda: _move(broker, partition, path))
 
 

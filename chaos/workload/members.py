@@ -1,11 +1,11 @@
-"""Members of consumer groups by confluent-kafka: who owns what when, from where each reads on, and how it ends.
+"""Members of consumer groups by confluent-kafka: their partitions over time, their start offsets, and their ends.
 
-    told to take    committed offsets are fetched (require-stable, since it reads at read_committed), then it owns them
-    told to give    it owns them no more from then on, and answers after
-    lost            it was found out that others may own them already
+    assigned        committed offsets are fetched (require-stable, since it reads at read_committed), then it owns them
+    revoked         it does not own them from then on, and answers after
+    lost            others may own them already
 
 The generation is read from librdkafka's group metadata (a tag, then a number of 32 bits in the machine's order), which
-is what its commits carry. A member that dies goes without LeaveGroup: its session has to end.
+its commits carry. A killed member does not send LeaveGroup: its session has to expire.
 """
 
 import struct
@@ -64,7 +64,7 @@ class Member:
         """Subscribe; `process` is its own in the history."""
         self.process = process
         self.owned: dict[str, int] = {}
-        """{partition: where it goes on}."""
+        """{partition: next offset}."""
         self._plan = plan
         self._recorder = recorder
         self._cooperative = plan.protocol == "consumer" or plan.assignor == "cooperative-sticky"
@@ -72,7 +72,7 @@ class Member:
         self.consumer = Consumer(member_settings(plan, bootstrap, isolation))
         self.consumer.subscribe(topics, on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
 
-    # --- what it is told ---------------------------------------------------------------------------------------------
+    # --- callbacks ---------------------------------------------------------------------------------------------------
 
     def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         names = [f"{each.topic}-{each.partition}" for each in partitions]
@@ -167,7 +167,7 @@ class Member:
         return kept
 
     def seek(self, name: str, offset: int) -> None:
-        """Go on from there, if it still can."""
+        """Continue from there, if possible."""
         self.owned[name] = offset
         try:
             self.consumer.seek(TopicPartition(*split_partition(name), offset))
@@ -187,7 +187,7 @@ class Member:
             failed = next((each.error for each in done or () if each.error is not None), None)
         except KafkaException as error:
             failed = error.args[0]
-        # It may have joined a later generation in the background: then nobody knows as which it was sent.
+        # It may have joined a later generation in the background: then the generation of the request is unknown.
         generation = before if before == self.classic_generation else None
         if failed is None:
             self._recorder.complete(op, Ok, generation=generation)
@@ -207,8 +207,8 @@ class Member:
         """Go without a word, at once: what stayed would beat on, and the group would wait for it to join."""
         self._recorder.invoke(self.process, "crash", [])
         self._recorder.abandon(self.process)
-        # The client knows this object by its callbacks, so nobody else may know the client: its end is that of the
-        # last reference, and takes as long as its connections take.
+        # The client references this object by its callbacks, so nothing else may reference the client: it ends with the
+        # last reference, which takes as long as its connections.
         corpses = [self.consumer]
         del self.consumer
         threading.Thread(target=corpses.clear, name="chaos-member-end", daemon=True).start()

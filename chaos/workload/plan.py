@@ -74,7 +74,7 @@ class AssignClients(Strict):
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     crash_every: float | None = Field(default=30.0, gt=0)
     reassign_every: float = Field(default=20.0, gt=0)
-    """Seconds after which a consumer's partitions are drawn anew, on average."""
+    """Average seconds after which a consumer's partitions are drawn again."""
     rack: str = ""
     """Where they stand (client.rack): they read from the follower there, where the brokers have racks (KIP-392)."""
     group: str = "clients"
@@ -107,7 +107,7 @@ class GroupClients(Strict):
     """Of the classic protocol."""
     count: int = Field(default=2, ge=1, le=CLIENTS_MAX)
     session: float = Field(default=6.0, gt=0)
-    """Seconds. For the consumer protocol it says what the brokers have (group.consumer.session.timeout.ms)."""
+    """Seconds. For the consumer protocol it is the brokers' value (group.consumer.session.timeout.ms)."""
     crash_every: float | None = Field(default=None, gt=0)
     """Seconds after which a member dies without a word and another takes its place, on average."""
     leave_every: float | None = Field(default=None, gt=0)
@@ -189,7 +189,7 @@ def chosen(wanted: tuple[str, ...], topics: dict[str, int]) -> dict[str, int]:
 
 
 def transactions_end_within(plans: Sequence[ClientPlan]) -> float | None:
-    """Return the longest timeout of a transaction in seconds, None if nobody has any."""
+    """Return the longest timeout of a transaction in seconds, None without transactions."""
     timeouts = [plan.timeout for plan in plans if isinstance(plan, TransactionClients | WorkerClients)]
     return max(timeouts, default=None)
 

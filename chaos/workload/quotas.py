@@ -32,7 +32,7 @@ async def _alter(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str
         raise NotAltered(f"a quota is a number: {error}") from error
     why: Exception | None = None
     for _ in range(ATTEMPTS):
-        # Another one each time: what is asked again is asked over connections that nobody holds back.
+        # A new one each time: a retry uses connections without a throttle.
         client = ClusterClient(parse_bootstrap(bootstrap), "kvorum-chaos-quotas")
         try:
             await alter_quotas(client, named, values, removed)

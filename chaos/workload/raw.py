@@ -1,6 +1,6 @@
-"""A producer of one attempt a send, by this project's own channel: the only one that knows what a refusal means.
+"""A producer of one attempt per send, by this project's own channel: the only one that knows what a rejection means.
 
-It asks the leader once and takes the answer as it is. It is not idempotent and repeats nothing.
+It sends to the leader once and takes the answer unchanged. It is not idempotent and repeats nothing.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ class RawSender(LoopThread):
         return found
 
     async def _leader(self, partition: str) -> tuple[Address, Uuid] | None:
-        """Return where the leader is and the topic's id; None where nobody knows."""
+        """Return the leader's address and the topic's id; None if unknown."""
         async with self._refreshing:
             if time.monotonic() - self._refreshed > METADATA_AGE_SECONDS:
                 await self._refresh()

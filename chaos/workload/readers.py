@@ -1,7 +1,7 @@
-"""Consumers by confluent-kafka that are assigned partitions: a thread each, and the polls that final reads share.
+"""Consumers by confluent-kafka with assigned partitions: one thread each, and the polls that final reads share.
 
-After every poll the client's position is held against what it returned. A truncated log (KIP-320) or an offset out of
-range is an error to this consumer, never a silent jump: it says so and begins anew at the beginning.
+After every poll the client's position is compared with its result. A truncated log (KIP-320) or an offset out of range
+is an error to this consumer, never a silent jump: it reports it and restarts at the beginning.
 """
 
 import threading
@@ -42,7 +42,7 @@ class AssignedConsumer:
         self.process = recorder.process(CONFLUENT, isolation=isolation)
         self.partitions: list[str] = []
         self.positions: dict[str, int] = {}
-        """One past the last offset that a poll returned; of final reads also past what nobody may see, at the end."""
+        """One past the last offset of a poll; of final reads also past invisible records, at the end."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,

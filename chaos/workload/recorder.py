@@ -16,7 +16,7 @@ from kvorum.chaos.history import AnyEvent, Fail, HistoryWriter, Info, Invoke, No
 
 Completion: TypeAlias = type[Ok] | type[Fail] | type[Info]
 VALUE_BYTES: Final = 100
-"""Size of a record's value, padding included, where a workload says nothing else."""
+"""Default size of a record's value, padding included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Open:
 
 
 class Recorder:
-    """One a run. Thread safe."""
+    """One per run. Thread safe."""
 
     def __init__(self, history: HistoryWriter, seconds: Callable[[], float] | None = None) -> None:
         """`seconds`: since the run began; a clock that starts now where none is given."""
@@ -61,7 +61,7 @@ class Recorder:
         self.acked: list[Acked] = []
         """Every acknowledged send, in the order of acknowledgement."""
         self.ends: dict[str, int] = {}
-        """{partition: one past the highest offset that any acknowledgement or poll told of}."""
+        """{partition: one past the highest acknowledged or polled offset}."""
         self.problems: list[str] = []
         """What clients found wrong that the vocabulary has no event for."""
         self.transactional = False

@@ -1,8 +1,8 @@
 """Samples in the history: the active controller, and leaders, ISRs and ELRs of an external cluster.
 
-Their metadata log cannot be followed: brokers do not serve it to clients. So every broker is asked over and over again
-by DescribeTopicPartitions (KIP-966), by Metadata where it does not know that, and each change that is seen becomes a
-whole `Partition` record, marked as sampled. What happened between two samples is not known.
+Their metadata log cannot be followed: brokers do not serve it to clients. So every broker is queried repeatedly by
+DescribeTopicPartitions (KIP-966), by Metadata if it does not support that, and each observed change becomes a whole
+`Partition` record, marked as sampled. Events between two samples are unknown.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from kvorum.runtime.chance import new_random
 SAMPLE_SECONDS: Final = 0.1
 """Between a broker's answer and the next question to it: well below what the checker allows for (FOLLOW_LAG_MAX)."""
 ASK_MS: Final = 1_000
-"""A broker that says nothing for so long does not count until it speaks again."""
+"""A broker without an answer for this time does not count until its next answer."""
 PAGES_MAX: Final = 100
 """Of one answer; a page holds some 2000 partitions."""
 CONTROLLER_SECONDS: Final = 1.0
 
 
 class MetadataSampler:
-    """One a run, in a thread with its own event loop. `brokers`: {node id: address}; `topics`: those that count."""
+    """One per run, in a thread with its own event loop. `brokers`: {node id: address}; `topics`: those that count."""
 
     def __init__(self, brokers: Mapping[int, Address], topics: Collection[str], recorder: Recorder) -> None:
         """Nothing is known yet."""
@@ -97,7 +97,7 @@ class MetadataSampler:
                 await channel.close()
 
     async def _read_views(self, channel: Channel) -> dict[str, PartitionView]:
-        """Return what one broker tells now. Raises ChannelError, KafkaError."""
+        """Return one broker's present state. Raises ChannelError, KafkaError."""
         try:
             found = await self._described(channel)
         except KafkaError as error:
@@ -110,7 +110,7 @@ class MetadataSampler:
         return found
 
     async def _described(self, channel: Channel) -> dict[str, PartitionView]:
-        """Return what DescribeTopicPartitions tells, page by page."""
+        """Return the partitions of DescribeTopicPartitions, page by page."""
         found: dict[str, PartitionView] = {}
         cursor: RequestCursor | None = None
         for _ in range(PAGES_MAX):
@@ -166,10 +166,10 @@ def described(found: DescribeTopicPartitionsResponsePartition) -> PartitionView:
 
 
 class ControllerWatch:
-    """Records changes of the active controller. `look` returns its name, None if there is none."""
+    """Records changes of the active controller. `look` returns its name, None without one."""
 
     def __init__(self, look: Callable[[], str | None], recorder: Recorder) -> None:
-        """Nobody is known yet."""
+        """Start without a known controller."""
         self._look = look
         self._recorder = recorder
         self._known: str | None = None

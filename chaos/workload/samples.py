@@ -1,7 +1,7 @@
 """Merges several brokers' states of partitions at different times into one sequence of changes: pure.
 
-The highest leader epoch counts. Where several brokers tell of the same, the leader's own word does: it is the leader
-who acknowledges, by the ISR that it knows. An account never goes back to an earlier leader epoch.
+The highest leader epoch counts. If several brokers have the same epoch, the leader's own answer counts: the leader
+acknowledges, by the ISR that it knows. The sequence never returns to an earlier leader epoch.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ class Samples:
     """The last word of every broker that answers, and what was made of it so far."""
 
     known: dict[str, PartitionView] = field(default_factory=dict)
-    """{"orders-0": what the account says}."""
+    """{"orders-0": the present state}."""
     taken: int = 0
     """Answers so far."""
     with_elr: bool = False
-    """Some answer told of eligible leader replicas, if only that there are none."""
+    """Some answer had eligible leader replicas, perhaps an empty list."""
     _views: dict[int, Mapping[str, PartitionView]] = field(default_factory=dict)
 
     def take(self, broker: int, views: Mapping[str, PartitionView]) -> list[tuple[str, PartitionView]]:
@@ -36,7 +36,7 @@ class Samples:
         return changed
 
     def silent(self, broker: int) -> None:
-        """A broker does not answer: what it said last does not count any more."""
+        """A broker does not answer: its last answer does not count any more."""
         self._views.pop(broker, None)
 
     def _best(self, name: str) -> PartitionView:

@@ -21,7 +21,7 @@ from kvorum.chaos.workload.threads import client_thread
 IDLE_SECONDS: Final = 0.02
 """The longest a client lets pass without looking at its answers."""
 GIVE_UP_SECONDS: Final = 5.0
-"""Beyond the send's own timeout, at the end, before what is open is told as unknown."""
+"""In addition to the send's own timeout, at the end, before open sends are recorded as unknown."""
 SILENT: Final = logging.getLogger("kvorum.chaos.librdkafka")
 """Where librdkafka's log goes: fatal errors too, which are in the history."""
 KEYS: Final = 16
@@ -116,7 +116,7 @@ class ConfluentSender:
                 recorder.abandon(process)
                 return
         except KafkaException as error:
-            # A fatal error: what an idempotent producer is told that does not know any more what was written.
+            # A fatal error: an idempotent producer does not know its written records any more.
             recorder.note(f"process {process} cannot go on: {error.args[0].name()}")
         recorder.invoke(process, "crash", [])
         recorder.abandon(process)

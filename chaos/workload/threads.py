@@ -14,7 +14,7 @@ HANGS_SECONDS: Final = 90.0
 
 
 def client_thread(name: str, work: Callable[[], None], recorder: Recorder) -> threading.Thread:
-    """Return a thread, not started yet, that does `work` and tells the recorder if it does not come to its end."""
+    """Return a thread, not started yet, that does `work` and informs the recorder of an unexpected end."""
 
     def run() -> None:
         try:
@@ -28,7 +28,7 @@ def client_thread(name: str, work: Callable[[], None], recorder: Recorder) -> th
 
 
 def join_or_tell(thread: threading.Thread, recorder: Recorder) -> None:
-    """Wait for a client that has been told to stop; one that does not in time hangs, which is a problem of the run."""
+    """Wait for a stopped client; one that does not end in time hangs, which is a problem of the run."""
     thread.join(HANGS_SECONDS)
     if thread.is_alive():
         recorder.problem(f"the client thread {thread.name} hangs: it was told to stop {HANGS_SECONDS:g} s ago")

@@ -1,9 +1,9 @@
-"""Transactional producers by confluent-kafka, a thread each: what they send together shows together, or not at all.
+"""Transactional producers by confluent-kafka, one thread each: records of a transaction become visible together.
 
-What is certain of a transaction: `ok` committed, or aborted by its own wish; `fail` aborted, for nobody ever asked for
-a commit, and the next life of the id ends what is open; `info` a commit was asked for and brought an error: it may have
-happened. After anything but `ok` the producer is given up and another begins with its id: a client that goes on after
-an error whose meaning it does not know can commit what it believes aborted (KAFKA-17754).
+Certain outcomes: `ok` committed, or aborted on request; `fail` aborted, because a commit was never requested, and the
+next life of the id ends the open transaction; `info` a commit was requested and returned an error: it may have
+happened. After anything but `ok` the producer is dropped and another begins with its id: a client that continues after
+an unknown error can commit a transaction that it considers aborted (KAFKA-17754).
 """
 
 import threading
@@ -56,7 +56,7 @@ Row: TypeAlias = tuple[str, int]
 
 
 class Failed(Exception):
-    """A transaction was not committed; the name is Kafka's. `asked`: a commit may have been sent."""
+    """A transaction was not committed; the name is Kafka's. `is_uncertain`: a commit may have been sent."""
 
     def __init__(self, name: str, *, is_uncertain: bool) -> None:
         """Hold both."""
@@ -68,14 +68,14 @@ class Transactional:
     """One producer with its id, for one life."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout: float, recorder: Recorder) -> None:
-        """Nothing is asked for yet."""
+        """Start without a request."""
         self.process = recorder.process(CONFLUENT, isolation="read_committed", transactional_id=transactional_id)
         self.producer = Producer(producer_settings(bootstrap, transactional_id, timeout))
         self._recorder = recorder
         self._offsets: dict[tuple[str, int], int | None] = {}
 
     def ready(self, stop: threading.Event) -> bool:
-        """Get the producer id, which ends what the id's last life left open; False if told to stop before."""
+        """Get the producer id, which ends the last life's open transaction; False if stopped before."""
         while not stop.is_set():
             try:
                 self.producer.init_transactions(READY_SECONDS)
@@ -117,11 +117,11 @@ class Transactional:
         self._tried(lambda: self.producer.abort_transaction(STEP_SECONDS), is_uncertain=False)
 
     def sends(self, records: list[Row]) -> list[MicroOp]:
-        """Return the records as micro-operations, with the offsets that were told."""
+        """Return the records as micro-operations, with the returned offsets."""
         return [["send", *each, self._offsets.get(each)] for each in records]
 
     def _tried(self, step: Any, *, is_uncertain: bool) -> None:
-        """Do a step, again as long as its error says that it may be repeated. Raises Failed."""
+        """Do a step, repeated while its error is retriable. Raises Failed."""
         for left in range(STEP_TRIES, 0, -1):
             try:
                 step()
@@ -140,7 +140,10 @@ class Transactional:
         offsets: tuple[list[Any], object] | None = None,
         generation: int | None = None,
     ) -> bool:
-        """Do one transaction and write it down; returns whether the producer may go on. `more` is told beside."""
+        """Do one transaction and record it; return whether the producer may continue.
+
+        `more` are additional operations.
+        """
         recorder = self._recorder
         operations: OperationValue = [*requested_sends(records), *more]
         op = recorder.invoke(self.process, "txn", operations, generation=generation)
@@ -179,7 +182,7 @@ class Transactional:
         self._recorder.complete(op, Fail, operations, error="LEFT_OPEN", committed=False)
 
     def die(self) -> None:
-        """End without a word to anybody."""
+        """End without any request."""
         self._recorder.invoke(self.process, "crash", [])
         self._recorder.abandon(self.process)
         self.producer.purge(in_queue=True, in_flight=True, blocking=False)
@@ -191,7 +194,7 @@ def requested_sends(records: list[Row]) -> list[MicroOp]:
 
 
 def failure(error: Exception, *, is_uncertain: bool) -> Failed:
-    """Return what a client's error says."""
+    """Return the failure for a client's error."""
     found = error.args[0] if isinstance(error, KafkaException) else None
     return Failed(
         kafka_name(found.name()) if isinstance(found, KafkaError) else "_QUEUE_FULL", is_uncertain=is_uncertain

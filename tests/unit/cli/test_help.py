@@ -48,7 +48,7 @@ def starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **named: object) -> None:
         raise AssertionError("a node was about to be started")
 
-    monkeypatch.setattr("kvorum.cluster.foreground.run_until_told", refuse)
+    monkeypatch.setattr("kvorum.cluster.foreground.run_until_signal", refuse)
     monkeypatch.setattr("kvorum.cluster.local.LocalCluster.start", refuse)
 
 

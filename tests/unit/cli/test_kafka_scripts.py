@@ -119,7 +119,7 @@ def test_a_command_config_is_read_and_what_it_cannot_do_is_said(cluster: FakeClu
     file = tmp_path / "client.properties"
     file.write_text("# mine\nbootstrap.servers=broker:9092\nrequest.timeout.ms=1000\nretries=3\n")
     printed = run(cluster, "kafka-topics", "--command-config", str(file), "--list")
-    assert printed.code == Exit.DONE and "retries is not heeded" in printed.err
+    assert printed.code == Exit.DONE and "retries is ignored" in printed.err
     file.write_text("security.protocol=SASL_SSL\n")
     refused = script(cluster, "kafka-topics", "--command-config", str(file), "--list")
     assert (refused.code, "use PLAINTEXT" in refused.err) == (Exit.FAILED, True)

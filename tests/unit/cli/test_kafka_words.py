@@ -93,7 +93,7 @@ def test_admin_config_is_the_old_name_of_command_config(cluster: FakeCluster, tm
     file.write_text("client.id=mine\nretries=3\n")
     words = ["--election-type", "preferred", "--all-topic-partitions", "--admin.config", str(file)]
     printed = script(cluster, "kafka-leader-election", *words)
-    assert printed.code == Exit.DONE and "retries is not heeded" in printed.err, "it is read"
+    assert printed.code == Exit.DONE and "retries is ignored" in printed.err, "it is read"
     assert printed.lines[0] == (
         "Option --admin.config has been deprecated and will be removed in a future version. "
         "Use --command-config instead."
