@@ -31,6 +31,39 @@ class Fault:
     """What stands there, by which its line is found in a file that writes the text over several."""
 
 
+SHOWN_MAX: Final = 60
+"""Characters of a value in a message."""
+
+
+def shown(value: object) -> str:
+    """Return a value as a message has it."""
+    text = str(value)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
+
+
+class UnreadableValue(ValueError):
+    """A value that no later attempt can read; the class's name is how run/failures recognises it in Spark's texts."""
+
+
+class Unfit(UnreadableValue):
+    """A value of a record that its type cannot hold: which field, and why."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        """Keep the reason; `within` adds the fields around it."""
+        super().__init__(f"field {path}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
+    def within(self, name: str) -> "Unfit":
+        """Return the error as one of a field (or `[index]`) of a surrounding value."""
+        separator = "." if self.path and not self.path.startswith("[") else ""
+        return Unfit(self.reason, f"{name}{separator}{self.path}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by reason and path."""
+        return type(self), (self.reason, self.path)
+
+
 class TextError(ValueError):
     """A value whose text is not right: a validator of a model raises it, and each fault becomes a problem."""
 

@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from kvorum.pipelines.faults import meant
 from kvorum.pipelines.formats.base import FormatError
-from kvorum.pipelines.formats.schemas import from_file, named
+from kvorum.pipelines.formats.schemas import DECIMAL_PRECISION, from_file, named
 
 G = TypeVar("G")
 
@@ -178,6 +178,10 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
         case "map":
             return MapType(StringType(), _type(schema["values"], named, inside))
         case "bytes" | "fixed" if logical == "decimal":
+            if int(schema["precision"]) > DECIMAL_PRECISION:
+                raise FormatError(
+                    f"a decimal of {schema['precision']} digits: Spark's have {DECIMAL_PRECISION} at most"
+                )
             return DecimalType(int(schema["precision"]), int(schema.get("scale", 0)))
         case _ if (kind, logical) in LOGICAL:
             return LOGICAL[kind, str(logical)]

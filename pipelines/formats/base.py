@@ -19,6 +19,13 @@ Part = Literal["key", "value"]
 STAGES: Final[Mapping[Part, str]] = {"key": frames.KEY_CONVERTER, "value": frames.VALUE_CONVERTER}
 
 
+EXACT_TIMES: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Spark's options for text: its own default writes milliseconds only."""
+
+
 class FormatError(ValueError):
     """A format that cannot be made, or cannot write the type it meets."""
 
@@ -91,8 +98,3 @@ def _replaced(frame: DataFrame, column: Part, coded: Coded) -> DataFrame:
         failure = frames.failure(frame, coded.wrong, stage=STAGES[column], message=coded.message)
         columns[frames.FAILURE] = failure.alias(frames.FAILURE)
     return frame.select(*columns.values())
-
-
-def text_of(column: Column) -> Column:
-    """Return bytes as text; what is no UTF-8 becomes U+FFFD, as in Java."""
-    return F.make_valid_utf8(column.cast("string"))

@@ -1,7 +1,8 @@
 """JSON: with a schema or without, with Connect's envelope or without.
 
 With a schema, text becomes its struct: fields that it does not name are left out, those that are missing are null, and
-what is of another type fails. Without, it becomes a VARIANT, which holds whatever comes.
+what its type does not hold exactly fails. A schema in Connect's form has required fields and defaults. Without a
+schema, text becomes a VARIANT, which holds whatever comes.
 
 `dialect: connect` writes and reads what JSON has no types for as Connect's JsonConverter does: Timestamp, Time and Date
 as numbers, Decimal as base64 (or a number, decimal.format NUMERIC). Bytes are base64 in either. `schemas.enable` is
@@ -9,8 +10,11 @@ Connect's envelope, {"schema": ..., "payload": ...}, and implies that dialect.
 """
 
 import json
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 from typing import Final, Literal
 
 from pydantic import Field as Option
@@ -18,6 +22,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DateType,
     DecimalType,
@@ -33,14 +38,12 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed, text_of
-from kvorum.pipelines.formats.plain import CORRUPT
+from kvorum.pipelines.formats import modules, schemas
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
+from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
 
-DAY_MS: Final = 86_400_000
-UNSCALED_DIGITS_MAX: Final = 18
-"""Decimals in base64 go through a long."""
-NOT_OF_SCHEMA: Final = "json: not of the schema, or no JSON"
+MAY_BE_INEXACT: Final = r"\d[eE]|[\d.]{18,}"
+"""Numbers with an exponent or many digits; also some text, which costs time only."""
 Leaf = Callable[[Column, DataType, DataType], Column]
 
 
@@ -76,42 +79,45 @@ class JsonFormat:
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return what the text says."""
-        text = text_of(column)
+        if self.options.options:
+            raise FormatError("json: options are those of Spark's to_json; a source's format has none")
         if self.options.schema_ is None:
-            return self._read_any(text)
+            return self._read_any(column)
         kind, metadata = schemas.parsed(self.options.schema_)
-        wire = wire_type(kind, self.options) if self.options.connect else kind
-        body = {"payload": wire} if self.options.envelope else {"value": wire}
-        inside = isinstance(wire, StructType) and not self.options.envelope
-        asked = (
-            wire if inside and isinstance(wire, StructType) else StructType([StructField(*one) for one in body.items()])
+        reader = Reader(
+            kind=kind,
+            schema=schemas.connect_form(self.options.schema_),
+            connect=self.options.connect,
+            envelope=self.options.envelope,
+            zone=str(spark.conf.get("spark.sql.session.timeZone")),
         )
-        # A plain value is read as the only field of an object, since Spark reads objects.
-        source = text if inside or self.options.envelope else F.concat(F.lit('{"value":'), text, F.lit("}"))
-        settings = {**self.options.spark_options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        with_corrupt = StructType([*asked.fields, StructField(CORRUPT, StringType())])
-        parsed = F.from_json(source, with_corrupt.json(), settings)
-        is_null = F.trim(text) == "null"
-        wrong = parsed.isNull() | parsed.getField(CORRUPT).isNotNull()
-        if inside:
-            got = F.struct(*(parsed.getField(name).alias(name) for name in asked.fieldNames()))
-            got, wrong = F.when(~is_null, got), wrong & ~is_null
-        else:
-            got = parsed.getField(next(iter(body)))
-        if self.options.envelope:
-            wrong = wrong | ~_is_envelope(text)
-        got = converted(got, wire, kind, from_wire) if self.options.connect else got
-        wrong = text.isNotNull() & F.coalesce(wrong, F.lit(True))
-        return Coded(column=F.when(~wrong, got), wrong=wrong, message=NOT_OF_SCHEMA, metadata=metadata)
+        reader.function()  # a type that has no JSON is an error before anything is started
+        text = as_text(kind)
+        coded = modules.by_rows(reader.decoded, text, column, "json")
+        value = converted(coded.column, text, kind, lambda one, _text, _kind: F.try_parse_json(one))
+        return Coded(column=value, wrong=coded.wrong, message=coded.message, metadata=metadata)
 
-    def _read_any(self, text: Column) -> Coded:
-        parsed = F.try_parse_json(text)
-        wrong = text.isNotNull() & parsed.isNull()
+    def _read_any(self, column: Column) -> Coded:
+        """Return a VARIANT. Python checks the texts that have numbers a VARIANT may not hold, and those that fail."""
+        text = F.when(F.is_valid_utf8(column.cast("string")), F.regexp_replace(column.cast("string"), "^\ufeff", ""))
+        # Spark ignores what follows a value: it is read as an array whose last item no text contains.
+        last = uuid.uuid4().hex
+        boxed = F.try_parse_json(F.concat(F.lit("["), text, F.lit(f',"{last}"]')))
+        parsed = F.try_variant_get(boxed, "$[0]", "variant")
+        fits = F.coalesce(F.try_variant_get(boxed, "$[1]", "string") == last, F.lit(False))
         if self.options.envelope:
-            wrong = wrong | (text.isNotNull() & ~F.coalesce(_is_envelope(text), F.lit(False)))
+            keys = F.json_object_keys(text)
+            both = F.array_size(F.array_intersect(keys, F.array(F.lit("schema"), F.lit("payload")))) == 2
+            fits = fits & F.coalesce(both & (F.array_size(keys) == 2), F.lit(False))
             parsed = F.try_variant_get(parsed, "$.payload", "variant")
+        doubtful = column.isNotNull() & (~fits | text.rlike(MAY_BE_INEXACT))
+        check = modules.by_rows(
+            partial(checked, self.options.envelope), BooleanType(), F.when(doubtful, column), "json"
+        )
+        wrong = column.isNotNull() & (~fits | F.coalesce(check.wrong, F.lit(False)))
         got = F.when(~wrong & ~F.is_variant_null(parsed), parsed)
-        return Coded(column=got, wrong=wrong, message="json: no JSON")
+        assert isinstance(check.message, Column)
+        return Coded(column=got, wrong=wrong, message=F.coalesce(check.message, F.lit("json: not read as a VARIANT")))
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a value's JSON."""
@@ -119,7 +125,8 @@ class JsonFormat:
         if self.options.connect and not isinstance(kind, VariantType):
             wire = wire_type(kind, self.options)
             column, kind = converted(column, kind, wire, to_wire), wire
-        settings = {"ignoreNullFields": str(self.options.nulls == "drop").lower(), **self.options.spark_options()}
+        nulls = {"ignoreNullFields": str(self.options.nulls == "drop").lower()}
+        settings = EXACT_TIMES | nulls | self.options.spark_options()
         if isinstance(kind, StructType | MapType | ArrayType | VariantType):
             text = F.to_json(column, settings)
         else:
@@ -128,11 +135,10 @@ class JsonFormat:
         if self.options.envelope:
             schema = json.dumps(schemas.to_connect(value.type, value.metadata), separators=(",", ":"))
             text = F.concat(F.lit(f'{{"schema":{schema},"payload":'), text, F.lit("}"))
-        return Coded(column=text.cast("binary"))
-
-
-def _is_envelope(text: Column) -> Column:
-    return F.array_size(F.array_intersect(F.json_object_keys(text), F.array(F.lit("schema"), F.lit("payload")))) == 2
+        finer = finer_than_milliseconds(value.column, value.type) if self.options.connect else None
+        if finer is None:
+            return Coded(column=text.cast("binary"))
+        return Coded(column=F.when(finer.isNull(), text.cast("binary")), wrong=finer.isNotNull(), message=finer)
 
 
 # Connect's own numbers for times and decimals
@@ -193,33 +199,54 @@ def to_wire(column: Column, kind: DataType, wire: DataType) -> Column:
         case TimeType():
             return F.time_to_millis(column).cast("int")
         case DecimalType():
-            if kind.precision > UNSCALED_DIGITS_MAX:
-                raise FormatError(
-                    f"{kind.simpleString()} is written in base64 up to {UNSCALED_DIGITS_MAX} digits only: "
-                    "set decimal.format to NUMERIC"
-                )
-            unscaled = (column * F.lit(10**kind.scale).cast("decimal(19,0)")).cast("long")
-            return F.base64(F.unhex(F.lpad(F.hex(unscaled), 16, "0")))
+            return decimal_base64(column)
         case _:
             return column
 
 
-def from_wire(column: Column, wire: DataType, kind: DataType) -> Column:
-    """Return what to_wire wrote."""
+def decimal_base64(column: Column) -> Column:
+    """Return the base64 of a decimal's unscaled number in two's complement, as short as Java's BigInteger writes it."""
+    unscaled = F.replace(column.cast("string"), F.lit("."), F.lit("")).cast("decimal(38,0)")
+    negative = unscaled < 0
+    # The bytes of a negative number are those of -1 - number with all bits inverted. (Spark's minus sign rounds.)
+    number = F.when(negative, F.lit(Decimal(-1)) - unscaled).otherwise(unscaled).cast("decimal(38,0)")
+    word = F.lit(Decimal(2**64)).cast("decimal(20,0)")
+    high = F.call_function("div", number, word)
+    rest = (number - high.cast("decimal(19,0)") * word).cast("decimal(20,0)")
+    low = F.when(rest >= Decimal(2**63), rest - word).otherwise(rest).cast("long")
+    words = [F.when(negative, F.bitwise_not(one)).otherwise(one) for one in (high, low)]
+    digits = F.concat(*(F.lpad(F.hex(one), 16, "0") for one in words))
+    short = F.regexp_replace(digits, "^(?:00)*(?=[0-7].)", "")
+    return F.base64(F.unhex(F.when(negative, F.regexp_replace(digits, "^(?:FF)*(?=[89A-F].)", "")).otherwise(short)))
+
+
+def finer_than_milliseconds(column: Column, kind: DataType, path: str = "") -> Column | None:
+    """Return the message for a value with a time that Connect's milliseconds do not hold; None: the type has none."""
     match kind:
-        case TimestampType():
-            return F.timestamp_millis(column)
-        case TimestampNTZType():
-            return F.timestamp_millis(column).cast("timestamp_ntz")
-        case DateType():
-            return F.date_from_unix_date(column)
+        case StructType():
+            inner = ((one.name, one.dataType, column.getField(one.name)) for one in kind.fields)
+            found = [finer_than_milliseconds(each, type_, f"{path}.{name}".lstrip(".")) for name, type_, each in inner]
+            there = [one for one in found if one is not None]
+            return F.coalesce(*there) if there else None
+        case ArrayType() | MapType():
+            item = kind.elementType if isinstance(kind, ArrayType) else kind.valueType
+            items = column if isinstance(kind, ArrayType) else F.map_values(column)
+            if finer_than_milliseconds(F.lit(None).cast(item), item) is None:
+                return None
+
+            def of_item(one: Column) -> Column:
+                message = finer_than_milliseconds(one, item, f"{path}[]")
+                assert message is not None
+                return message
+
+            return F.get(F.filter(F.transform(items, of_item), lambda one: one.isNotNull()), F.lit(0))
+        case TimestampType() | TimestampNTZType():
+            micros = F.unix_micros(column.cast("timestamp"))
+            text = column.cast("string")
         case TimeType():
-            return F.time_from_millis(column.cast("long")).cast(kind)
-        case DecimalType():
-            digits = F.hex(F.unbase64(column))
-            fill = F.when(F.substring(digits, 1, 1) >= "8", "F").otherwise("0")
-            # A value of more than 64 bits is null: Connect's Decimal has no limit.
-            unscaled = F.when(F.length(digits) <= 16, F.conv(F.lpad(digits, F.lit(16), fill), 16, -10))
-            return (unscaled.try_cast("decimal(38,0)") / F.lit(10**kind.scale).cast("decimal(38,0)")).try_cast(kind)
+            micros, text = F.time_to_micros(column), column.cast("string")
         case _:
-            return column
+            return None
+    what = "Connect's type has milliseconds; TimestampConverter or dialect: plain keep them"
+    message = F.concat(F.lit(f"json: field {path}: "), text, F.lit(f" has microseconds, {what}"))
+    return F.when(micros % 1000 != 0, message)

@@ -1,7 +1,7 @@
 """string, bytes, csv, and the numbers Kafka's own serialisers write: short, integer, long."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import Field as Option
@@ -21,10 +21,10 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed, text_of
+from kvorum.pipelines.formats import csv_values, schemas
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
+from kvorum.pipelines.formats.csv_values import CORRUPT
 
-CORRUPT: Final = "_corrupt_record"
 WIDTHS: Final[Mapping[str, tuple[DataType, int]]] = {
     "short": (ShortType(), 2),
     "integer": (IntegerType(), 4),
@@ -67,15 +67,21 @@ class StringFormat:
     options: StringOptions
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
-        """Return text; bytes that are none become U+FFFD."""
-        utf8 = self.options.encoding.upper() in ("UTF-8", "UTF8")
-        return Coded(column=text_of(column) if utf8 else F.decode(column, self.options.encoding))
+        """Return text; bytes that are not text fail."""
+        text = column.cast("string")
+        if self.options.encoding.upper() in ("UTF-8", "UTF8"):
+            wrong = ~F.is_valid_utf8(text)
+        else:
+            text = F.decode(column, self.options.encoding)
+            wrong = F.encode(text, self.options.encoding) != column
+        message = f"string: the bytes are not {self.options.encoding}"
+        return Coded(column=F.when(~wrong, text), wrong=F.coalesce(wrong, F.lit(False)), message=message)
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return the text's bytes."""
         match value.type:
             case StructType() | ArrayType() | MapType():
-                text = F.to_json(value.column, {"ignoreNullFields": "false"})
+                text = F.to_json(value.column, {"ignoreNullFields": "false", **EXACT_TIMES})
             case VariantType():
                 text = F.try_variant_get(value.column, "$", "string")
             case _:
@@ -139,22 +145,27 @@ class CsvFormat:
     """A line of values between delimiters. Lines of too few or too many values fail, and values of another type."""
 
     options: CsvOptions
-    schema: StructType | None = field(default=None)
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return the line's columns as a struct."""
         if self.options.schema_ is None:
             raise FormatError("format csv needs a schema to read")
         schema = schemas.fields_of(schemas.parsed(self.options.schema_)[0], "csv")
-        with_corrupt = StructType([*schema.fields, *StructType().add(CORRUPT, StringType()).fields])
-        settings = {**self.options.spark_options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        line = F.from_csv(text_of(column), with_corrupt.simpleString(), settings)
-        wrong = column.isNotNull() & (line.isNull() | line.getField(CORRUPT).isNotNull())
-        made = F.struct(*(line.getField(name).alias(name) for name in schema.fieldNames()))
-        return Coded(column=F.when(column.isNotNull() & ~wrong, made), wrong=wrong, message="csv: not of the schema")
+        text, given = column.cast("string"), self.options.spark_options()
+        settings = {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        line = F.from_csv(text, csv_values.texts(schema).simpleString(), settings)
+        is_text = F.is_valid_utf8(text)
+        coded = csv_values.values(line, schema, given, text)
+        assert isinstance(coded.message, Column)
+        message = F.when(is_text, coded.message).when(~is_text, "csv: the bytes are not UTF-8")
+        return Coded(
+            column=F.when(message.isNull() & column.isNotNull(), coded.column),
+            wrong=message.isNotNull(),
+            message=message,
+        )
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a struct's fields as a line."""
         if not isinstance(value.type, StructType):
             raise FormatError(f"format csv takes fields, not {value.type.simpleString()}")
-        return Coded(column=F.to_csv(value.column, self.options.spark_options()).cast("binary"))
+        return Coded(column=F.to_csv(value.column, EXACT_TIMES | self.options.spark_options()).cast("binary"))

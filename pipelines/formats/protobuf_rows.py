@@ -1,6 +1,5 @@
 """Protobuf by the protobuf package: a message's type in Spark, and what runs in Spark's Python workers."""
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -26,11 +25,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.faults import meant
-from kvorum.pipelines.formats.avro_rows import by_row
+from kvorum.pipelines.faults import Unfit, meant, shown
 from kvorum.pipelines.formats.base import FormatError
+from kvorum.pipelines.formats.rows import as_float, by_row
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
+LENGTH: Final = 2
+"""The wire type of strings, bytes and messages."""
 D = FieldDescriptor
 PLAIN: Final[dict[int, DataType]] = {
     D.CPPTYPE_INT32: IntegerType(),
@@ -101,9 +102,62 @@ def decoded(descriptors: bytes, message: str, kind: StructType, data: "pa.Array[
     make = message_factory.GetMessageClass(found)
 
     def one(datum: bytes) -> dict[str, Any]:
-        return _values(make.FromString(datum))
+        try:
+            return _values(make.FromString(datum))
+        except DecodeError as error:
+            raise failed_field(found, datum) from error
 
     return by_row(data, one, to_arrow_type(kind, timezone="UTC"))
+
+
+def failed_field(message: Descriptor, data: bytes) -> Unfit:
+    """Return a failure to read as one of the first field whose bytes are not what its type says."""
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        one = message.fields_by_number.get(tag >> 3) if position >= 0 else None
+        name = one.name if one is not None else f"number {tag >> 3}"
+        start, end = _extent(data, position, tag & 7) if position >= 0 else (-1, -1)
+        if end < 0 or end > len(data):
+            return Unfit(f"the bytes end before its value does, or are no {message.full_name}", name)
+        value = data[start:end]
+        if one is not None and one.message_type is not None and tag & 7 == LENGTH:
+            inner = failed_field(one.message_type, value)
+            if inner.path:
+                return inner.within(name)
+        if one is not None and one.type == D.TYPE_STRING and tag & 7 == LENGTH:
+            try:
+                value.decode()
+            except UnicodeDecodeError as error:
+                return Unfit(f"not UTF-8 at byte {error.start}", name)
+        position = end
+    return Unfit(f"the bytes are no {message.full_name}")
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number and where it ends; -1 for none."""
+    value = 0
+    for count, byte in enumerate(data[position : position + 10]):
+        value |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            return value, position + count + 1
+    return 0, -1
+
+
+def _extent(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
+    """Return where a value of a wire type starts and ends; -1 for none."""
+    match wire_type:
+        case 0:
+            return position, _varint(data, position)[1]
+        case 1:
+            return position, position + 8
+        case 5:
+            return position, position + 4
+        case 2:
+            size, start = _varint(data, position)
+            return start, start + size if start >= 0 else -1
+        case _:
+            return -1, -1
 
 
 def _values(message: Message) -> dict[str, Any]:
@@ -123,6 +177,10 @@ def _values(message: Message) -> dict[str, Any]:
 def _value(one: FieldDescriptor, value: Any) -> Any:
     if one.message_type is not None:
         if one.message_type.full_name == TIMESTAMP:
+            if value.nanos % 1000:
+                raise Unfit(
+                    f"{value.seconds}.{value.nanos:09} s since 1970 has more digits than microseconds", one.name
+                )
             return value.seconds * 1_000_000 + value.nanos // 1000
         return _values(value)
     if one.enum_type is not None:
@@ -148,21 +206,30 @@ def _fill(message: Message, value: dict[str, Any]) -> None:
         given = value.get(one.name)
         if given is None:
             continue
-        if _is_map(one):
-            _fill_map(getattr(message, one.name), one.message_type.fields_by_name["value"], dict(given))
-        elif one.is_repeated:
-            target = getattr(message, one.name)
-            for item in given:
-                if one.message_type is not None:
-                    _fill_message(target.add(), item)
-                else:
-                    target.append(_plain(one, item))
-        elif one.message_type is not None:
-            inner = getattr(message, one.name)
-            inner.SetInParent()
-            _fill_message(inner, given)
-        else:
-            setattr(message, one.name, _plain(one, given))
+        try:
+            _fill_field(message, one, given)
+        except Unfit as unfit:
+            raise unfit.within(one.name) from None
+        except (TypeError, ValueError) as error:
+            raise Unfit(str(error), one.name) from error
+
+
+def _fill_field(message: Message, one: FieldDescriptor, given: Any) -> None:
+    if _is_map(one):
+        _fill_map(getattr(message, one.name), one.message_type.fields_by_name["value"], dict(given))
+    elif one.is_repeated:
+        target = getattr(message, one.name)
+        for item in given:
+            if one.message_type is not None:
+                _fill_message(target.add(), item)
+            else:
+                target.append(_plain(one, item))
+    elif one.message_type is not None:
+        inner = getattr(message, one.name)
+        inner.SetInParent()
+        _fill_message(inner, given)
+    else:
+        setattr(message, one.name, _plain(one, given))
 
 
 def _fill_map(target: Any, inner: FieldDescriptor, given: dict[Any, Any]) -> None:
@@ -175,13 +242,21 @@ def _fill_map(target: Any, inner: FieldDescriptor, given: dict[Any, Any]) -> Non
 
 def _fill_message(target: Message, given: Any) -> None:
     if target.DESCRIPTOR.full_name == TIMESTAMP:
-        target.FromDatetime(given)
+        target.FromMicroseconds(given)
     else:
         _fill(target, given)
 
 
 def _plain(one: FieldDescriptor, value: Any) -> Any:
+    """Return a value as the field takes it. Raises Unfit if the field would change it."""
     if one.enum_type is not None and isinstance(value, str):
+        if value not in one.enum_type.values_by_name:
+            raise Unfit(f"{shown(value)} is not one of {', '.join(one.enum_type.values_by_name)}")
         return one.enum_type.values_by_name[value].number
-    convert: Callable[[Any], Any] = int if isinstance(value, Decimal) else lambda same: same
-    return convert(value)
+    is_real = one.cpp_type in (D.CPPTYPE_DOUBLE, D.CPPTYPE_FLOAT)
+    if isinstance(value, Decimal):
+        made: float = float(value) if is_real else int(value)
+        if Decimal(repr(made)) != value:
+            raise Unfit(f"{value} is not a {'double' if is_real else 'whole number'}")
+        value = made
+    return as_float(value) if one.cpp_type == D.CPPTYPE_FLOAT else value

@@ -124,7 +124,7 @@ def from_data(found: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
     if not isinstance(inner, list | tuple) or not all(isinstance(one, Mapping) for one in inner):
         raise FormatError("the schema is neither Spark's nor Connect's: fields is a list of mappings")
     try:
-        if found.get("type") != "struct" or ("fields" in found and all("field" in one for one in inner)):
+        if _is_connects(found):
             return from_connect(found)
         return StructType.fromJson(dict(found)), {}
     except FormatError:
@@ -136,6 +136,17 @@ def from_data(found: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
     except (KeyError, TypeError, ValueError) as error:
         lacks = f"{error} is missing" if isinstance(error, KeyError) else error
         raise FormatError(f"the schema is neither Spark's nor Connect's: {lacks}") from error
+
+
+def _is_connects(found: Mapping[str, Any]) -> bool:
+    is_struct = found.get("type") == "struct"
+    return not is_struct or ("fields" in found and all("field" in one for one in found["fields"]))
+
+
+def connect_form(given: str | Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return a schema in Connect's JSON form, or None for another form. Raises FormatError."""
+    found = said(given)
+    return found if not isinstance(found, str) and _is_connects(found) else None
 
 
 def unknown_type(found: Any) -> str | None:
@@ -217,7 +228,9 @@ def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> DataType:
         case "int32", "Time":
             return IntegerType()  # named in the metadata: Spark's own TIME is off by default
         case "bytes", "Decimal":
-            return DecimalType(DECIMAL_PRECISION, int(schema.get("parameters", {}).get("scale", 0)))
+            # A negative or a larger scale is the reader's business: Spark's types have none.
+            scale = int(schema.get("parameters", {}).get("scale", 0))
+            return DecimalType(DECIMAL_PRECISION, min(max(scale, 0), DECIMAL_PRECISION))
         case "struct", _:
             made = [(one, *from_connect(one)) for one in schema.get("fields", ())]
             return StructType([StructField(str(one["field"]), inner, metadata=more) for one, inner, more in made])

@@ -24,11 +24,17 @@ PASSING = re.compile(
     r"connection to server|database is locked|the database system is|Broken pipe|"
     r"Python worker (exited|failed to connect back)"
 )
-BAD_RECORD = "USER_RAISED_EXCEPTION"
-"""Spark's class of the error that a failed record raises (frames.first_failed)."""
+OF_VALUES = re.compile(
+    r"USER_RAISED_EXCEPTION|\b(Unfit|UnreadableValue|FileChanged|OutputChanged)\b|column \S+: a value is not a|"
+    r"\[(CAST_INVALID_INPUT|CAST_OVERFLOW|ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|"
+    r"DIVIDE_BY_ZERO|DATETIME_OVERFLOW|CANNOT_PARSE_TIMESTAMP|INVALID_ARRAY_INDEX|INVALID_UTF8_STRING|"
+    r"DUPLICATED_MAP_KEY|MALFORMED_RECORD_IN_PARSING)|CSV header does not conform to the schema"
+)
+"""Of a value, which is read again with the same result. Looked for first: a value may have any text in it."""
 LASTING = re.compile(
     r"failOnDataLoss|TOPIC_AUTHORIZATION|SASL_AUTHENTICATION|UNKNOWN_TOPIC_OR_PART|"
-    r"STREAM_FAILED\.SCHEMA|INCOMPATIBLE|password authentication failed"
+    r"STREAM_FAILED\.SCHEMA|INCOMPATIBLE|password authentication failed|"
+    r"PermissionError|IsADirectoryError|NotADirectoryError|Read-only file system|mkdir of \S+ failed"
 )
 OURS = (SpecError, PluginError, ConnectorError, MachineError, TransformError, ValidationError, ValueError, ImportError)
 PAUSE_SECONDS = 1.0
@@ -40,7 +46,7 @@ WELL_SECONDS = 120.0
 def passing(error: BaseException) -> bool:
     """Whether a pipeline that failed so is worth another try."""
     text = "\n".join(str(each) for each in chain(error))
-    if BAD_RECORD in text:  # its message has the record's own words
+    if OF_VALUES.search(text):
         return False
     if PASSING.search(text):
         return True

@@ -110,7 +110,7 @@ class Host:
         finally:
             self.workers.pop(name, None)
             with contextlib.suppress(Exception):  # the JVM may have ended: it has no thread of ours then
-                InheritableThread._clean_py4j_conn_for_current_thread()
+                InheritableThread._clean_py4j_conn_for_current_thread()  # type: ignore[attr-defined]
             requests.put(control.Request(ENDED, name))
 
     def session(self, name: str) -> Session:

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
-from kvorum.pipelines.bridge.options import Topics
+from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST
+from kvorum.pipelines.bridge.options import ReadOptions, Topics, reading
 from kvorum.pipelines.run import errors
 from kvorum.pipelines.run.compile import Ends
 from kvorum.pipelines.sources.options import TopicOptions
@@ -56,11 +57,12 @@ class Cluster:
         return self.settings["bootstrap.servers"]
 
 
-def check(pipeline: Pipeline, ends: Ends, pause: Pause, *, is_java: bool = False) -> None:
-    """Ask each cluster for its metadata, and for the topics to be read. `pause` is called between looks; it may raise.
+def check(pipeline: Pipeline, ends: Ends, pause: Pause, *, is_java: bool = False, is_first_start: bool = False) -> None:
+    """Check that each cluster responds and that the topics to be read exist. `pause` runs in between; it may raise.
 
-    With `is_java` it is Spark's connector that reads, whose certificates and logins may be others than ours.
-    Raises Unreachable, TopicMissing.
+    With `is_java` it is Spark's connector that reads, whose certificates and logins may be others than ours. At the
+    first start the starting offsets are compared with the logs; later ones are the checkpoint's.
+    Raises Unreachable, TopicMissing, OptionError.
     """
     for cluster in clusters(pipeline, ends):
         try:
@@ -76,10 +78,27 @@ def check(pipeline: Pipeline, ends: Ends, pause: Pause, *, is_java: bool = False
     if isinstance(source, TopicsOptions) and source.topics and source.failOnDataLoss:
         settings = settings_of(source)
         if settings is not None:
+            lookup = Lookup(settings)
             try:
-                Lookup(settings).partitions(Topics(names=tuple(source.topics)))
+                lookup.partitions(Topics(names=tuple(source.topics)))
             except TopicMissing as error:
                 raise TopicMissing(f"source {pipeline.source.type}: {error}") from None
+            if is_first_start and not isinstance(source.startingOffsets, str | None):
+                check_start(lookup, reading(source.merged(source.of_spark()), is_streaming=True))
+
+
+def check_start(lookup: Lookup, options: ReadOptions) -> None:
+    """Raise OptionError for starting offsets that are not those of the partitions, or that the logs do not have."""
+    partitions = lookup.partitions(options.topics)
+    start = lookup.resolve(options.start, partitions, options)
+    first = lookup.everywhere(partitions, EARLIEST, is_read_committed=options.is_read_committed)
+    end = lookup.everywhere(partitions, LATEST, is_read_committed=options.is_read_committed)
+    for where in partitions:
+        if not first[where] <= start[where] <= end[where]:
+            raise OptionError(
+                f"startingOffsets: {where.topic}-{where.partition} has offsets {first[where]} to {end[where]}, "
+                f"{start[where]} is not among them; -2 is its first record, -1 its end"
+            )
 
 
 def clusters(pipeline: Pipeline, ends: Ends) -> list[Cluster]:

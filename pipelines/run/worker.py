@@ -25,8 +25,8 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kvorum.pipelines.run import checkpoint, control, failures, reach, reasons
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run import control, failures, reach, reasons
 from kvorum.pipelines.run.launch import Launch, parse
 from kvorum.pipelines.run.progress import Progress, committed_offsets
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, now_ms
@@ -86,7 +86,10 @@ class Worker:
                 self.stop_queries()
                 passes = failures.passing(error)
                 pause = backoff.next(time.monotonic()) if passes else None
+                unwritable = checkpoint.problem(self.checkpoint)
                 reason = reasons.reason(error, self.pipeline)
+                if unwritable is not None and not reason.startswith("checkpoint "):
+                    reason = checkpoint.reason(self.checkpoint, unwritable)
                 trace = reasons.trace(error, reason)
                 if pause is None:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
@@ -138,11 +141,14 @@ class Worker:
             self.stop_queries()
 
     def reach(self, ends: compiling.Ends) -> None:
-        """See that the clusters are there. Raises Unreachable, TopicMissing, StopRequested, ConnectorError."""
+        """Check the clusters and the checkpoint. Raises Unreachable, TopicMissing, OptionError, CheckpointUnusable."""
         wanted = self.launch.session(self.pipeline)
         jars = folder_of_jars(wanted.jars)
         choice = self.session.choice if self.session else choose(wanted.connector, jars, wanted.settings)
-        reach.check(self.pipeline, ends, self.wait, is_java=choice.connector == "spark")
+        is_first_start = not checkpoint.has_begun(self.checkpoint)
+        is_java = choice.connector == "spark"
+        reach.check(self.pipeline, ends, self.wait, is_java=is_java, is_first_start=is_first_start)
+        checkpoint.check(self.checkpoint)
 
     def look(self) -> None:
         """Raise what a query failed with; take the progress, once a second."""

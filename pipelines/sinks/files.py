@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kvorum.pipelines import formats
+from kvorum.pipelines.formats.base import EXACT_TIMES
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.rows import flat
 from kvorum.pipelines.sources.options import Options, as_text
@@ -40,7 +42,7 @@ class FilesSink:
     def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery | None:
         """Start to write."""
         rows = text_lines(frame) if options.file_format == "text" else flat(frame, options.include)
-        given = {key: as_text(value) for key, value in options.options.items()}
+        given = EXACT_TIMES | {key: as_text(value) for key, value in options.options.items()}
         if not frame.isStreaming:
             rows.write.format(options.file_format).options(**given).partitionBy(*options.partition_by).mode(
                 "append"
@@ -55,6 +57,5 @@ class FilesSink:
 
 def text_lines(frame: DataFrame) -> DataFrame:
     """Return one column of text: the value as it is, or as JSON if it has fields."""
-    kind = frame.schema["value"].dataType.typeName()
-    value = F.to_json("value") if kind in ("struct", "array", "map") else F.col("value").cast("string")
-    return frame.where(F.col("value").isNotNull()).select(value.alias("value"))
+    texts = formats.converter("string").encode(frame.where(F.col("value").isNotNull()), "value")
+    return texts.select(F.col("value").cast("string").alias("value"))

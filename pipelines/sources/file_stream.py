@@ -283,8 +283,12 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def planned_file(wanted: LineRange) -> OpenFile:
     """Return the file with the lines of a planned micro-batch. Raises FileChanged if none has them."""
     path = Path(wanted.filename)
-    for open_file in (lambda: open_named(path), lambda: open_rotated(path, wanted.inode)):
-        file = open_file()
+
+    def candidates() -> Iterator[OpenFile | None]:
+        yield open_named(path)
+        yield open_rotated(path, wanted.inode)
+
+    for file in candidates():
         if file is not None and file.is_same(wanted.end, wanted.tail):
             return file
         if file is not None:

@@ -1,21 +1,36 @@
 """Files of a folder, each read once: those there are, then those that come (Spark's file stream source).
 
-A file must appear whole: written elsewhere and renamed into the folder. `text` gives a line a record, as a string; the
-other formats give a record with the file's columns. `timestamp` names the column that says when a record happened;
-with `watermark`, how late one may be for what is aggregated by time.
+A file must appear complete: written elsewhere and renamed into the folder. `text` gives one record per line, as a
+string; the other formats give a record with the file's columns. `timestamp` names the column that says when a record
+happened; with `watermark`, how late one may be for what is aggregated by time.
+
+A line that is not of its format is a failed record. Lines of JSON and CSV are read by the formats of the same names;
+CSV with a header, and files whose options only Spark's own readers have, are split by Spark.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pyspark.sql import Column, DataFrame, SparkSession
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StringType, StructField, StructType
 
-from kvorum.pipelines.formats import ddl
-from kvorum.pipelines.frames import record_frame
+from kvorum.pipelines import formats, frames
+from kvorum.pipelines.formats import csv_values, ddl, schemas
+from kvorum.pipelines.formats.base import Coded
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.options import Options, as_text
+
+CORRUPT: Final = csv_values.CORRUPT
+OF_FILES: Final = {
+    *("linesep", "recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "latestfirst"),
+    *("maxfileage", "cleansource", "sourcearchivedir", "filenameonly", "maxbytespertrigger"),
+}
+"""Spark's options that are about files, not about what is in them."""
+WHOLE_FILES: Final = frozenset(("header", "multiline", "encoding", "charset", "comment"))
+"""Options of CSV for which a line alone is not enough."""
 
 
 class FilesOptions(Options):
@@ -28,6 +43,8 @@ class FilesOptions(Options):
     file_format: Literal["text", "json", "csv", "parquet"] = Field(default="text", alias="format")
     columns: Annotated[str, AfterValidator(ddl.checked_columns)] | None = Field(default=None, alias="schema")
     """As SQL's columns: "id BIGINT, name STRING". Without it, what the files there are have in common now."""
+    header: bool | None = None
+    """Of CSV: whether the first line of each file is the names of its columns, which must be those of the schema."""
     timestamp: str | None = None
     watermark: str | None = None
     """Such as "10 minutes"; of the column `timestamp`."""
@@ -35,7 +52,18 @@ class FilesOptions(Options):
     """The topic of the records, where the sink does not name one."""
     maxFilesPerTrigger: int | None = None
     options: Mapping[str, Any] = Field(default_factory=dict)
-    """Spark's own options of the format: header, multiLine, recursiveFileLookup..."""
+    """Spark's own options of the format: multiLine, recursiveFileLookup..."""
+
+    @model_validator(mode="after")
+    def _header_of_csv(self) -> "FilesOptions":
+        if self.header is not None and self.file_format != "csv":
+            raise ValueError(f"header is for format csv, not {self.file_format}")
+        return self
+
+    def spark_options(self) -> dict[str, str]:
+        """Return Spark's options."""
+        header = {} if self.header is None else {"header": as_text(self.header)}
+        return {**{key: as_text(value) for key, value in self.options.items()}, **header}
 
 
 class FilesSource:
@@ -45,26 +73,66 @@ class FilesSource:
 
     def read(self, spark: SparkSession, options: Any, context: Context) -> DataFrame:
         """Return the lines or rows; key is null."""
-        given = {key: as_text(value) for key, value in options.options.items()}
-        reader = spark.readStream.format(options.file_format).options(**given)
-        if options.maxFilesPerTrigger is not None:
-            reader = reader.option("maxFilesPerTrigger", options.maxFilesPerTrigger)
-        if options.file_format != "text":
-            columns = options.columns or self._columns(spark, options, given)
-            reader = reader.schema(columns)
-        rows = reader.load(options.path)
-        value = F.col("value") if options.file_format == "text" else F.struct("*")
-        named: dict[str, Column] = {"value": value}
+        given = options.spark_options()
+        names = {key.lower() for key in given}
+        kind = options.file_format
+        is_split_by_spark = bool(names - OF_FILES) if kind == "json" else bool(names & WHOLE_FILES)
+        if kind == "text" or (kind in ("json", "csv") and not is_split_by_spark):
+            frame = self._lines(spark, options, given)
+        else:
+            frame = self._rows(spark, options, given)
         if options.topic is not None:
-            named["topic"] = F.lit(options.topic)
+            frame = frame.withColumn("topic", F.lit(options.topic))
         if options.timestamp is not None:
-            named["timestamp"] = F.col(options.timestamp)
-        chosen = rows.select(*(column.alias(name) for name, column in named.items()))
-        if options.watermark is not None:
-            chosen = chosen.withWatermark("timestamp", options.watermark)
-        return record_frame(chosen)
+            frame = frame.withColumn("timestamp", F.col("value").getField(options.timestamp).cast("timestamp"))
+        return frame if options.watermark is None else frame.withWatermark("timestamp", options.watermark)
 
-    @staticmethod
-    def _columns(spark: SparkSession, options: Any, given: Mapping[str, str]) -> Any:
-        """Look at the files there are. A stream keeps these columns: a later file's other ones are not read."""
-        return spark.read.format(options.file_format).options(**given).load(options.path).schema
+    def _lines(self, spark: SparkSession, options: Any, given: Mapping[str, str]) -> DataFrame:
+        """Return lines, read by the format of a topic's values."""
+        lines = _stream(spark, "text", options, given).load(options.path)
+        if options.file_format != "text":
+            lines = lines.where(F.trim(F.col("value")) != "")
+        frame = frames.record_frame(lines.select(F.col("value").cast("binary").alias("value")))
+        if options.file_format == "text":
+            return formats.converter("string").decode(frame, "value")
+        settings: dict[str, Any] = {"schema": options.columns or _columns(spark, options, given).jsonValue()}
+        if options.file_format == "csv":
+            settings["options"] = given
+        return formats.converter(options.file_format, settings).decode(frame, "value")
+
+    def _rows(self, spark: SparkSession, options: Any, given: Mapping[str, str]) -> DataFrame:
+        """Return rows that Spark's reader splits."""
+        schema = schemas.from_ddl(options.columns) if options.columns else _columns(spark, options, given)
+        columns = schemas.fields_of(schema, options.file_format)
+        if options.file_format == "parquet":
+            rows = _stream(spark, "parquet", options, given).schema(columns).load(options.path)
+            return frames.record_frame(rows.select(F.struct("*").alias("value")))
+        is_csv = options.file_format == "csv"
+        wanted = csv_values.texts(columns) if is_csv else StructType([*columns, StructField(CORRUPT, StringType())])
+        # Without all its columns Spark does not see that a line has too few; without the names, that they are others.
+        checks = {"columnPruning": "false", "enforceSchema": "false"}
+        settings = {**given, **checks, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        rows = _stream(spark, options.file_format, options, settings).schema(wanted).load(options.path)
+        line, value = F.col(CORRUPT), F.struct(*(F.col(f"`{name}`") for name in columns.names))
+        coded = Coded(column=value, wrong=line.isNotNull(), message="json: not of the schema, or not JSON")
+        if is_csv:
+            line = F.coalesce(line, F.to_csv(value, {"sep": given.get("sep", ",")}))
+            coded = csv_values.values(F.struct("*"), columns, given, F.lit(None).cast("string"))
+        assert coded.wrong is not None
+        nothing = (F.lit(None).cast("binary").alias("key"), F.lit(None).cast("string").alias("topic"))
+        origin = F.struct(nothing[0], line.cast("binary").alias("value"), nothing[1])
+        rows = rows.withColumn(frames.ORIGIN, origin).withColumn("value", coded.column)
+        failure = frames.failure(rows, coded.wrong, stage=frames.VALUE_CONVERTER, message=coded.message)
+        return frames.record_frame(rows.withColumn(frames.FAILURE, failure))
+
+
+def _stream(spark: SparkSession, file_format: str, options: FilesOptions, given: Mapping[str, str]) -> DataStreamReader:
+    reader = spark.readStream.format(file_format).options(**given)
+    if options.maxFilesPerTrigger is not None:
+        reader = reader.option("maxFilesPerTrigger", options.maxFilesPerTrigger)
+    return reader
+
+
+def _columns(spark: SparkSession, options: FilesOptions, given: Mapping[str, str]) -> StructType:
+    """Look at the files there are. A stream keeps these columns: a later file's other ones are not read."""
+    return spark.read.format(options.file_format).options(**given).load(options.path).schema

@@ -1,5 +1,6 @@
 """Formats: bytes to values and back, what is neither, and schemas that change."""
 
+import base64
 import io
 import json
 import struct
@@ -57,7 +58,8 @@ def encode(frame: "DataFrame", name: str, options: Mapping[str, Any]) -> list[by
 
 
 def test_text_bytes_and_numbers(spark: "SparkSession") -> None:
-    assert decode(spark, "string", {}, b"a", b"\xff", b"", None) == ["a", "\ufffd", "", None]
+    assert decode(spark, "string", {}, b"a", b"\xff", b"", None) == ["a", "failed", "", None]
+    assert decode(spark, "string", {"encoding": "ISO-8859-1"}, b"\xff", None) == ["\xff", None]
     assert decode(spark, "bytes", {}, b"\xff", None) == [b"\xff", None]
     assert decode(spark, "integer", {}, *(struct.pack(">i", n) for n in (0, 1, -1, -(2**31))), b"x", None) == [
         0, 1, -1, -(2**31), "failed", None,
@@ -76,12 +78,53 @@ def test_json_with_a_schema(spark: "SparkSession") -> None:
     found = decode(
         spark, "json", {"schema": SCHEMA},
         b'{"a":1,"b":"x","c":[1],"d":{"e":true},"new":1}', b'{"b":null}', b'{"a":"x"}', b"{", b"", b"null", b"5", None,
+        b'{"a":1} x', b'{"a":1,"a":2}', b'{"b":"\xff"}', b'\xef\xbb\xbf{"a":3}',
     )  # fmt: skip
     assert found[:2] == [
         {"a": 1, "b": "x", "c": [1], "d": {"e": True}},
         {"a": None, "b": None, "c": None, "d": None},
     ]
-    assert found[2:] == ["failed", "failed", "failed", None, "failed", None]
+    assert found[2:8] == ["failed", "failed", "failed", None, "failed", None]
+    assert found[8:11] == ["failed", "failed", "failed"] and found[11]["a"] == 3
+
+
+def messages(spark: "SparkSession", name: str, options: Mapping[str, Any], *values: bytes) -> list[str | None]:
+    """Return why bytes fail."""
+    from kvorum.pipelines import formats
+
+    rows = formats.converter(name, options).decode(frame_of(spark, *values), "value").collect()
+    found = [row["_failure"] for row in sorted(rows, key=lambda row: row["offset"])]
+    return [None if one is None else one["message"] for one in found]
+
+
+def test_failures_have_field_value_and_reason(spark: "SparkSession") -> None:
+    assert messages(
+        spark, "json", {"schema": "d STRUCT<e: DECIMAL(4,2), v: VARIANT>"}, b'{"d":{"e":1.005}}', b'{"d":'
+    ) == [
+        "json: field d.e: 1.005 has more than the 2 digits after the point of decimal(4,2)",
+        "json: not JSON at character 5: Expecting value",
+    ]
+    assert messages(spark, "json", {}, b"5 6", b'{"a":1e400}', b'{"a":[1.5,2e3]}', b'{"a":1,"a":2}', b"\xff") == [
+        "json: not JSON at character 2: Extra data",
+        "json: field a: 1e400 is out of the range of double",
+        None,
+        "json: the key 'a' is there twice",
+        "json: not UTF-8 at byte 0",
+    ]
+    csv = {"schema": "a INT, d DECIMAL(4,2), t TIMESTAMP, s STRING, f DOUBLE, day DATE"}
+    lines = (
+        (b"1,1.50,2020-02-29T23:59:59.123456Z,x,1e3,2020-02-29", None),
+        (b"1.5,,,,,", "csv: field a: 1.5 is not int"),
+        (b"1,1.005,,,,", "csv: field d: 1.005 is not decimal(4,2)"),
+        (b"1,,2020-02-29T23:59:59.1234567Z,,,", "csv: field t: 2020-02-29T23:59:59.1234567Z is not timestamp"),
+        (b"1,,,,1e400,", "csv: field f: 1e400 is not double"),
+        (b"1,,,,,2020-02-29T23:59:59", "csv: field day: 2020-02-29T23:59:59 is not date"),
+        (b'1,,,"x,,', "csv: a quoted value has no closing quote"),
+        (b"1,2", "csv: not a line of 6 values: a, d, t, s, f, day"),
+        (b"", "csv: not a line of 6 values: a, d, t, s, f, day"),
+        (b"\xff,,,,,", "csv: the bytes are not UTF-8"),
+    )
+    assert messages(spark, "csv", csv, *(line for line, _ in lines)) == [reason for _, reason in lines]
 
 
 GROWN = f"{SCHEMA}, f DOUBLE, g STRUCT<h: STRING>"
@@ -135,7 +178,7 @@ def test_connects_envelope(spark: "SparkSession") -> None:
     assert text is not None
     said = json.loads(text)
     assert said["payload"] == {
-        "at": 1583020799123, "day": 18321, "price": "////////+y4=", "blob": "YWI=", "none": None, "times": {"k": 1000},
+        "at": 1583020799123, "day": 18321, "price": "+y4=", "blob": "YWI=", "none": None, "times": {"k": 1000},
     }  # fmt: skip
     assert [one.get("name", "").rpartition(".")[2] for one in said["schema"]["fields"]][:3] == [
         "Timestamp",
@@ -157,6 +200,31 @@ def test_connects_envelope(spark: "SparkSession") -> None:
         "blob": "YWI=",
         "times": {"k": 1000},
     }
+
+
+DECIMALS = [0, 1, -1, 127, 128, -128, -129, 2**63, -(2**63), 2**64, -(2**64) - 1, 10**38 - 1, 1 - 10**38]
+
+
+def test_decimals_are_written_as_connect_writes_them(spark: "SparkSession") -> None:
+    from kvorum.pipelines import formats, frames
+
+    rows = [(index, Decimal(f"{number}E-10")) for index, number in enumerate(DECIMALS)]
+    data = spark.createDataFrame(rows, "offset long, d decimal(38,10)").selectExpr(
+        "offset", "array(named_struct('d', d)) value"
+    )
+    for text, number in zip(encode(data, "json", {"dialect": "connect"}), DECIMALS, strict=True):
+        assert text is not None
+        raw = base64.b64decode(json.loads(text)[0]["d"])
+        shortest = ((number if number >= 0 else ~number).bit_length() + 8) // 8  # Java's BigInteger.toByteArray
+        assert int.from_bytes(raw, signed=True) == number and len(raw) == shortest
+    fine = spark.sql("select 0L offset, struct(array(timestamp'2020-02-29 23:59:59.123456') as at) as value")
+    made = formats.converter("json", {"dialect": "connect"}).encode(frames.record_frame(fine), "value")
+    (row,) = made.collect()
+    assert row["value"] is None and row["_failure"]["message"].startswith(
+        "json: field at[]: 2020-02-29 23:59:59.123456 has microseconds"
+    )
+    (plain,) = encode(fine, "json", {})
+    assert plain is not None and json.loads(plain) == {"at": ["2020-02-29T23:59:59.123456Z"]}
 
 
 def test_csv(spark: "SparkSession") -> None:

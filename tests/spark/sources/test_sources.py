@@ -124,7 +124,7 @@ def test_jdbc_by_time_needs_no_staging(spark: SparkSession, tmp_path: Path) -> N
         (
             "csv",
             "id,name\n7,x\n",
-            {"schema": "id INT, name STRING", "options": {"header": True}},
+            {"schema": "id INT, name STRING", "header": True},
             [{"id": 7, "name": "x"}],
         ),
     ],
@@ -139,6 +139,56 @@ def test_files_are_read_once(
     found = [row.value for row in rows(read(spark, "files", given), tmp_path)]
     assert [each.asDict() if isinstance(each, Row) else each for each in found] == value
     assert rows(read(spark, "files", given), tmp_path) == []
+
+
+BAD_LINES = [
+    ("text", b"a\n\xff\nb\n", {}, ["a", "b"], {b"\xff": "string: the bytes are not UTF-8"}),
+    (
+        "json",
+        b'{"id": 1}\n\n{"id": "x"}\nno\n{"id": 2}\n',
+        {},
+        [1, 2],
+        {b'{"id": "x"}': 'json: field id: "x" is not an integer (bigint)', b"no": "json: not JSON at character 0: "},
+    ),
+    (
+        "csv",
+        b"1,1.50\n2,1.005\nx\n3,\n",
+        {},
+        [1, 3],
+        {b"2,1.005": "csv: field price: 1.005 is not decimal(4,2)", b"x": "csv: not a line of 2 values: id, price"},
+    ),
+    (
+        "csv",
+        b"id,price\n1,1.50\n2,1.005\nx\n3,\n",
+        {"header": True},
+        [1, 3],
+        {b"2,1.005": "csv: field price: 1.005 is not decimal(4,2)", b"x": "csv: not a line of 2 values: id, price"},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("file_format", "text", "options", "good", "bad"), BAD_LINES, ids=["text", "json", "csv", "header"]
+)
+def test_lines_that_are_not_of_their_format_fail(
+    spark: SparkSession,
+    tmp_path: Path,
+    file_format: str,
+    text: bytes,
+    options: dict[str, Any],
+    good: list[Any],
+    bad: dict[bytes, str],
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1").write_bytes(text)
+    schema = {} if file_format == "text" else {"schema": "id BIGINT, price DECIMAL(4,2)"}
+    given = {"path": str(folder), "format": file_format, "topic": "t", **schema, **options}
+    found = rows(read(spark, "files", given), tmp_path)
+    values = [row.value for row in found if row["_failure"] is None]
+    assert [value.id if isinstance(value, Row) else value for value in values] == good
+    failed = {bytes(row["_failure"].value): row["_failure"].message for row in found if row["_failure"] is not None}
+    assert failed.keys() == bad.keys() and all(failed[line].startswith(reason) for line, reason in bad.items())
 
 
 def test_parquet_has_its_columns_and_its_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -185,6 +235,7 @@ def test_metrics_are_the_machines_own(spark: SparkSession, tmp_path: Path) -> No
         ("jdbc", {"url": "sqlite:x", "mode": "bulk", "table": "a,b"}, "one table per pipeline"),
         ("generator", {"rate": 0}, "greater than or equal to 1"),
         ("files", {"path": "x", "format": "xml"}, "Input should be"),
+        ("files", {"path": "x", "format": "json", "header": True}, "header is for format csv, not json"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(kind: str, options: dict[str, Any], message: str) -> None:

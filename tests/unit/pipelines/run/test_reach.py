@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError
 
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
+from kvorum.pipelines.bridge.offsets import LATEST, TopicPartition
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.run import failures, process, reach
 from kvorum.pipelines.run.launch import Launch
@@ -178,3 +179,45 @@ def test_who_starts_a_pipeline_hears_of_its_first_failed_try(tmp_path: Path) -> 
         started = process.Started(name="p", pid=1, process=Process())  # type: ignore[arg-type]  # the part it looks at
         found = process.wait(started, tmp_path, (State.RUNNING,), timeout=5)
     assert (found.state, found.reason) == (State.STARTING, "nobody answers")
+
+
+class Logs(Lookup):
+    """A cluster with one topic: partition 0 has the offsets 10 to 20, partition 1 is empty."""
+
+    def __init__(self, settings: Any) -> None:
+        pass
+
+    def partitions(self, topics: Any, *, must_exist: bool = True) -> list[TopicPartition]:
+        return [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+    def everywhere(self, partitions: Any, what: int, *, is_read_committed: bool) -> dict[TopicPartition, int]:
+        ends = {TopicPartition("t", 0): (10, 20), TopicPartition("t", 1): (0, 0)}
+        return {where: ends[where][what == LATEST] for where in partitions}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"t": {"0": 10, "1": 0}}, None),
+        ({"t": {"0": -2, "1": -1}}, None),
+        ({"t": {"0": 20, "1": 0}}, None),
+        ({"t": {"0": 21, "1": 0}}, "startingOffsets: t-0 has offsets 10 to 20, 21 is not among them"),
+        ({"t": {"0": 9, "1": 0}}, "startingOffsets: t-0 has offsets 10 to 20, 9 is not among them"),
+        ({"t": {"0": 10}}, "option startingOffsets must contain exactly the partitions that are read; missing: t-1"),
+        ({"t": {"0": 10, "1": 0, "2": 0}}, "not read: t-2"),
+    ],
+)
+def test_starting_offsets_are_checked_at_the_first_start(
+    monkeypatch: pytest.MonkeyPatch, given: Any, message: str | None
+) -> None:
+    monkeypatch.setattr(reach, "reach", lambda cluster, pause: None)
+    monkeypatch.setattr(reach, "Lookup", Logs)
+    made = pipeline(topics(startingOffsets=given))
+    ends = compiling.validate(made)
+    reach.check(made, ends, lambda seconds: None)
+    if message is None:
+        reach.check(made, ends, lambda seconds: None, is_first_start=True)
+        return
+    with pytest.raises(OptionError, match=message) as caught:
+        reach.check(made, ends, lambda seconds: None, is_first_start=True)
+    assert not failures.passing(caught.value)

@@ -1,0 +1,68 @@
+"""A pipeline's checkpoint as a folder: whether it can be written, and whether a query began in it."""
+
+import errno
+import os
+import uuid
+from pathlib import Path
+from typing import Final
+
+PROBE_BYTES: Final = 64 << 10
+"""As large as the files that a small query writes per micro-batch."""
+
+
+class CheckpointUnusable(ValueError):
+    """A checkpoint that no later attempt can write either."""
+
+
+def local(checkpoint: str) -> Path | None:
+    """Return the folder; None if it is not on this machine."""
+    path = checkpoint.removeprefix("file://").removeprefix("file:")
+    return None if "://" in path else Path(path)
+
+
+def problem(checkpoint: str) -> OSError | None:
+    """Return why nothing can be written to a checkpoint of this machine; None if something can."""
+    folder = local(checkpoint)
+    if folder is None:
+        return None
+    probe = folder / f".probe-{uuid.uuid4().hex}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with probe.open("wb") as file:
+                file.write(bytes(PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        return error
+    return None
+
+
+def reason(checkpoint: str, error: OSError) -> str:
+    """Return the line for people."""
+    what = os.strerror(error.errno) if error.errno else str(error)
+    hint = "free space there" if is_full(error) else "make it writable"
+    return f"checkpoint {checkpoint}: {what}; {hint}, or set checkpoint to another folder"
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether space may be freed: the pipeline is tried again then."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def check(checkpoint: str) -> None:
+    """Raise CheckpointUnusable for a checkpoint that cannot be written, OSError for one that is full."""
+    error = problem(checkpoint)
+    if error is None:
+        return
+    if is_full(error):
+        raise OSError(error.errno, reason(checkpoint, error))
+    raise CheckpointUnusable(reason(checkpoint, error))
+
+
+def has_begun(checkpoint: str) -> bool:
+    """Return whether a query may have stored offsets in it: then startingOffsets has no effect."""
+    folder = local(checkpoint)
+    return folder is None or any(each.name.isdecimal() for each in (folder / "offsets").glob("*"))
