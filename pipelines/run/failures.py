@@ -24,8 +24,10 @@ PASSING = re.compile(
     r"connection to server|database is locked|the database system is|Broken pipe|"
     r"Python worker (exited|failed to connect back)"
 )
+BAD_RECORD = "USER_RAISED_EXCEPTION"
+"""Spark's class of the error that a failed record raises (frames.first_failed)."""
 OF_VALUES = re.compile(
-    r"USER_RAISED_EXCEPTION|\b(Unfit|UnreadableValue|FileChanged|OutputChanged)\b|column \S+: a value is not a|"
+    BAD_RECORD + r"|\b(Unfit|UnreadableValue|FileChanged|OutputChanged)\b|column \S+: a value is not a|"
     r"\[(CAST_INVALID_INPUT|CAST_OVERFLOW|ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|"
     r"DIVIDE_BY_ZERO|DATETIME_OVERFLOW|CANNOT_PARSE_TIMESTAMP|INVALID_ARRAY_INDEX|INVALID_UTF8_STRING|"
     r"DUPLICATED_MAP_KEY|MALFORMED_RECORD_IN_PARSING)|CSV header does not conform to the schema"
