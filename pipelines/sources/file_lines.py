@@ -34,8 +34,8 @@ class FilePosition:
     position: int = 0
     inode: int | None = None
     """None: no file was found yet."""
-    tail: int = 0
-    """Checksum of the bytes before `position`."""
+    tail: int | None = 0
+    """Checksum of the bytes before `position`. None: the position was set by hand."""
     start: int = 0
     """Where the micro-batch that ends at `position` starts, in the same file."""
 
@@ -87,7 +87,7 @@ def next_step(last: FilePosition, named: FoundFile | None, rotated: FoundFile | 
     if named is not None and (last.inode is None or named.inode == last.inode):
         return Step.CONTINUE if named.is_same else Step.TRUNCATED
     is_rotated = rotated is not None and rotated.is_same
-    if is_rotated and rotated.has_lines:
+    if rotated is not None and rotated.is_same and rotated.has_lines:
         return Step.FINISH
     if named is None or named.size == 0:
         return Step.WAIT
