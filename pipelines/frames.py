@@ -165,9 +165,8 @@ def first_failed(frame: DataFrame) -> DataFrame:
         return frame
     text = F.concat_ws(": ", f"{FAILURE}.stage", f"{FAILURE}.error", f"{FAILURE}.message")
     place = F.concat_ws("-", origin(frame, "topic"), F.col("partition"))
-    message = F.concat(
-        text, F.lit(" (record "), place, F.lit(" at offset "), F.col("offset").cast("string"), F.lit(")")
-    )
+    where = F.concat_ws(" ", F.lit("(record"), F.nullif(place, F.lit("")), F.lit("at offset"))  # a file has no topic
+    message = F.concat(text, F.lit(" "), where, F.lit(" "), F.col("offset").cast("string"), F.lit(")"))
     raised = F.when(F.col(FAILURE).isNotNull(), F.raise_error(F.coalesce(message, text)).cast("boolean"))
     return frame.where(raised.isNull())
 

@@ -4,6 +4,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from kvorum.pipelines import plugins
 from kvorum.pipelines.connect import definitions, mirroring
 from kvorum.pipelines.connect.definitions import Key
 from kvorum.pipelines.connect.errors import RunnerError
+from kvorum.pipelines.connect.offsets import FILENAME, POSITION
 from kvorum.pipelines.connect.records import Json
 from kvorum.pipelines.connect.state import Start
 from kvorum.pipelines.plugins import Kind, PluginError
@@ -29,9 +31,10 @@ ALIASES: Final[Mapping[str, ConnectorClass]] = {
     "TopicSource": ConnectorClass(role="source", type="topics"),
     "TopicSink": ConnectorClass(role="sink", type="topics"),
 }
+FILE_STREAM: Final = "file-stream"
 KNOWN: Final[Mapping[str, tuple[Kind, str]]] = {
-    "org.apache.kafka.connect.file.FileStreamSourceConnector": (Kind.SOURCE, "file-stream"),
-    "org.apache.kafka.connect.file.FileStreamSinkConnector": (Kind.SINK, "file-stream"),
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": (Kind.SOURCE, FILE_STREAM),
+    "org.apache.kafka.connect.file.FileStreamSinkConnector": (Kind.SINK, FILE_STREAM),
     "io.confluent.connect.jdbc.JdbcSourceConnector": (Kind.SOURCE, "jdbc"),
     "io.confluent.connect.jdbc.JdbcSinkConnector": (Kind.SINK, "jdbc"),
     "io.debezium.connector.postgresql.PostgresConnector": (Kind.SOURCE, "postgresql"),
@@ -141,6 +144,14 @@ def type_of(properties: Mapping[str, str]) -> str:
     return "unknown" if found is None else found.type
 
 
+def offsets_of(properties: Mapping[str, str]) -> Literal["sink", "file", "source"]:
+    """Return whose offsets a connector's are: a sink's are those of topics, a file's is its position."""
+    if type_of(properties) == "sink":
+        return "sink"
+    found = find(properties.get("connector.class", ""))
+    return "file" if found is not None and (found.type, found.plugin) == ("source", FILE_STREAM) else "source"
+
+
 def model_of(plugin: ConnectorPlugin) -> type[BaseModel]:
     """Return a connector's own options. Raises PluginError."""
     model: type[BaseModel] = plugins.find(plugin.kind, plugin.plugin).load().Options
@@ -189,6 +200,9 @@ def started_at(pipeline: Pipeline, checkpoint: str, start: Start) -> Pipeline:
             number = -2 if offset is None else int(offset["kafka_offset"])  # -2: Spark's word for the earliest
             by_topic.setdefault(str(partition["kafka_topic"]), {})[str(partition["kafka_partition"])] = number
         data["source"]["startingOffsets"] = by_topic
+    for partition, offset in start.offsets if pipeline.source.type == FILE_STREAM else ():
+        if offset is not None and Path(str(partition[FILENAME])).absolute() == Path(data["source"]["file"]).absolute():
+            data["source"]["position"] = offset[POSITION]
     return from_data(data)
 
 

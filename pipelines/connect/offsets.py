@@ -8,7 +8,7 @@ Positions are in the checkpoint of a pipeline; they are read there, and never ed
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from kvorum.pipelines.connect.errors import bad_request
 from kvorum.pipelines.connect.records import Json, compact
@@ -56,14 +56,35 @@ def merged(before: Offsets, wanted: Offsets) -> list[tuple[Json, Json | None]]:
     return [table[key] for key in sorted(table)]
 
 
-def asked(body: Any, of_topics: bool) -> Offsets:
-    """Return the positions of a request: {"offsets": [{"partition", "offset"}]}. Raises ConnectError."""
+def asked(body: Any, type_: Literal["sink", "file", "source"]) -> Offsets:
+    """Return the positions of a request: {"offsets": [{"partition", "offset"}]}. Raises ConnectError.
+
+    Of sources, only a file's position can be set.
+    """
     listed = body.get("offsets") if isinstance(body, dict) else None
     if not isinstance(listed, list) or not listed:
         raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
-    if not of_topics:
+    if type_ == "source":
         raise bad_request("source offsets of this connector are in its checkpoint: they can be reset, but not altered")
-    return [_one(each) for each in listed]
+    return [_of_file(each) if type_ == "file" else _one(each) for each in listed]
+
+
+def _of_file(each: Any) -> tuple[Json, Json | None]:
+    """Return a position as FileStreamSourceConnector accepts it. Connect answers 500 to the others."""
+    partition, offset = (each.get("partition"), each.get("offset")) if isinstance(each, dict) else (None, {})
+    if not isinstance(partition, dict):
+        raise bad_request("Partition objects cannot be null")
+    if offset is None:
+        return partition, None
+    if not isinstance(offset, dict) or POSITION not in offset:
+        raise bad_request(f"Offset objects should either be null or contain the key '{POSITION}'")
+    if type(offset[POSITION]) is not int:
+        raise bad_request(f"The value for the '{POSITION}' key in the offset is expected to be a Long value")
+    if offset[POSITION] < 0:
+        raise bad_request(f"The value for the '{POSITION}' key in the offset should be a non-negative value")
+    if FILENAME not in partition:
+        raise bad_request(f"Partition objects should contain the key '{FILENAME}'")
+    return {FILENAME: str(partition[FILENAME])}, {POSITION: offset[POSITION]}
 
 
 def _one(each: Any) -> tuple[Json, Json | None]:

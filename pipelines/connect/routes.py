@@ -8,7 +8,7 @@ from aiohttp import web
 
 from kvorum.pipelines import plugins
 from kvorum.pipelines.connect import offsets, validation
-from kvorum.pipelines.connect.catalogue import type_of
+from kvorum.pipelines.connect.catalogue import offsets_of, type_of
 from kvorum.pipelines.connect.errors import ConnectError, bad_request
 from kvorum.pipelines.connect.records import TASK, Json, Status, Target
 from kvorum.pipelines.connect.service import Service, answer, as_strings, body_of, flag, nothing, strings_of
@@ -286,7 +286,7 @@ async def moved(service: Service, request: web.Request) -> web.StreamResponse:
     """PATCH /connectors/{name}/offsets."""
     name, herder = name_in(request), service.herder
     connector = herder.existing(name)
-    wanted = offsets.asked(await body_of(request), type_of(connector.properties) == "sink")
+    wanted = offsets.asked(await body_of(request), offsets_of(connector.properties))
     await herder.submit(lambda: herder.move(name, wanted))
     return answer({"message": "The offsets for this connector have been altered successfully"})
 

@@ -1,17 +1,16 @@
-"""Avro: plain, or behind Confluent's five bytes; by Spark's own functions where they are, else by fastavro.
+"""Avro: plain, or behind Confluent's five bytes.
 
 `schema` is the one that is wanted. What was written with an older one is read with that (`writer.schema`; behind the
 five bytes: `schemas`, by their id) and comes out in the wanted one by Avro's rules: fields added need defaults.
 
-Spark's from_avro and to_avro are in the module spark-avro, which pip does not bring: with it (spark.jars.packages:
-org.apache.spark:spark-avro_2.13) rows stay in the JVM. Without it an Arrow function calls fastavro, the one place where
-rows of a pipeline go through Python for their format. Which of the two runs is logged.
+Rows are read and written by fastavro in Python (avro_rows). `engine: spark` uses from_avro and to_avro of the module
+spark-avro, which pip does not install (spark.jars.packages: org.apache.spark:spark-avro_2.13): faster, but they accept
+bytes behind a value and do not name the field that is wrong.
 """
 
 import json
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -23,8 +22,6 @@ from pyspark.sql.types import BinaryType
 
 from kvorum.pipelines.formats import avro_rows, avro_schemas, modules, schemas
 from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
-
-log = logging.getLogger(__name__)
 
 NATIVE: Final = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 MAGIC: Final = "00"
@@ -57,7 +54,6 @@ class AvroFormat:
     """One datum a record, no container file."""
 
     options: AvroOptions
-    _said: list[str] = field(default_factory=list)
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return what a datum says."""
@@ -118,14 +114,10 @@ class AvroFormat:
         return Coded(column=F.concat(prefix, coded.column), wrong=coded.wrong, message=coded.message)
 
     def _native(self, spark: SparkSession) -> bool:
-        there = modules.has(spark, NATIVE)
-        if self.options.engine == "spark" and not there:
+        is_wanted = self.options.engine == "spark"
+        if is_wanted and not modules.has(spark, NATIVE):
             raise FormatError("engine: spark needs the module spark-avro (spark.jars.packages)")
-        native = there and self.options.engine != "fastavro"
-        if not self._said:
-            self._said.append("once")
-            log.info("avro: %s", "Spark's spark-avro" if native else "fastavro in Python (spark-avro is not loaded)")
-        return native
+        return is_wanted
 
 
 def _body(column: Column) -> Column:

@@ -169,7 +169,7 @@ def _refused(value: Any, schema: Any, error: Exception) -> Unfit:
     try:
         validate(value, schema, raise_errors=True)
     except ValidationError as invalid:
-        return Unfit(f"field {'; '.join(map(str, invalid.errors))}")
+        return Unfit(f"field {'; '.join(map(str, invalid.errors or ()))}")
     except Exception:  # validation fails as writing did: that error is the reason
         return Unfit(f"{type(error).__name__}: {error}")
     return Unfit(f"{type(error).__name__}: {error}")

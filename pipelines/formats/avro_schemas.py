@@ -154,7 +154,7 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
             return _type(kinds[0], named, inside)
         if plain in WIDENED:
             return PLAIN[WIDENED[plain]]
-        raise FormatError(f"a union of {', '.join(sorted(plain))} needs the module spark-avro")
+        raise FormatError(f"a union of {', '.join(sorted(plain))} needs the module spark-avro (engine: spark)")
     if isinstance(schema, str):
         if schema in PLAIN and schema not in ("enum", "fixed"):
             return PLAIN[schema]

@@ -401,9 +401,10 @@ def _timestamp(zone: tzinfo | None, value: Any) -> int:
         raise Unfit(f"{shown(_written(value))} has more digits than microseconds")
     if own and zone is None:
         raise Unfit(f"{shown(_written(value))} has a time zone; timestamp_ntz has none")
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     micros = int((fraction or "0")[:6].ljust(6, "0"))
     try:
-        moment = datetime(*(int(part or 0) for part in parts), micros, tzinfo=_zone(own) or zone or UTC)
+        moment = datetime(year, month, day, hour, minute, second, micros, _zone(own) or zone or UTC)
     except (ValueError, KeyError) as error:
         raise Unfit(f"{shown(_written(value))} is not a timestamp: {error}") from error
     return (moment - EPOCH) // MICROS

@@ -114,6 +114,7 @@ class JsonFormat:
         check = modules.by_rows(
             partial(checked, self.options.envelope), BooleanType(), F.when(doubtful, column), "json"
         )
+        assert check.wrong is not None
         wrong = column.isNotNull() & (~fits | F.coalesce(check.wrong, F.lit(False)))
         got = F.when(~wrong & ~F.is_variant_null(parsed), parsed)
         assert isinstance(check.message, Column)

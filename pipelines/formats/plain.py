@@ -1,9 +1,12 @@
 """string, bytes, csv, and the numbers Kafka's own serialisers write: short, integer, long."""
 
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Annotated, Final
 
+from pydantic import AfterValidator
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -21,9 +24,10 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kvorum.pipelines.formats import csv_values, schemas
+from kvorum.pipelines.formats import csv_values, modules, schemas
 from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
 from kvorum.pipelines.formats.csv_values import CORRUPT
+from kvorum.pipelines.formats.rows import text_decoded, text_encoded
 
 WIDTHS: Final[Mapping[str, tuple[DataType, int]]] = {
     "short": (ShortType(), 2),
@@ -54,10 +58,24 @@ class BytesFormat:
         return Coded(column=value.column.cast("binary"))
 
 
+def known_encoding(name: str) -> str:
+    """Return an encoding's name, for a validator of a model. Raises ValueError."""
+    try:
+        codecs.lookup(name)
+    except LookupError as error:
+        raise ValueError(f"{name!r} is not an encoding, such as UTF-8 or ISO-8859-1") from error
+    return name
+
+
 class StringOptions(FormatOptions):
     """How text is written."""
 
-    encoding: str = "UTF-8"
+    encoding: Annotated[str, AfterValidator(known_encoding)] = "UTF-8"
+
+    @property
+    def is_utf8(self) -> bool:
+        """Return whether Spark's own text is meant."""
+        return codecs.lookup(self.encoding).name == "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +86,11 @@ class StringFormat:
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return text; bytes that are not text fail."""
+        if not self.options.is_utf8:
+            return modules.by_rows(partial(text_decoded, self.options.encoding), StringType(), column, "string")
         text = column.cast("string")
-        if self.options.encoding.upper() in ("UTF-8", "UTF8"):
-            wrong = ~F.is_valid_utf8(text)
-        else:
-            text = F.decode(column, self.options.encoding)
-            wrong = F.encode(text, self.options.encoding) != column
-        message = f"string: the bytes are not {self.options.encoding}"
-        return Coded(column=F.when(~wrong, text), wrong=F.coalesce(wrong, F.lit(False)), message=message)
+        wrong = F.coalesce(~F.is_valid_utf8(text), F.lit(False))
+        return Coded(column=F.when(~wrong, text), wrong=wrong, message="string: the bytes are not UTF-8")
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return the text's bytes."""
@@ -86,8 +101,9 @@ class StringFormat:
                 text = F.try_variant_get(value.column, "$", "string")
             case _:
                 text = value.column.cast("string")
-        utf8 = self.options.encoding.upper() in ("UTF-8", "UTF8")
-        return Coded(column=text.cast("binary") if utf8 else F.encode(text, self.options.encoding))
+        if not self.options.is_utf8:
+            return modules.by_rows(partial(text_encoded, self.options.encoding), BinaryType(), text, "string")
+        return Coded(column=text.cast("binary"))
 
 
 class NumberOptions(FormatOptions):

@@ -1,13 +1,12 @@
-"""Protobuf: messages of a descriptor file; by Spark's own functions where they are, else by the protobuf package.
+"""Protobuf: messages of a descriptor file, by the protobuf package in Python (protobuf_rows).
 
 `protoc --include_imports --descriptor_set_out=orders.desc orders.proto` makes the file. A field without presence that
 was not sent has its zero, one with presence is null; enums are their names, unsigned numbers the next wider type.
 
-Spark's from_protobuf is in the module spark-protobuf (org.apache.spark:spark-protobuf_2.13), as with Avro: see avro.
+`engine: spark` uses the module spark-protobuf (org.apache.spark:spark-protobuf_2.13), as with Avro.
 """
 
-import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -20,8 +19,6 @@ from pyspark.sql.types import BinaryType, StructType
 
 from kvorum.pipelines.formats import modules, protobuf_rows
 from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
-
-log = logging.getLogger(__name__)
 
 NATIVE: Final = "org.apache.spark.sql.protobuf.ProtobufDataToCatalyst"
 NATIVE_OPTIONS: Final = {"mode": "PERMISSIVE", "emit.default.values": "true", "upcast.unsigned.ints": "true"}
@@ -61,7 +58,6 @@ class ProtobufFormat:
     """One message a record."""
 
     options: ProtobufOptions
-    _said: list[str] = field(default_factory=list)
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return a message's fields as a struct."""
@@ -96,14 +92,7 @@ class ProtobufFormat:
         return modules.by_rows(encode, BinaryType(), value.column, "protobuf")
 
     def _native(self, spark: SparkSession) -> bool:
-        there = modules.has(spark, NATIVE)
-        if self.options.engine == "spark" and not there:
+        is_wanted = self.options.engine == "spark"
+        if is_wanted and not modules.has(spark, NATIVE):
             raise FormatError("engine: spark needs the module spark-protobuf (spark.jars.packages)")
-        native = there and self.options.engine != "protobuf"
-        if not self._said:
-            self._said.append("once")
-            named = (
-                "Spark's spark-protobuf" if native else "the protobuf package in Python (no spark-protobuf is loaded)"
-            )
-            log.info("protobuf: %s", named)
-        return native
+        return is_wanted

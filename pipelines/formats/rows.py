@@ -4,6 +4,7 @@ Answers are structs of value and error, one of the two null. Nothing raises for 
 Python's own types have fewer years than Spark's.
 """
 
+import codecs
 import math
 import struct
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pyspark.sql.types import DecimalType
 
 from kvorum.pipelines.faults import Unfit, shown
 
+BIG_ENDIAN: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
 MESSAGE_MAX: Final = 500
 """Characters of an error that are kept: some libraries put the whole value into it."""
 EXACT: Final = Context(prec=20_000, Emax=10**6, Emin=-(10**6))
@@ -66,6 +68,24 @@ def with_integers(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(with_integers(kind.value_type))
     return kind
+
+
+def text_decoded(encoding: str, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return bytes as text of an encoding; without a mark, UTF-16 and UTF-32 are big-endian, as in Java."""
+    name = codecs.lookup(encoding).name
+
+    def one(value: bytes) -> str:
+        has_mark = value[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or value[:2] in (b"\xff\xfe", b"\xfe\xff")
+        return value.decode(name if has_mark else BIG_ENDIAN.get(name, name))
+
+    return by_row(data, one, pa.string())
+
+
+def text_encoded(encoding: str, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return text as bytes of an encoding; UTF-16 and UTF-32 as Java writes them."""
+    name = codecs.lookup(encoding).name
+    mark, wanted = b"\xfe\xff" if name == "utf-16" else b"", BIG_ENDIAN.get(name, name)
+    return by_row(data, lambda value: mark + value.encode(wanted), pa.binary())
 
 
 def as_float(value: float) -> float:

@@ -34,8 +34,8 @@ class FilePosition:
     position: int = 0
     inode: int | None = None
     """None: no file was found yet."""
-    tail: int = 0
-    """Checksum of the bytes before `position`."""
+    tail: int | None = 0
+    """Checksum of the bytes before `position`. None: the position was set by hand."""
     start: int = 0
     """Where the micro-batch that ends at `position` starts, in the same file."""
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,6 +55,8 @@ class FileStreamSourceOptions(ConnectOptions):
 
     file: str = Field(min_length=1)
     """The file. It may be created later. Kafka Connect reads standard input without it; a pipeline has none."""
+    position: int = Field(default=0, ge=0)
+    """Where a new pipeline starts to read, in bytes; where a checkpoint exists, it decides."""
     batch_size: int = Field(default=2000, ge=1)
     """Accepted for Kafka Connect's configurations: a micro-batch is limited in bytes."""
 
@@ -70,7 +73,8 @@ class FileStreamSource:
         if named is not None:
             named.close()
         spark.dataSource.register(FileStream)
-        lines = frames.record_frame(spark.readStream.format(NAME).option("file", str(path)).load())
+        stream = spark.readStream.format(NAME).option("file", str(path)).option("position", options.position)
+        lines = frames.record_frame(stream.load())
         where = F.concat(F.lit(" at byte "), F.col("offset").cast("string"), F.lit(f" of {path}"))
         value, is_text = F.col("value"), F.is_valid_utf8(F.col("value").cast("string"))
         why = F.when(value.isNull(), f" is longer than {LINE_BYTES_MAX} bytes").otherwise(" is not UTF-8")
@@ -101,7 +105,7 @@ class FileStream(DataSource):
 
     def streamReader(self, schema: StructType) -> "FileStreamReader":
         """Return the reader."""
-        return FileStreamReader(self.options["file"])
+        return FileStreamReader(self.options["file"], int(self.options["position"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +150,9 @@ class OpenFile:
             raise FileChanged(f"{self.path} was truncated while it was read: it has no {end - start} bytes at {start}")
         return data
 
-    def is_same(self, position: int, tail: int) -> bool:
-        """Return whether the bytes before a position have a checksum."""
-        return position <= self.size and tail_of(self.read, position) == tail
+    def is_same(self, position: int, tail: int | None) -> bool:
+        """Return whether the bytes before a position have a checksum; without one, they do."""
+        return tail is None or (position <= self.size and tail_of(self.read, position) == tail)
 
 
 def open_named(path: Path) -> OpenFile | None:
@@ -175,15 +179,17 @@ def open_rotated(path: Path, inode: int | None) -> OpenFile | None:
 class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions (in the driver's Python process) and lines (in a task)."""
 
-    def __init__(self, filename: str) -> None:
+    def __init__(self, filename: str, position: int = 0) -> None:
         """Open nothing yet."""
         self._path = Path(filename)
+        self._first_position = position
         self._final: tuple[int, int] | None = None  # with available-now: inode and size at the start of the run
         self._is_missing = False
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the beginning."""
-        return FilePosition(filename=str(self._path)).to_json()
+        """Return where a new pipeline starts."""
+        position = self._first_position
+        return FilePosition(filename=str(self._path), position=position, tail=None if position else 0).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return no limit: BATCH_BYTES is applied here."""
@@ -275,20 +281,14 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             chunks = (file.read(at, min(at + CHUNK_BYTES, partition.end)) for at in starts)
             for lines in lines_of(chunks, partition.start):
                 values = pa.array(lines.values, type=pa.binary())
-                yield pa.RecordBatch.from_arrays(
-                    [values, pa.array(lines.positions, type=pa.int64())], names=SCHEMA.names
-                )
+                positions = pa.array(lines.positions, type=pa.int64())
+                yield pa.RecordBatch.from_arrays([values, positions], names=["value", "offset"])
 
 
 def planned_file(wanted: LineRange) -> OpenFile:
     """Return the file with the lines of a planned micro-batch. Raises FileChanged if none has them."""
     path = Path(wanted.filename)
-
-    def candidates() -> Iterator[OpenFile | None]:
-        yield open_named(path)
-        yield open_rotated(path, wanted.inode)
-
-    for file in candidates():
+    for file in (one() for one in (partial(open_named, path), partial(open_rotated, path, wanted.inode))):
         if file is not None and file.is_same(wanted.end, wanted.tail):
             return file
         if file is not None:

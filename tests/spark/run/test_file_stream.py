@@ -27,6 +27,10 @@ def forget_last(checkpoint: Path) -> None:
     (checkpoint / "commits" / f".{last.name}.crc").unlink(missing_ok=True)
 
 
+def texts(bootstrap: str, topic: str, count: int) -> list[str]:
+    return [message.value().decode() for message in consume(bootstrap, topic, count)]
+
+
 def connector(kind: str, bootstrap: str, file: Path, **keys: str) -> Pipeline:
     properties = {"connector.class": f"org.apache.kafka.connect.file.FileStream{kind}Connector", "file": str(file)}
     return from_connect(f"{kind.lower()}-{file.parent.name}", properties | STRINGS | keys, bootstrap=bootstrap)
@@ -37,28 +41,33 @@ def test_lines_of_a_growing_file_pass_a_topic_and_are_appended_to_one_file_each_
 ) -> None:
     topic, dead = make_topic(1), make_topic(1)
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": dead}
+    queue = "errors.deadletterqueue."
+    errors = {"errors.tolerance": "all", f"{queue}topic.name": dead, f"{queue}context.headers.enable": "true"}
     reading = connector("Source", bootstrap, source, topic=topic, **errors, **{"batch.size": "2"})
     writing = connector("Sink", bootstrap, target, topics=topic)
     text = ["eins", "zw\u00f6lf", "", "\N{CHIPMUNK} 4", "5"]
     source.write_bytes("eins\nzw\u00f6lf\r\n\n\N{CHIPMUNK}".encode()[:-2])  # the last character is cut
     target.write_text("before\n")
-    with running(spark, reading, tmp_path / "r") as folder, running(spark, writing, tmp_path / "w"):
-        eventually(lambda: target.read_text() == "before\neins\nzw\u00f6lf\n\n", "no complete lines", SECONDS)
+    with running(spark, reading, tmp_path / "r") as folder:
+        assert texts(bootstrap, topic, 3) == text[:3], "the last line is not complete"
         with source.open("ab") as file:
             file.write("\N{CHIPMUNK}".encode()[-2:] + b" 4\n5")
-        eventually(lambda: target.read_text().endswith("\N{CHIPMUNK} 4\n"), "no appended line", SECONDS)
+        assert texts(bootstrap, topic, 4) == text[:4]
         assert until(folder, lambda status: status.state is State.RUNNING).restarts == 0
+    written = "before\n" + "\n".join(text[:4]) + "\n"
+    with running(spark, writing, tmp_path / "w"):
+        eventually(lambda: target.read_text() == written, lambda: target.read_text(), SECONDS)
     for root, pipeline in ((tmp_path / "r", reading), (tmp_path / "w", writing)):
         forget_last(Folder(root, pipeline.name).checkpoint)
     with source.open("ab") as file:
         file.write(b"\nno \xff text\n")
     source.rename(tmp_path / "in.txt.1")
     source.write_text("6\n")
-    with running(spark, reading, tmp_path / "r"), running(spark, writing, tmp_path / "w"):
-        eventually(lambda: target.read_text().endswith("6\n"), "no line of the new file", SECONDS)
+    with running(spark, reading, tmp_path / "r"):
+        assert texts(bootstrap, topic, 6) == [*text, "6"]
+    with running(spark, writing, tmp_path / "w"):
+        eventually(lambda: target.read_text().endswith("\n6\n"), lambda: target.read_text(), SECONDS)
     assert target.read_text().splitlines() == ["before", *text, "6"]
-    assert [message.value().decode() for message in consume(bootstrap, topic, 6)] == [*text, "6"]
     (letter,) = consume(bootstrap, dead, 1)
     headers = dict(letter.headers())
     position = len("eins\nzw\u00f6lf\r\n\n\N{CHIPMUNK} 4\n5\n".encode())

@@ -183,3 +183,17 @@ def test_what_a_worker_gets_has_references_and_its_own_checkpoint(monkeypatch: p
 def test_offsets_of_a_file_are_connects() -> None:
     offset = {"filename": "/data/in.txt", "position": 6, "inode": 7, "tail": 1, "start": 0}
     assert offsets.of_answer({"sources": [offset]}, "log") == [({"filename": "/data/in.txt"}, {"position": 6})]
+
+
+def test_a_files_position_that_was_set_is_where_the_next_run_starts() -> None:
+    properties = {"connector.class": "FileStreamSource", "file": "/data/in.txt", "topic": "t"}
+    assert (catalogue.offsets_of(properties), catalogue.offsets_of(JDBC), catalogue.offsets_of(JDBC_SINK)) == (
+        "file",
+        "source",
+        "sink",
+    )
+    start = Start(
+        run=1, offsets=(({"filename": "/data/in.txt"}, {"position": 6}), ({"filename": "/x"}, {"position": 9}))
+    )
+    made = catalogue.runnable("p", properties, cluster=CLUSTER, checkpoint="/c", start=start)
+    assert made.source.settings == {"file": "/data/in.txt", "position": 6}

@@ -187,6 +187,15 @@ def test_a_file_is_waited_for_and_another_file_is_read_from_its_beginning(tmp_pa
     assert query.run() == [b"1", b"a"]
 
 
+def test_a_position_set_by_hand_is_where_reading_starts(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"1\n2\n3\n")
+    query = Query(path)
+    query.reader = FileStreamReader(str(path), 2)
+    query.committed = query.reader.initialOffset()
+    assert query.run() == [b"2", b"3"]
+
+
 def test_available_now_ends_with_what_existed_at_its_start(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_bytes(b"1\n2\n")
