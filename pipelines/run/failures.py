@@ -24,10 +24,8 @@ PASSING = re.compile(
     r"connection to server|database is locked|the database system is|Broken pipe|"
     r"Python worker (exited|failed to connect back)"
 )
-BAD_RECORD = "USER_RAISED_EXCEPTION"
-"""Spark's class of the error that a failed record raises (frames.first_failed)."""
 LASTING = re.compile(
-    r"failOnDataLoss|TOPIC_AUTHORIZATION|SASL_AUTHENTICATION|UNKNOWN_TOPIC_OR_PART|"
+    r"USER_RAISED_EXCEPTION|failOnDataLoss|TOPIC_AUTHORIZATION|SASL_AUTHENTICATION|UNKNOWN_TOPIC_OR_PART|"
     r"STREAM_FAILED\.SCHEMA|INCOMPATIBLE|password authentication failed"
 )
 OURS = (SpecError, PluginError, ConnectorError, MachineError, TransformError, ValidationError, ValueError, ImportError)
@@ -40,8 +38,6 @@ WELL_SECONDS = 120.0
 def passing(error: BaseException) -> bool:
     """Whether a pipeline that failed so is worth another try."""
     text = "\n".join(str(each) for each in chain(error))
-    if BAD_RECORD in text:  # its message has the record's own words
-        return False
     if PASSING.search(text):
         return True
     return not (isinstance(error, (AnalysisException, ParseException, *OURS)) or LASTING.search(text))

@@ -82,13 +82,12 @@ class Worker:
                 return 0
             except Exception as error:
                 self.stop_queries()
-                passes = failures.passing(error)
-                pause = backoff.next(time.monotonic()) if passes else None
+                pause = backoff.next(time.monotonic()) if failures.passing(error) else None
                 reason = reasons.reason(error, self.pipeline)
                 trace = reasons.trace(error, reason)
                 if pause is None:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
-                    self.status = replace(self.status, lasting=not passes)
+                    self.status = replace(self.status, lasting=not failures.passing(error))
                     self.become(State.FAILED, trace)
                     return 1
                 again = "pipeline %s failed, restarted in %g s: %s"
