@@ -27,7 +27,7 @@ def read(spark: SparkSession, kind: str, options: Mapping[str, Any], **context: 
     source = plugins.source(kind)
     given = Context(name="p", checkpoint="", **context)
     frame = source.read(spark, source.Options.model_validate(options), given)
-    assert frame.isStreaming and tuple(frame.columns[: len(frames.COLUMNS)]) == tuple(frames.COLUMNS)
+    assert frame.isStreaming and tuple(frame.columns)[: len(frames.COLUMNS)] == tuple(frames.COLUMNS)
     return frame
 
 
