@@ -132,7 +132,7 @@ class Dialect(Protocol):
         ...
 
     def to_database(self, value: Any) -> Any:
-        """Return a value of an Arrow batch as the driver takes it."""
+        """Return a value of an Arrow batch as the driver takes it. Raises ValueError for what would be altered."""
         ...
 
     def as_offset(self, expression: str) -> str:

@@ -155,6 +155,8 @@ class Sqlite:
                 return value.isoformat()
             case decimal.Decimal():
                 return str(value)
+            case float() if math.isnan(value):
+                raise ValueError("NaN, which SQLite would store as NULL")
             case _:
                 return value
 

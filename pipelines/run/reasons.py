@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Iterator
 from typing import Final
 
-from kvorum.pipelines.run.failures import BAD_RECORD
 from kvorum.pipelines.spec import Pipeline
 
 LINE_CHARACTERS_MAX: Final = 500
@@ -20,6 +19,8 @@ TRACE_CHARACTERS_MAX: Final = 20_000
 DEPTH_MAX: Final = 20
 """Of causes within causes; none was seen beyond five."""
 
+OF_RECORD: Final = "USER_RAISED_EXCEPTION"
+"""Spark's class of what a failed record raises (frames.first_failed)."""
 TRACEBACK: Final = "Traceback (most recent call last):"
 END: Final = re.compile(r"\n(=== Streaming Query ===|JVM stacktrace:|Driver stacktrace:)")
 AFTERWARDS: Final = re.compile(
@@ -60,7 +61,7 @@ def reason(error: BaseException, pipeline: Pipeline | None = None) -> str:
     if not ours and what == one_line(text):
         what = f"{type(error).__name__}: {what}" if what else type(error).__name__
     where = place(error)
-    if pipeline is None or where is None or BAD_RECORD in text:  # a record's own message says enough
+    if pipeline is None or where is None or OF_RECORD in text:  # a record's own message says enough
         return what or type(error).__name__
     end = pipeline.source if where == "source" else pipeline.sink
     return f"{where} {end.type}: {what}"

@@ -84,8 +84,7 @@ class Worker:
                 return 0
             except Exception as error:
                 self.stop_queries()
-                passes = failures.passing(error)
-                pause = backoff.next(time.monotonic()) if passes else None
+                pause = backoff.next(time.monotonic()) if failures.passing(error) else None
                 unwritable = checkpoint.problem(self.checkpoint)
                 reason = reasons.reason(error, self.pipeline)
                 if unwritable is not None and not reason.startswith("checkpoint "):
@@ -93,7 +92,7 @@ class Worker:
                 trace = reasons.trace(error, reason)
                 if pause is None:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
-                    self.status = replace(self.status, lasting=not passes)
+                    self.status = replace(self.status, lasting=not failures.passing(error))
                     self.become(State.FAILED, trace)
                     return 1
                 again = "pipeline %s failed, restarted in %g s: %s"

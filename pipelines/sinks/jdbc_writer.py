@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from kvorum.pipelines.databases import statements
-from kvorum.pipelines.databases.dialect import Connection, Cursor, Dialect, identifier
+from kvorum.pipelines.databases.dialect import Connection, Cursor, DatabaseError, Dialect, identifier
 
 DELETED = "__deleted"
 MARKS = "kvorum_batches"
@@ -126,9 +126,12 @@ def execute(cursor: Cursor, dialect: Dialect, table: Table, rows: list[dict[str,
     for deleted, group in groupby(rows, key=lambda row: row[DELETED]):
         names = table.keys if deleted else table.columns
         text = statements.delete(dialect, table.name, table.keys) if deleted else make
-        cursor.executemany(text, [[value_of(dialect, row[name]) for name in names] for row in group])
+        cursor.executemany(text, [[value_of(dialect, name, row[name]) for name in names] for row in group])
 
 
-def value_of(dialect: Dialect, value: Any) -> Any:
-    """Return a value as the driver takes it."""
-    return None if value is None else dialect.to_database(value)
+def value_of(dialect: Dialect, name: str, value: Any) -> Any:
+    """Return a value of a column as the driver takes it. Raises DatabaseError."""
+    try:
+        return None if value is None else dialect.to_database(value)
+    except ValueError as error:
+        raise DatabaseError(f"column {name}: a value is not a valid one: {error}") from error

@@ -134,9 +134,10 @@ def records(rows: DataFrame, key_columns: Sequence[str], topic: str) -> DataFram
     columns = {name: F.col(f"c{index}").alias(name) for index, name in enumerate(names)}
     message = columns.pop(MESSAGE)
     failed = message.isNotNull()
-    origin = F.struct(
+    row = F.coalesce(columns.pop(ROW), F.to_json(F.struct(*columns.values()), {"ignoreNullFields": "false"}))
+    origin = F.struct(  # of dead letters, also of records that a transform rejects
         F.lit(None).cast("binary").alias("key"),
-        columns.pop(ROW).cast("binary").alias("value"),
+        row.cast("binary").alias("value"),
         F.lit(topic or None).cast("string").alias("topic"),
     )
     key = F.struct(*(columns[name] for name in key_columns)) if key_columns else F.lit(None).cast("binary")

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -215,6 +216,24 @@ def test_connectors_share_a_process_and_one_that_fails_leaves_the_others_alone(
     host = manager.worker("first")
     manager.end(signal.SIGTERM)
     assert manager.process.returncode == 0 and not started(host)
+
+
+def test_a_record_that_can_never_be_read_is_failed_after_one_start_of_spark(
+    manage: Manage, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    path = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (id INTEGER, paid BOOLEAN)")
+        connection.execute("INSERT INTO t VALUES (1, 'maybe')")
+        connection.commit()
+    config = {"connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{path}", "table.whitelist": "t"}
+    config |= {"mode": "bulk", "topic.prefix": f"{make_topic()}-", "kvorum.connector": "kvorum"}
+    manager = manage("lasting", "lasting")
+    assert manager.call("POST", "/connectors", {"name": "bad", "config": config})[0] == 201
+    wait_for(manager, "bad", "RUNNING", "FAILED")
+    trace = manager.call("GET", "/connectors/bad/status")[1]["tasks"][0]["trace"]
+    assert "column paid: maybe: TEXT that is not 0, 1, false or true (row with id 1)" in trace.splitlines()[0]
+    assert (manager.state / "bad" / "worker.log").read_text().count("session.build Spark ") == 1
 
 
 def admin_before(manager: Managed) -> web.Application:

@@ -27,7 +27,7 @@ def read(spark: SparkSession, kind: str, options: Mapping[str, Any], **context: 
     source = plugins.source(kind)
     given = Context(name="p", checkpoint="", **context)
     frame = source.read(spark, source.Options.model_validate(options), given)
-    assert frame.isStreaming and tuple(frame.columns[: len(frames.COLUMNS)]) == tuple(frames.COLUMNS)
+    assert frame.isStreaming and tuple(frame.columns)[: len(frames.COLUMNS)] == tuple(frames.COLUMNS)
     return frame
 
 
@@ -88,6 +88,7 @@ def test_jdbc_rows_that_cannot_be_read_fail_alone(spark: SparkSession, tmp_path:
     assert (bad.value, bad.topic, bad._failure.stage) == (None, "my.orders", frames.VALUE_CONVERTER)
     assert bad._failure.message == f"column pa`id: maybe: TEXT that is not 0, 1, false or true; {reason}"
     assert json.loads(bad._failure.value) == {"the.id": 1, "pa`id": "maybe", "ä b": 2.5}, "for the dead letter"
+    assert json.loads(good._origin.value) == {"the.id": 2, "pa`id": True, "ä b": 3}, "if a transform rejects it"
     assert good._failure is None and good.key.asDict() == {"the.id": 2}
     assert good.value.asDict() == {"the.id": 2, "pa`id": True, "ä b": 3}
     with pytest.raises(StreamingQueryException, match=re.escape(reason)):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pyspark.sql.types import StringType
 
 from kvorum.pipelines.cdc.database import CaptureError
 from kvorum.pipelines.cdc.datasource import PostgresqlStreamReader
@@ -15,6 +16,7 @@ from kvorum.pipelines.cdc.snapshot import INTENT, MANIFEST
 from tests.unit.pipelines.cdc.conftest import Database
 from tests.unit.pipelines.cdc.model import CREATE, Ledger
 from tests.unit.pipelines.cdc.query import Crash, Query, crash_at_sync
+from tests.unit.pipelines.databases.test_postgresql_values import TABLE
 
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "2"))
 
@@ -136,6 +138,49 @@ def test_types_have_the_same_form_in_the_snapshot_and_in_the_log(database: Datab
         "v": "ab  ",
     }
     assert set(second.values()) == {2, None}  # type: ignore[attr-defined]
+
+
+def test_values_at_the_edges_of_their_types_are_exact(database: Database) -> None:
+    """Those of the JDBC source's table that are text there and here, and edges of the types that are numbers here."""
+    texts: list[tuple[str, str, object]] = [
+        (declared, literal, value)
+        for declared, literal, kind, value in TABLE
+        if kind == StringType() and declared != "time" and not (declared.endswith("[]") and declared != "mood[]")
+    ]
+    columns: list[tuple[str, str, object]] = [
+        *texts,
+        ("numeric(10, 2)", "'NaN'", "NaN"),
+        ("numeric(5, -3)", "12345678", "12346000"),
+        ("bigint", "9223372036854775807", 9223372036854775807),
+        ("real", "'0.1'", 0.1),
+        ("float8", "'5e-324'", 5e-324),
+        ("date", "'0044-03-15 BC'", -735160),
+        ("date", "'10000-01-01'", 2932897),
+        ("date", "'infinity'", "infinity"),
+        ("time", "'24:00:00'", 86_400_000_000),
+        ("timestamp", "'10000-01-01'", 253_402_300_800_000_000),
+        ("timestamptz", "'0044-03-15 12:00+00 BC'", "-0043-03-15T12:00:00Z"),
+        ("numeric[]", "'{1.10,NaN,1e30}'", ["1.10", "NaN", "1" + "0" * 30]),
+        ("date[]", "'{infinity,1970-01-02}'", ["infinity", 1]),
+    ]
+    declared = ", ".join(f'"c.{number} %" {kind}' for number, (kind, _, _) in enumerate(columns))
+    values = ", ".join(literal for _, literal, _ in columns)
+    with database.connect() as connection:
+        for setting in ("datestyle = 'SQL, DMY'", "intervalstyle = 'postgres'", "extra_float_digits = -15"):
+            connection.execute(f"ALTER DATABASE {database.name} SET {setting}".encode())
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('ok', 'so so')",
+        "CREATE TYPE pair AS (a numeric, b text)",
+        f"CREATE TABLE edges ({declared})",
+        f"INSERT INTO edges VALUES ({values})",
+    )
+    query = Query(options=database.options())
+    query.run()
+    database.execute(f"INSERT INTO edges VALUES ({values})")
+    query.run()
+    expected = {f"c.{number} %": value for number, (_, _, value) in enumerate(columns)}
+    assert afters(query, "r") == [expected]
+    assert afters(query, "c") == [expected]
 
 
 def test_tables_changed_in_shape_are_followed(database: Database) -> None:

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import sqlite3
 from contextlib import closing
+from math import inf, nan
 from pathlib import Path
 
 import pyarrow as pa
@@ -309,6 +310,15 @@ def test_a_new_table_keeps_names_and_every_digit(path: Path) -> None:
         list(write_rows(dialect, table, None)(iter([rows])))
     source = reader(path, "bulk", relation=quoted(table.name))
     assert read(source, {"polls": 0}, {"polls": 1}) == [{"the.id": 1, "100%": number}]
+
+
+def test_a_number_that_sqlite_would_store_as_null_is_rejected(path: Path) -> None:
+    run(path, "CREATE TABLE numbers (id INTEGER, n REAL)")
+    table = Table(name="numbers", columns=("id", "n"), keys=(), upsert=False, batch_rows=2)
+    rows = pa.RecordBatch.from_pylist([{DELETED: False, "id": n, "n": value} for n, value in enumerate((inf, nan))])
+    with pytest.raises(DatabaseError, match="column n: a value is not a valid one: NaN, which SQLite would store as"):
+        list(write_rows(Sqlite(str(path)), table, None)(iter([rows])))
+    assert run(path, "SELECT * FROM numbers") == []
 
 
 def test_inserts_are_written_once_by_the_mark_of_their_batch(path: Path) -> None:
