@@ -33,14 +33,14 @@ class Manifest:
 
 
 class Folder:
-    """The sink's folder in a checkpoint."""
+    """A folder of ours in a checkpoint; by default the sink's."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, name: str = FOLDER) -> None:
         """Open the file system of the checkpoint."""
         gateway = spark.sparkContext._gateway
         assert gateway is not None and spark._jvm is not None, "a driver has a gateway"
         self.jvm: Any = spark._jvm
-        self.root = f"{checkpoint.rstrip('/')}/{FOLDER}"
+        self.root = f"{checkpoint.rstrip('/')}/{name}"
         self.checkpoint = checkpoint.rstrip("/")
         self.files: Any = self.path(checkpoint).getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
@@ -70,7 +70,7 @@ class Folder:
             raise OSError(f"{path} was not written")
 
     def names(self, folder: str) -> list[str]:
-        """Return the files in a folder of the sink's, hidden ones left out."""
+        """Return the files in a folder of this one, hidden ones left out."""
         return self.listed(f"{self.root}/{folder}")
 
     def listed(self, folder: str) -> list[str]:

@@ -27,6 +27,7 @@ from pyspark.sql.types import StructField, StructType
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Trigger
+from kvorum.pipelines.streams.checkpoint import check_joins
 from kvorum.pipelines.streams.compiler.compile import OnBadRecord
 from kvorum.pipelines.streams.errors import TopologyError
 from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
@@ -111,6 +112,7 @@ class FolderTopics:
                 part.write.mode("overwrite").parquet(str(self.path(topic) / f"{query.name}-{batch_id:06d}"))
 
         checkpoint = str(self.folder / "checkpoints" / query.name)
+        check_joins(self.spark, checkpoint, query)
         writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         return trigger.apply(writer.outputMode(query.mode)).start()
 

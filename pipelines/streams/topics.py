@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kvorum.pipelines.bridge import register
 from kvorum.pipelines.bridge.sink import Delivery, stream_writer, write_batch
 from kvorum.pipelines.plugins import Trigger
+from kvorum.pipelines.streams.checkpoint import check_joins
 from kvorum.pipelines.streams.config import StreamsConfig
 from kvorum.pipelines.streams.errors import TopologyError
 from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
@@ -80,6 +81,7 @@ class ClusterTopics:
             options["topic"] = operation.topic
         name = f"{self.config.application_id}-{query.name}"
         checkpoint = self.config.checkpoint(query.name)
+        check_joins(self.spark, checkpoint, query)
         delivery = Delivery(self.config.delivery)
         if delivery is Delivery.AT_LEAST_ONCE and query.mode == "update":
             # Spark lets no Python data source take a table's changes.

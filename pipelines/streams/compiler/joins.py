@@ -1,5 +1,7 @@
 """Joins: two streams within a window (Spark's own), a stream with a table's latest row, two tables."""
 
+from typing import Literal
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -10,30 +12,25 @@ from kvorum.pipelines.streams.compiler.aggregates import timed
 from kvorum.pipelines.streams.nodes import StreamJoin, TableJoin, TableLookup
 from kvorum.pipelines.streams.packed import pack, unpack
 from kvorum.pipelines.streams.plan import Mode
-from kvorum.pipelines.streams.windows import milliseconds
+from kvorum.pipelines.streams.windows import JoinWindows, milliseconds
 
-OUTER = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 LOOKED_AT = ("value", "timestamp")
 
 
 def stream_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> DataFrame:
-    """Return the pairs of two streams' records. Those without a counterpart come out when the window is closed."""
+    """Return the pairs of two streams' records. Unmatched records are emitted when their window is closed.
+
+    An outer join is two joins, and costs twice as much as a left join: see `_bucket_join`.
+    """
+    windows = operation.windows
     sides = []
-    for name, frame, is_kept in (
-        ("left", left, operation.kind != "inner"),
-        ("right", right, operation.kind == "outer"),
-    ):
-        rows = frame.where(F.col("value").isNotNull())
-        rows = rows if is_kept else rows.where(F.col("key").isNotNull())
-        columns = (F.col(each).alias(f"_{name}_{each}") for each in ("key", *LOOKED_AT))
-        sides.append(timed(rows, operation.windows).select(*columns))
-    before, after = (milliseconds(each) for each in (operation.windows.before_by, operation.windows.after_by))
-    condition = F.expr(
-        "_left_key = _right_key"
-        f" AND _right_timestamp >= _left_timestamp - INTERVAL {before} MILLISECONDS"
-        f" AND _right_timestamp <= _left_timestamp + INTERVAL {after} MILLISECONDS"
-    )
-    pairs = sides[0].join(sides[1], condition, OUTER[operation.kind])
+    for name, frame in (("left", left), ("right", right)):
+        rows = timed(frame.where(F.col("value").isNotNull()), windows)
+        sides.append(rows.select(*(F.col(each).alias(f"_{name}_{each}") for each in ("key", *LOOKED_AT))))
+    pairs = _bucket_join(*sides, windows, "inner" if operation.kind == "inner" else "left_outer")
+    if operation.kind == "outer":
+        unmatched = _bucket_join(*sides, windows, "right_outer").where("_left_timestamp IS NULL")
+        pairs = pairs.unionByName(unmatched)
     pairs = pairs.select(
         F.coalesce("_left_key", "_right_key").alias("key"),
         F.greatest("_left_timestamp", "_right_timestamp").alias("timestamp"),
@@ -41,6 +38,57 @@ def stream_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> Dat
         F.col("_right_value").alias("right"),
     )
     return record_frame(pairs, value=functions.column(operation.joiner, functions.JOINED))
+
+
+def _bucket_join(
+    left: DataFrame, right: DataFrame, windows: JoinWindows, how: Literal["inner", "left_outer", "right_outer"]
+) -> DataFrame:
+    """Return a join whose key is the record key and a time bucket, so that it costs what is near in time.
+
+    With the record key alone Spark compares all pairs of a key. The records of one side are in the bucket of their
+    timestamp. Those of the other side are copied to each bucket that their window reaches, at most two. A pair is
+    joined in one bucket only. An outer join emits an unmatched copy once per bucket, so the side whose unmatched
+    records are emitted is never the copied one.
+    """
+    before, after = (milliseconds(each) for each in (windows.before_by, windows.after_by))
+    size = bucket_micros(windows)
+    left_micros, right_micros = F.unix_micros("_left_timestamp"), F.unix_micros("_right_timestamp")
+    # Null keys match nothing, but Spark's state has them as equal.
+    if how == "right_outer":
+        left = left.where("_left_key IS NOT NULL").withColumn(
+            "_left_bucket", _reached(left_micros, before, after, size)
+        )
+        right = right.withColumn("_right_bucket", _bucket(right_micros, size))
+    else:
+        left = left.withColumn("_left_bucket", _bucket(left_micros, size))
+        right = right.where("_right_key IS NOT NULL").withColumn(
+            "_right_bucket", _reached(right_micros, after, before, size)
+        )
+    condition = F.expr(
+        "_left_key = _right_key AND _left_bucket = _right_bucket"
+        f" AND _right_timestamp >= _left_timestamp - INTERVAL {before} MILLISECONDS"
+        f" AND _right_timestamp <= _left_timestamp + INTERVAL {after} MILLISECONDS"
+    )
+    return left.join(right, condition, how)
+
+
+def bucket_micros(windows: JoinWindows) -> int:
+    """Return the size of a join's time buckets in microseconds: the length of the window, at least 1.
+
+    Smaller buckets mean more copies of a record, larger ones more pairs that the window rejects.
+    """
+    return max(1, 1000 * (milliseconds(windows.before_by) + milliseconds(windows.after_by)))
+
+
+def _bucket(micros: Column, size: int) -> Column:
+    """Return the start of the bucket of a time in microseconds."""
+    return micros - F.pmod(micros, F.lit(size).cast("bigint"))
+
+
+def _reached(micros: Column, before_ms: int, after_ms: int, size: int) -> Column:
+    """Return a row for each bucket from `before_ms` before a time to `after_ms` after it."""
+    first, last = _bucket(micros - 1000 * before_ms, size), _bucket(micros + 1000 * after_ms, size)
+    return F.explode(F.sequence(first, last, F.lit(size).cast("bigint")))
 
 
 def _side(frame: DataFrame, side: int, key: Column | str, payload: Column) -> DataFrame:

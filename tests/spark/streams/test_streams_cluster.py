@@ -142,6 +142,59 @@ def test_two_queries_meet_in_a_topic_of_the_applications_own(
         topics.write(frame, query, AVAILABLE_NOW).awaitTermination()
 
 
+def test_a_running_application_deletes_processed_records_of_its_internal_topic(
+    spark: "SparkSession",
+    bootstrap: str,
+    make_topic: "TopicFactory",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kvorum.pipelines.streams.run.INTERVAL_SECONDS", 0.5)
+    lines, out = make_topic(prefix="lines"), make_topic(prefix="out")
+    builder = StreamsBuilder()
+    words = builder.stream(lines).flat_map_values("split(value, ' ')").select_key("value")
+    counts = words.repartition(named="words").group_by_key().count(store="counts").to_stream()
+    counts.to(out, value_serde=Serdes.long(), named="counts-sink")
+    config = StreamsConfig(
+        application_id=f"app-{out}",
+        bootstrap_servers=bootstrap,
+        state_dir=tmp_path,
+        internal_partitions=1,
+        trigger=Trigger(arguments={"processingTime": "200 milliseconds"}),
+    )
+    streams = Streams(builder.build(), config, spark)
+    internal = config.internal_topic("words")
+    streams.start()
+    try:
+        deleted = 0
+        for times in (1, 2):
+            produce(bootstrap, lines, LINES)
+            consume(bootstrap, out, lambda found, times=times: dict(found) == expected(LINES * times))  # type: ignore[misc]
+            first = eventually_above(bootstrap, internal, deleted)
+            assert first > deleted
+            deleted = first
+    finally:
+        streams.close()
+    assert deleted <= consumer_end(bootstrap, internal, 0)
+    produce(bootstrap, lines, LINES)
+    Streams(builder.build(), config, spark).process_available()
+    consume(bootstrap, out, lambda found: dict(found) == expected(LINES * 3))
+
+
+def eventually_above(bootstrap: str, topic: str, offset: int) -> int:
+    """Return the start of a topic's only partition once it is above an offset, or when patience ends."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "starts"})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while True:
+            start, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+            if start > offset or time.monotonic() > deadline:
+                return start
+            time.sleep(0.2)
+    finally:
+        consumer.close()
+
+
 def consumer_end(bootstrap: str, topic: str, partition: int) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
     try:
