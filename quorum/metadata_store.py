@@ -118,7 +118,7 @@ class MetadataStore:
             if not waiter.done():
                 waiter.set_result(None)
 
-    # MetadataLogListener. What readers see changes in the last step, all of it at once.
+    # MetadataLogListener. The state that readers see changes in the last step, all of it at once.
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> Steps[None] | None:
         """Store the batch and replay it; the one that ends a transaction replays all of that."""
