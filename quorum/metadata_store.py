@@ -7,7 +7,7 @@ applies again after a start, or ahead of them:
 
     batch at the log's end            appended
     batch below the log's end         compared with the stored one: equal or the node stops
-    snapshot, and the log goes on from its end or begins there     the log is kept
+    snapshot, and the log continues from its end or begins there     the log is kept
     snapshot, anything else                                        the log is emptied and begins at the snapshot's end
 
 Raises MetadataMismatch if the two cannot be reconciled: the node must stop, because its answers could be wrong. A
