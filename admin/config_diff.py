@@ -191,7 +191,7 @@ def compared(kind: ResourceType, name: str, cell: Cell | None) -> object:
 def rows_of(
     columns: Sequence[Column], described: Mapping[tuple[ResourceType, str], Described], broker: Described = ()
 ) -> list[Row]:
-    """Lay the configs of each column beside each other, by name. The columns are of one kind."""
+    """Put the configs of the columns side by side, by name. The columns are of one kind."""
     kind = columns[0].kind
     found = [cells_of(column, described[column.kind, column.name], broker) for column in columns]
     rows = []

@@ -37,7 +37,7 @@ class Subscription(NamedTuple):
 
 
 class _Reader:
-    """Reads from the front; raises StructError or ValueError where the bytes end or are none."""
+    """Reads from the front; raises StructError or ValueError at the end of the bytes or for invalid ones."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -88,7 +88,7 @@ class _Reader:
 
 
 def read_assignment(data: bytes) -> Assignment | None:
-    """Return an assignment: an empty one of no bytes, None where the bytes are none."""
+    """Return an assignment: an empty one for no bytes, None if the bytes are invalid."""
     if not data:
         return Assignment([])
     reader = _Reader(data)
@@ -100,7 +100,7 @@ def read_assignment(data: bytes) -> Assignment | None:
 
 
 def read_subscription(data: bytes) -> Subscription | None:
-    """Return a subscription, None where the bytes are none."""
+    """Return a subscription, None if the bytes are invalid."""
     reader = _Reader(data)
     try:
         version, topics = reader.int16(), reader.strings()
@@ -113,7 +113,7 @@ def read_subscription(data: bytes) -> Subscription | None:
 
 
 def subscribed_topics(data: bytes) -> list[str]:
-    """Return the topics of a subscription, whatever its client wrote behind them; none where the bytes are none."""
+    """Return the topics of a subscription, whatever its client wrote after them; none if the bytes are invalid."""
     reader = _Reader(data)
     try:
         reader.int16()

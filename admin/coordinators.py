@@ -48,7 +48,7 @@ class Coordinated(NamedTuple, Generic[M]):
 
 
 async def with_retries(ask: Callable[[], Awaitable[T]], code_of: Callable[[T], int]) -> T:
-    """Return the first answer whose code does not say «not yet», the last one if all do."""
+    """Return the first answer without a retriable code, the last one if all have one."""
     for _ in range(RETRIES - 1):
         answer = await ask()
         if code_of(answer) not in RETRIED:

@@ -129,7 +129,7 @@ def comparable(left: object, right: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number; true and false are none."""
+    """Tell whether a value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

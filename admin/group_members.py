@@ -22,7 +22,7 @@ UPGRADED: Final[Mapping[int, bool]] = {0: False, 1: True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member. Partitions are sorted; of the classic protocol `epoch` and `target` are None."""
+    """One member. Partitions are sorted; for the classic protocol `epoch` and `target` are None."""
 
     member_id: str
     instance_id: str | None

@@ -48,7 +48,7 @@ def group_places(
 
 
 async def places_of(groups: Groups, group: Described, *, attempts: int = ATTEMPTS) -> list[GroupPlace]:
-    """Return where a group is. Raises KafkaError, Unreachable; of a partition that is gone the end is None."""
+    """Return where a group is. Raises KafkaError, Unreachable; the end of a deleted partition is None."""
     committed = await groups.committed(group.group_id)
     places = sorted(set(committed) | {place for member in group.members for place in member.assignment})
     found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=attempts)
@@ -99,7 +99,7 @@ async def planned_reset(
 ) -> list[Move]:
     """Return where a group would go in these partitions, or in all it has a place in; nothing is changed.
 
-    Raises KafkaError where a leader does not tell its offsets, ResetError, Unreachable.
+    Raises KafkaError if a leader does not return its offsets, ResetError, Unreachable.
     """
     committed = {place: each.offset for place, each in (await groups.committed(group_id)).items()}
     wanted = sorted(committed if places is None else places)

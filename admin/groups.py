@@ -74,7 +74,7 @@ class Listed(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A place of a group in a partition; a leader epoch of -1 is none."""
+    """An offset of a group in a partition; a leader epoch of -1 means none."""
 
     offset: int
     leader_epoch: int = -1
@@ -144,7 +144,7 @@ class Groups:
         )
         row = coordinated.answer.groups[0]
         refuse(row.error_code, row.error_message or f"group {group_id!r} does not exist")
-        if row.group_state == DEAD:  # how versions before 6 say it (KIP-1043)
+        if row.group_state == DEAD:  # the code of versions before 6 (KIP-1043)
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
         return classic_group(row, coordinated.coordinator_id, coordinated.address)
 

@@ -73,7 +73,7 @@ def comes_whole(request: web.Request) -> bool:
 async def read_json(operation: Operation, request: web.Request, piecemeal: bool, bodies: "Bodies") -> bytes:
     """Return the body, empty where none is wanted, or where it is read later.
 
-    Raises NotJson for one that does not say that it is JSON, or a document this operation takes; as Bodies.read does.
+    Raises NotJson unless it is declared as JSON, or as a document of this operation; as Bodies.read does.
     """
     data = await bodies.read(request) if operation.body is not NoBody and not piecemeal else b""
     known = [JSON, *(each for each in operation.documents if each != JSON)]

@@ -159,7 +159,7 @@ class MetadataEventBuilder:
         return rows + self._moving(place, record)
 
     def _moving(self, place: tuple[str, int], record: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Tell that a reassignment began, changed, or is over; `replicas` alone: they were put in another order."""
+        """Return the event of a reassignment that began, changed, or ended; only `replicas`: their order changed."""
         parts = ("replicas", "adding_replicas", "removing_replicas")
         after = {name: list(record[name]) for name in parts if name in record}
         return [{"type": "reassignment_changed", **self._where(place), "after": after}] if after else []
@@ -195,7 +195,7 @@ class MetadataEventBuilder:
         return [{"type": "broker_fenced" if fenced else "broker_unfenced", "broker": broker}]
 
     def _config(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Tell that a config changed, not to what: it may be a secret."""
+        """Return the event of a changed config, without its value: it may be a secret."""
         after = {"resource_type": record["resource_type"], "name": record["name"], "set": record["value"] is not None}
         is_topic = record["resource_type"] == TOPIC_RESOURCE
         name = record["resource_name"]

@@ -33,7 +33,7 @@ class Looked:
 
 
 class Newest:
-    """Looks for so many records, below `bounds`. Owned by one task; `looked` and `progress` say how far it came."""
+    """Looks for so many records, below `bounds`. Owned by one task; `looked` and `progress` are its progress."""
 
     def __init__(
         self,

@@ -224,8 +224,7 @@ class Operation:
     documents: Mapping[str, Document] = field(default_factory=dict)
     """{media type: what its bodies may be} where that is more than `body` as JSON."""
     media: Sequence[str] = (JSON,)
-    """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s, or where it has none, of
-    bytes that only the media type describes."""
+    """Media types of the answer; if not JSON it is a Stream, of `answer`s or, without a model, of bytes."""
     events: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """{name: what comes with it} of server-sent events besides `answer`s."""
     state: Callable[[Any], object] | None = None

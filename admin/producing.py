@@ -75,7 +75,7 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
 
 
 def typed(form: str, value: Any, field: str) -> bytes:
-    """Return a number or a UUID as Kafka's serializers write it. Raises BadInput for what is none."""
+    """Return a number or a UUID as Kafka's serializers write it. Raises BadInput for invalid ones."""
     try:
         return serdes.write(form, value)
     except ValueError as error:

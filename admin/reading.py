@@ -94,7 +94,7 @@ class Reader:
     async def ends(self, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
         """Return ({partition: first offset}, {partition: offset behind the last record that may be read}).
 
-        Raises KafkaError LEADER_NOT_AVAILABLE for a partition whose leader does not say.
+        Raises KafkaError LEADER_NOT_AVAILABLE for a partition whose leader does not answer.
         """
         return await self._offsets(partitions, EARLIEST), await self._offsets(partitions, LATEST)
 

@@ -45,7 +45,7 @@ Copies = dict[tuple[int, Place], Held]
 async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) -> Copies:
     """Return the data on partitions from {broker: partitions}, queried at once. Raises KafkaError, Unreachable.
 
-    Raises only where the cluster cannot say who its brokers are.
+    Raises only if the cluster cannot return its brokers.
     """
     addresses = {each.broker_id: (each.host, each.port) for each in (await cluster.describe_cluster()).brokers}
     by_broker = {broker: sorted(places) for broker, places in wanted.items() if broker in addresses}

@@ -70,7 +70,7 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
     alive = await found.brokers()
     if len({rack is None for rack in alive.values()}) > 1:
-        alive = dict.fromkeys(alive)  # racks that only some have say nothing
+        alive = dict.fromkeys(alive)  # racks that only some brokers have are ignored
     in_sync = {Place(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
     wanted = resized(targets, in_sync, alive, factor)
     before = next((len(targets[place]) for place in wanted), factor)

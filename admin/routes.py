@@ -1,4 +1,4 @@
-"""Everything the API does: the table of its operations. What is at which path is in the module of each subject."""
+"""Everything the API does: the table of its operations. The paths are in the module of each subject."""
 
 from collections.abc import Sequence
 

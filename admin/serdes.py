@@ -29,7 +29,7 @@ NOT_FINITE: Final[Mapping[str, float]] = MappingProxyType(
 
 
 def read(type_: str, data: bytes) -> int | float | str | None:
-    """Return what bytes say; None where they are nothing of that type."""
+    """Return the value of bytes; None if they are invalid for that type."""
     if type_ == UUID:
         return uuid_of(data)
     struct = INTEGERS.get(type_) or FLOATS[type_]

@@ -62,7 +62,7 @@ class Distinct:
         estimate = ALPHA * REGISTERS**2 / sum(2.0**-each for each in self._registers)
         empty = self._registers.count(0)
         if estimate <= 2.5 * REGISTERS and empty:
-            estimate = REGISTERS * log(REGISTERS / empty)  # not very many: the empty ones tell more
+            estimate = REGISTERS * log(REGISTERS / empty)  # not very many: the empty ones have more information
         return round(estimate)
 
 

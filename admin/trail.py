@@ -1,7 +1,7 @@
 """Audit log of an admin server: each change, its caller and its outcome; and rejected requests.
 
 A caller is identified by the label of its token in the token file. Values that may be secret are not written, nor are
-records; rejections, which anybody can cause, have at most one line per second.
+records; rejections, which any client can cause, have at most one line per second.
 """
 
 from collections.abc import Mapping

@@ -152,7 +152,7 @@ class PartitionReading:
     def __init__(
         self, cluster: ClusterClient, topic: MetadataResponseTopic, row: MetadataResponsePartition, check: ReplicaCheck
     ) -> None:
-        """Begin where the replicas of the check say."""
+        """Start at the offsets of the check's replicas."""
         self.check = check
         self.end = 0
         self._cluster = cluster

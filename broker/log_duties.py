@@ -56,7 +56,7 @@ class LogDuties:
         self._logs.apply_retention(self._clock.wall_ms())
 
     def _expire_producers(self) -> None:
-        """Forget idle producers, by producer.id.expiration.ms as it is now."""
+        """Forget idle producers, by the present producer.id.expiration.ms."""
         expiration_ms = self._settings().int("producer.id.expiration.ms")
         for each in self._logs.logs():
             each.producers.expiration_ms = expiration_ms

@@ -75,7 +75,7 @@ class Registration:
         return NO_BROKER_EPOCH if self.lifecycle is None else self.lifecycle.broker_epoch
 
     def metadata_moved(self) -> None:
-        """Tell the lifecycle that more metadata has been taken over."""
+        """Notify the lifecycle that more metadata have been applied."""
         if self.lifecycle is not None:
             self.lifecycle.metadata_moved()
 

@@ -1,7 +1,7 @@
 """One broker, built and run: from its directories on disk to its listeners, and back down again.
 
 Start:  open and recover the logs -> register with the active controller -> catch up with the metadata and take it over
-        (cache, replicas, configs) -> open the listeners -> say which logs are gone that others count on -> ask to be
+        (cache, replicas, configs) -> open the listeners -> report lost logs that others depend on -> request to be
         unfenced. A broker registers before it reads the metadata: leaderships in them are decisions about its new
         incarnation, never about the last one.
 Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> (followers fetch) -> answer
@@ -320,7 +320,7 @@ class BrokerServer:
                 log.error("log directory not readable", dir=path, error=error)
 
     def _lifecycle_manager(self) -> BrokerLifecycleManager:
-        """Return what registers this broker, as it is now: ports known, logs open."""
+        """Return the registration of this broker: ports known, logs open."""
         parts, settings = self._parts, self._settings
         identity = BrokerIdentity(
             broker_id=self.broker_id,

@@ -92,7 +92,7 @@ class Start(Event, frozen=True, kw_only=True, tag="start", omit_defaults=True):
 
 
 class Process(Event, frozen=True, kw_only=True, tag="process"):
-    """A client that begins: a producer, a consumer or both. What it promises decides what may be held against it."""
+    """A client that begins: a producer, a consumer or both. Its guarantees determine the checks."""
 
     process: int
     client: str = ""
@@ -262,7 +262,7 @@ class HistoryWriter:
     def __init__(self, path: Path | None = None) -> None:
         """Create or empty the file at `path`."""
         self.events: list[AnyEvent] = []
-        """What was written, in memory only (empty where a path is given)."""
+        """The written lines, in memory only (empty if a path is given)."""
         self.count = 0
         self._file: BinaryIO | None = path.open("wb") if path is not None else None
         self._encoder = msgspec.json.Encoder()

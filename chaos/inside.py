@@ -90,7 +90,7 @@ class Inside:
     """The control listeners of a cluster's processes."""
 
     doors: Mapping[str, Door]
-    """{"node-1/broker": its door}, of the processes that have one."""
+    """{"node-1/broker": its control connection}, of the processes with one."""
     register: FaultRegister
 
     @classmethod

@@ -20,10 +20,10 @@ from kvorum.chaos.inside import Inside, inside_configs
 from kvorum.chaos.pytest_async import AsyncKvorumCluster
 
 CONTROLLERS_MAX: Final = 3
-"""Of a cluster that does not say how many: three survive the loss of one, more cost only time."""
+"""Default for clusters: three survive the loss of one, more cost only time."""
 START_SECONDS: Final = 60.0
 REPLICAS_MAX: Final = 3
-"""Of a topic that does not say how many."""
+"""Default for topics."""
 TEST_CONFIGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
@@ -54,7 +54,7 @@ class KvorumCluster:
     has_links: bool
     _faults: list[history.Fault] = field(repr=False)
     _notes: dict[int, str] = field(default_factory=dict, repr=False)
-    """What a fault had as a consequence, by its id."""
+    """Consequences of a fault, by its id."""
 
     @classmethod
     def start_in(
@@ -98,7 +98,7 @@ class KvorumCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """bootstrap.servers of clients."""
         return self.lab.bootstrap
 
     @property
@@ -166,7 +166,7 @@ class KvorumCluster:
         """
         return topics.wait_for_lag(self.lab.direct_bootstrap, group, topic, at_most, timeout_seconds)
 
-    # Processes. What is down stays down until `restart` or `heal`.
+    # Processes. A stopped node stays down until `restart` or `heal`.
 
     def kill(self, node: str) -> Injected:
         """kill -9 all of a node."""
@@ -260,7 +260,7 @@ class KvorumCluster:
         self.wait_until_healthy(timeout_seconds)
 
     def story(self) -> str:
-        """Tell what was done so far, and where the processes' logs are."""
+        """Return the faults so far, and the paths of the processes' logs."""
         lines = []
         for event in self._faults:
             lines.append(f"{event.t:8.3f} s  {event.phase:5}  {event.story}")

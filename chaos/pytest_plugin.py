@@ -160,7 +160,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell with a failure what had been done to its cluster, and where the logs are."""
+    """Add the faults of its cluster and the paths of the logs to a failure."""
     report = yield
     if report.failed and report.when == "call":
         found = {name: each for name in FIXTURES if (each := getattr(item, "funcargs", {}).get(name)) is not None}

@@ -78,7 +78,7 @@ class Kind:
 
     needs: Needs
     about: str
-    """What it does, for people."""
+    """Its effect, for people."""
     do: Do
     options: type[Strict] = NoOptions
     targets: tuple[int, int] = (1, 1)

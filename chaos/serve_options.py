@@ -23,7 +23,7 @@ class Strict(BaseModel):
 
 
 class NoOptions(Strict):
-    """Nothing more to say."""
+    """No options."""
 
 
 class FlipOptions(Strict):

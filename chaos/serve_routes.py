@@ -114,7 +114,7 @@ class FaultRoutes:
         self._events.tell("failure", {**described, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
 
     async def get_chaos_state(self, call: Call[NoBody]) -> Lab:
-        """Tell what the cluster is made of, what of it runs, and what is broken; `health`: and what is not well."""
+        """Return the cluster's nodes, running processes and faults; `health`: also its problems."""
         served, health = self._served, call.flag("health")
         nodes = await self._workers.do(served.described)
         inside = await self._workers.do(served.inside.state, silent_of(nodes))
@@ -156,7 +156,7 @@ class FaultRoutes:
     async def begin_fault(self, call: Call[FaultRequest]) -> Begun | Reply:
         """Begin a fault; with `seconds` it ends by itself, unless it is ended before.
 
-        Words among the targets stand for whom they stand when it begins. What is over at once is answered 200.
+        Words among the targets stand for whom they stand when it begins. A fault that is over at once is answered 200.
         """
         wanted = call.body
         options = options_of(wanted)

@@ -212,7 +212,7 @@ class Scenarios:
         return path
 
     async def stop(self, run: ScenarioRun) -> None:
-        """Tell a run to end: it heals, reads and judges. Returns when it has; one that takes too long is killed."""
+        """Stop a run: it repairs, reads and judges. Returns when it has; one that takes too long is killed."""
         if run.state != "running" or self._running is None or self._running[0] is not run:
             return
         task, process = self._running[1], run.process

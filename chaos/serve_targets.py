@@ -24,9 +24,9 @@ from kvorum.protocol.errors import KafkaError
 SEPARATOR: Final = ","
 """Between the names that one target stands for."""
 LONE: Final = (["all"], ["random"], ["active-controller"], ["standby-controller"], ["standby-controllers"])
-"""Words that say it all; others come with what they are of."""
+"""Complete selectors; others have an argument."""
 KEYED: Final = (["coordinator"], ["transaction-coordinator"])
-"""What these are of may have any character in its name."""
+"""Their arguments may have any character in their names."""
 ASK_MS: Final = 5_000
 MIN_ISR: Final = "min.insync.replicas"
 

@@ -39,7 +39,7 @@ class Served:
     observer: Observer
     inside: Inside
     bootstrap: str
-    """What clients are given: behind proxies, where there are any."""
+    """bootstrap.servers of clients: behind proxies, if any."""
     observed: str
     """Where brokers are reached past them, so that what is looked at is not what was cut off."""
     cuts: Cuts | None = None

@@ -93,7 +93,7 @@ def started(nodes: int) -> Iterator[str]:
 
 
 def start(cluster: "LocalCluster") -> None:
-    """Start all nodes, or say why not and end."""
+    """Start all nodes, or print the reason and end."""
     from kvorum.cli.dev import report_start
 
     outcome = cluster.start(timeout_seconds=START_SECONDS)

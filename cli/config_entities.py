@@ -98,7 +98,7 @@ def parse_additions(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     parts = COMMA.split(text)
     while len(parts) > 1 and not parts[-1]:
-        parts.pop()  # a comma at the end is none, for Java's split
+        parts.pop()  # a comma at the end is dropped, as by Java's split
     for part in parts:
         pair = EQUALS.split(part)
         if len(pair) != 2:

@@ -32,7 +32,7 @@ class OutputOrOffset(click.ParamType):  # type: ignore[type-arg]  # generic sinc
         return "value|json|OFFSET"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "str | Range":
-        """Tell one from the other."""
+        """Distinguish them."""
         if isinstance(value, Range) or value in SHOWN:
             return value  # type: ignore[no-any-return]
         try:

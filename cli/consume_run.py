@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Partition = tuple[str, int]
 POLL_SECONDS: Final = 1.0
 OFFSETS_SECONDS: Final = 30.0
-"""How long a partition's leader may take to say where its log begins and ends."""
+"""Time limit for a partition's leader to return the start and end of its log."""
 INTERNAL: Final = re.compile(r"__.*")
 
 

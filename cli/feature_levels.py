@@ -46,7 +46,7 @@ FEATURE_LEVELS: dict[str, tuple[tuple[int, int], ...]] = {
     "streams.version": ((29, 1),),
 }
 
-# What a feature at a level needs of metadata.version (FeatureVersion.dependencies); the others need nothing.
+# Level of metadata.version that a feature's level requires (FeatureVersion.dependencies); the others need nothing.
 DEPENDENCIES: dict[tuple[str, int], int] = {("eligible.leader.replicas.version", 1): 23}
 # The highest level of each feature in Kafka 4.3.
 LEVELS_MAX = {name: max(level for _, level in steps) for name, steps in FEATURE_LEVELS.items()}

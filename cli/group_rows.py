@@ -139,7 +139,7 @@ def list_row(listed: Listed) -> dict[str, str]:
 
 
 def checked_words(text: str | None, known: Sequence[str], what: str) -> list[str]:
-    """Return the words of a list, spelt as Kafka spells them. Raises ValueError for one that is none."""
+    """Return the words of a list, spelt as Kafka spells them. Raises ValueError for an invalid one."""
     spelt = {word.casefold(): word for word in known}
     words = [word.strip() for word in (text or "").split(",") if word.strip()]
     for word in words:

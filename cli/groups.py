@@ -162,7 +162,7 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str, output: str
 
 
 def fail_if_refused(outcome: dict[str, Any]) -> None:
-    """Say of each thing why it was not done, and end with an error if one was not."""
+    """Print the reason of each failure, and end with an error if there was one."""
     from kvorum.protocol.errors import ErrorCode
 
     refused = {name: error for name, error in outcome.items() if error is not None}

@@ -13,7 +13,7 @@ class LazyGroup(click.Group):
     """Imports its commands on use. `table`: "module:attribute" (below kvorum) and a line of help, by command name."""
 
     refuses_empty_values = True
-    """False for Kafka's scripts: what an empty value means there is Kafka's to say."""
+    """False for Kafka's scripts: they decide on empty values as Kafka does."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may have been meant."""
+        """Find the command, or raise an error with a suggestion."""
         if args and args[0] not in self._table and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], self._table, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""

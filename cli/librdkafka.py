@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # it is not in its stubs
 
 REACH_SECONDS: Final = 30.0
-"""How long brokers that are there may take to say what they have."""
+"""Time limit for reachable brokers to return their metadata."""
 STEP_SECONDS: Final = 0.5
 """librdkafka waits for its timeout even if all connections are refused, so the timeout is short."""
 SAID_MAX: Final = 100

@@ -97,7 +97,7 @@ class Main(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command or the script, or say which one may have been meant."""
+        """Find the command or the script, or raise an error with a suggestion."""
         script = script_name(args[0]) if args else None
         if script is None:
             return super().resolve_command(ctx, [ALIASES.get(each, each) for each in args[:1]] + args[1:])

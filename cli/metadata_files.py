@@ -1,6 +1,7 @@
 """The metadata log from a controller's or broker's files (over the wire: admin/metadata_fetch).
 
-Files are only read: a node may run beside it. What the files no longer have (a snapshot stands for it) cannot be had.
+Files are only read: a node may run beside it. Records that the files no longer have (a snapshot replaced them) are not
+available.
 """
 
 import os

@@ -17,7 +17,7 @@ PROMPT = ">> "
 
 
 def hold(root: "Tree") -> None:
-    """Read commands until exit or the end of the input, and print what they say."""
+    """Read commands until exit or the end of the input, and print their output."""
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     shell = Shell(root, shutil.get_terminal_size().columns if at_terminal else None)
     if at_terminal:

@@ -89,7 +89,7 @@ def offset_row(place: "Place", found: "Found") -> dict[str, Any]:
 async def found_offsets(
     cluster: "ClusterClient", wanted: "Filter", time: int, *, internal: bool
 ) -> list[tuple["Place", "Found"]]:
-    """Return what the leaders say of each partition that is wanted, by name."""
+    """Return the leaders' answers for each wanted partition, by name."""
     from kvorum.admin.partition_offsets import list_offsets
     from kvorum.admin.places import Place
 

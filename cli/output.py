@@ -60,7 +60,7 @@ def show(
 
 
 def tell(rows: Sequence[Row] | Row, output: str, *lines: str) -> None:
-    """Say what was done: in words for people, as JSON or YAML for programs."""
+    """Print the result: in words for people, as JSON or YAML for programs."""
     if output == "table":
         for line in lines:
             click.echo(line)
@@ -142,7 +142,7 @@ def install_hint(extra: str) -> str:
 
 
 def warn(message: str) -> None:
-    """Say something on standard error that ends nothing."""
+    """Print a warning on standard error."""
     click.echo(f"{painted('warning:', err=True, color='yellow')} {message}", err=True)
 
 

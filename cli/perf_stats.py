@@ -26,7 +26,7 @@ DATE_PART: Final = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letter>[A-Za-z'])
 
 
 class DateFormatError(ValueError):
-    """A date format that is none, or has letters that are not known here."""
+    """An invalid date format, or one with unknown letters."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Profiles: named clusters with their addresses. The user's file, and the profile in use.
 
-`$XDG_CONFIG_HOME/kvorum/profiles.json` (~/.config without it): {"current": NAME, "profiles": {NAME: {...}}}. What is
-given with the command comes first: -b, then --profile, $KVORUM_BOOTSTRAP, $KVORUM_PROFILE, and the one in use.
+`$XDG_CONFIG_HOME/kvorum/profiles.json` (~/.config without it): {"current": NAME, "profiles": {NAME: {...}}}.
+Precedence: -b, then --profile, $KVORUM_BOOTSTRAP, $KVORUM_PROFILE, and the one in use.
 """
 
 import json

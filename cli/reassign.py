@@ -177,7 +177,7 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
 
 
 def nothing(*lines: str) -> None:
-    """Say nothing: a program reads what comes at the end."""
+    """Print nothing: a program reads the result at the end."""
 
 
 async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":

@@ -88,7 +88,7 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
 
 
 async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]") -> int | None:
-    """Return how many bytes are still to be copied, as far as brokers say; None when nothing is under way any more."""
+    """Return the number of bytes still to be copied, as far as brokers report it; None after the end."""
     from kvorum.admin.places import Place
     from kvorum.admin.reassignments import ReplicaFile
 

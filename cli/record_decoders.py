@@ -24,7 +24,7 @@ _LONG = Struct(">q")
 
 
 def number(struct: Struct, data: bytes) -> str:
-    """Return a number's digits, or the bytes of what is none."""
+    """Return a number's digits, or other bytes unchanged."""
     return str(struct.unpack(data)[0]) if len(data) == struct.size else repr(data)
 
 

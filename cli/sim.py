@@ -73,11 +73,8 @@ def sim(
     first, last = seeds_of(seeds) if seeds is not None else (1, None)
     numbers = itertools.count(first) if last is None else iter(range(first, last + 1))
     end = time.monotonic() + time_s if time_s is not None else float("inf")
-    tally, reported_at, total = (
-        campaign.Tally(),
-        [time.monotonic()],
-        0 if last is None else (last - first + 1) * len(kinds),
-    )
+    tally, reported_at = campaign.Tally(), [time.monotonic()]
+    total = 0 if last is None else (last - first + 1) * len(kinds)
 
     def on_result(result: "Result") -> bool:
         """Take a seed's result; return whether to continue."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def under_way(cluster: "ClusterClient") -> "Moving":
-    """Return what is being reassigned; nothing where the cluster is too old to say."""
+    """Return the present reassignments; none if the cluster is too old."""
     return await reassignments(cluster)
 
 

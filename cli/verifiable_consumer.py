@@ -107,7 +107,7 @@ class Run:
             self.commit(rows)
 
     def commit(self, rows: list[dict[str, Any]]) -> None:
-        """Commit behind the last records, and say whether it was done."""
+        """Commit after the last records, and return whether it succeeded."""
         from confluent_kafka import KafkaException, TopicPartition
 
         offsets = [

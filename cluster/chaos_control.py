@@ -116,7 +116,7 @@ class Slow(Command, frozen=True):
 
 
 class State(Command, frozen=True):
-    """Tell what is in force."""
+    """Return the faults in force."""
 
 
 Commands: TypeAlias = Inject | Withdraw | Clear | Refuse | Accept | Failpoints | Slow | State

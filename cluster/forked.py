@@ -25,7 +25,7 @@ class Forked:
     def __init__(self, name: str, work: Work, output: int | None, kept: int, environment: Mapping[str, str]) -> None:
         """Fork. The child writes to `output` (None: where this process does), keeps the file `kept` and no other.
 
-        `name` is how `ps` and `top` tell it from its parent. Raises OSError.
+        `name` is the process name in `ps` and `top`. Raises OSError.
         """
         self._returncode: int | None = None
         sys.stdout.flush()

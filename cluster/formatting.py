@@ -6,8 +6,8 @@ node that lost its data pass for the one that had it.
 
 A node that lost a directory is formatted again once what is left of it is removed: the directories that are still whole
 are left alone (`ignore_formatted`), the lost one comes back empty *under a new directory id*. By that id the other
-controllers tell that it no longer holds what it once acknowledged: it neither votes nor counts until it is re-admitted
-(quorum/raft/voters.py), by itself where a majority lives, else by `kvorum quorum readmit`.
+controllers detect that it lost entries that it acknowledged: it neither votes nor counts until it is readmitted
+(quorum/raft/voters.py), automatically while a majority lives, else by `kvorum quorum readmit`.
 """
 
 from collections.abc import Mapping, Sequence

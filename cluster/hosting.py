@@ -33,8 +33,10 @@ YOUNG_OBJECTS_MAX: Final = 10_000
 again and again while some hundred requests are in hand: that was two fifths of what an offset commit cost. A look
 at 10,000 takes about a millisecond."""
 YOUNG_LOOKS_MAX: Final = 3
-"""What survived so many looks is looked through together, each object once whatever the number: with Python's 10 that
-held the loop for 30 to 70 ms while thousands of partitions were made."""
+"""Objects that survived this many collections are checked together, each once whatever the number.
+
+With Python's 10 that held the loop for 30 to 70 ms while thousands of partitions were created.
+"""
 OLDER_LOOKS_MAX: Final = 33
 """So many of those until everything is, if it has grown by a quarter: after as many new objects as with 10 times 10."""
 

@@ -63,7 +63,7 @@ class BadRequest(Exception):
     """A request that is answered with an error, and then the connection is closed."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
-        """Hold the status and what to say."""
+        """Store the status and the message."""
         super().__init__(reason)
         self.status = status
 

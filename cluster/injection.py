@@ -195,7 +195,10 @@ class Injection:
 
 
 def refused(rule: Rule, ctx: RequestContext, request: Message) -> Message:
-    """Return the answer with the rule's code. Raises AnswerImpossible where none can say it: the connection closes."""
+    """Return the answer with the rule's code.
+
+    Raises AnswerImpossible if no answer has such a field: the connection closes.
+    """
     unanswered = getattr(request, "acks", None) == 0
     message = f"injected: {rule.code.name}"
     answer = None if unanswered else refusal(request, ctx.api_version, rule.code, message, at_top=rule.at_top)

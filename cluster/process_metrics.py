@@ -50,12 +50,12 @@ own names.
 
 
 def build_info(metrics: Metrics, role: str, node_id: int) -> None:
-    """Say what runs here."""
+    """Expose the version of this process."""
     metrics.gauge(names.BUILD_INFO).labels(version("kvorum"), role, node_id).set(1)
 
 
 def follow_disk(metrics: Metrics, counted: Callable[[], tuple[int, int] | None] = io_bytes) -> None:
-    """Tell what the process read from and wrote to disks; nothing where the kernel does not say."""
+    """Expose the bytes that the process read from and wrote to disks, if the kernel counts them."""
 
     def read(index: int) -> list[tuple[tuple[()], float]]:
         found = counted()
@@ -72,7 +72,7 @@ def follow_volume(metrics: Metrics, disk: Disk, path: str) -> None:
 
 
 def of_volume(path: str, read: Callable[[str], int]) -> list[tuple[tuple[str], float]]:
-    """Return one row, none where the disk does not say: whether it fails is found out by who writes."""
+    """Return one row, none if the disk does not answer: its writers detect failures."""
     try:
         return [((path,), read(path))]
     except OSError:

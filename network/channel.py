@@ -356,7 +356,7 @@ class Channel:
 
 
 def too_late(message: Message, timeout_ms: int) -> str:
-    """Say what has not come."""
+    """Return the missing part."""
     return f"{type(message).__name__}: no answer in {timeout_ms} ms"
 
 

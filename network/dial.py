@@ -116,7 +116,7 @@ async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) 
 
 
 class Knock(asyncio.Protocol):
-    """Knows only that the door opened."""
+    """Detects only that the connect succeeded."""
 
     transport: asyncio.Transport
 

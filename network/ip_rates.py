@@ -17,7 +17,7 @@ RATES_MAX: Final = 10_000
 
 
 def is_address(name: str) -> bool:
-    """Tell an IPv4 or IPv6 address from the name of a host."""
+    """Distinguish an IPv4 or IPv6 address from a host name."""
     try:
         ip_address(name)
     except ValueError:

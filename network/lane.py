@@ -2,7 +2,7 @@
 
 A lane belongs to one API. It learns the heads of requests that were handled in the ordinary way; of a request with a
 known head it takes the frame itself, and does what all connections brought within one turn of the event loop together.
-What it does not take goes the ordinary way.
+It leaves all else to the general path.
 
     connection                      lane
     take(caller, frame)    ----->   keeps the frame, and a place for its answer (caller.hold)

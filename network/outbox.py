@@ -132,7 +132,7 @@ class Outbox:
         return self._slots[-1] if self._slots else None
 
     def watch(self, answer: Watched) -> None:
-        """Say when this answer, which was given just now, or has its slot, is sent."""
+        """Call back when this answer, which was given just now, or has its slot, is sent."""
         self._watched.append(answer)
 
     def reserve(self) -> Slot:
@@ -177,7 +177,7 @@ class Outbox:
             self._tell(turn_s)
 
     def _tell(self, turn_s: float) -> None:
-        """Tell those whose answers have gone since then. O(answers), of those that are looked at."""
+        """Notify the listeners of answers sent since then. O(answers), of those that are looked at."""
         now_s, watched, self._watched = self._now_s(), self._watched, []
         for each in watched:
             if each.slot is not None and each.slot in self._slots:

@@ -1,7 +1,7 @@
 """A long-lived outgoing connection that carries frames of our own (Raft) behind one private request.
 
-Connects, sends the hello (a request with a private key), then frames; when it is lost it connects again, soon. One a
-directed pair: what the peer has to say it may send back over it, or over its own.
+Connects, sends the hello (a request with a private key), then frames; when it is lost it connects again, soon. One per
+directed pair: the peer may answer over it, or over its own.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class LinkConnection(asyncio.BufferedProtocol):
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say hello."""
+        """Send Hello."""
         host, port = transport.get_extra_info("peername", ("?", 0))[:2]
         self.link = FrameLink(stream(transport), f"{host}:{port}")
         self.link.send(self._hello)

@@ -1,11 +1,11 @@
 """queued.max.requests: how many requests the process has read and not begun, and what happens when they are too many.
 
-What counts is what waits for this broker: requests behind a hundred others of their connection's turn, or behind a
-handler's first step. What waits for its own client (throttled, taking no answers, with enough in hand) does not, nor
-does it in Kafka, where it stays in the socket: a client that stops reading must not hold up the others.
+Requests that wait for this broker count: behind a hundred others of their connection's turn, or behind a handler's
+first step. Those that wait for their own client (throttled, not reading, too many in progress) do not, nor in Kafka,
+where they stay in the socket: a client that stops reading must not block the others.
 
     count >= max    a connection with a request in hand is not read: no pipelining. Each can still have one request, as
-                    any connection of Kafka's. What one read brings (network.frame.SCRATCH_BYTES) may go beyond.
+                    any connection of Kafka's. One read (network.frame.SCRATCH_BYTES) may exceed it.
     count < max     they are read again, first come first served
 
 A request that is handled as it comes, which is nearly every one, costs nothing here. Source: Kafka's RequestChannel.

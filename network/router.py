@@ -64,7 +64,7 @@ class Handler(NamedTuple):
 
 
 class AnswerImpossible(Exception):
-    """No answer can be given for this request: the connection is to be closed. What was wrong is logged already."""
+    """No answer can be given for this request: the connection is to be closed. The cause is logged already."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -307,7 +307,7 @@ def _route(handler: Handler) -> Route:
 
 
 def is_message(result: object) -> TypeIs[Message]:
-    """Tell an answer from what will bring it."""
+    """Distinguish an answer from a future of one."""
     return hasattr(type(result), "API_KEY")
 
 

@@ -174,7 +174,7 @@ class Shared:
             call.traced.answered(call.route.name, call.ctx, response)
 
     def malformed(self, client: str, error: ProtocolError) -> None:
-        """Say that a connection ends for what its peer sent: the one line about it."""
+        """Log that a connection ends because of its peer's data: the only line about it."""
         log.warning("connection closed", client=client, listener=self.listener, reason=error)
         if self.metrics is not None:
             self.metrics.refused(self.listener, "malformed")
@@ -186,5 +186,5 @@ class Shared:
             self.metrics.refused(self.listener, "memory")
 
     def cut_short(self, client: str, error: OSError) -> None:
-        """Say that an answer ends before its end: a file could not be read."""
+        """Log that an answer was cut off: a file was unreadable."""
         log.error("response truncated", client=client, error=error, stack=stack_of(error))

@@ -1,7 +1,7 @@
 """How a connection leaves request and answer behind: its first request with a private key has it taken over.
 
-From then on its frames go to a FrameSink, in order, and what the sink has to say leaves over an UpgradeLink, as frames
-of its own: Raft, on a controller's listener.
+From then on its frames go to a FrameSink, in order, and the sink's frames are sent over an UpgradeLink: Raft, on a
+controller's listener.
 """
 
 from collections.abc import Callable

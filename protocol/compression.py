@@ -256,7 +256,7 @@ def _zstd_frame_bound(stream: bytes, position: int) -> tuple[int, int]:
         kind, size = header >> 1 & 3, header >> 3
         if kind == 3:
             raise ValueError("a reserved zstd block type")
-        # Raw blocks hold what they say, a run-length block says what it becomes, a compressed one is capped.
+        # Raw blocks have their declared size, a run-length block has its declared length, a compressed one is capped.
         bound += ZSTD_BLOCK_SIZE_MAX if kind == 2 else size
         position += 1 if kind == 1 else size
         if header & 1:

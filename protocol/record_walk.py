@@ -2,9 +2,9 @@
 
 Kafka reads every record of a Produce (DefaultRecord.readFrom). In plain Python that is half a microsecond a record, so
 two things keep it cheap: nothing is sliced or copied, and a *run* of records of one shape (the same lengths, hence the
-same places for every length in them) is checked a column at a time: `data[place::stride]` is that byte of every
-record, and comparing two byte strings costs next to nothing. What is checked is the same on both ways; only
-records of changing length pay the full price.
+same places for every length in them) is checked a column at a time: `data[place::stride]` is that byte of every record,
+and comparing two byte strings costs next to nothing. The checks are the same on both paths; only records of changing
+length pay the full price.
 """
 
 from collections.abc import Collection

@@ -127,7 +127,7 @@ def patch_times(view: memoryview, position: int, size: int, log_append_time: boo
 
 
 def codec_of(header: BatchHeader) -> Codec:
-    """Return the batch's codec. Raises KafkaError INVALID_RECORD for a number that is none."""
+    """Return the batch's codec. Raises KafkaError INVALID_RECORD for an invalid number."""
     try:
         return Codec(header.attributes & CODEC_MASK)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""How a struct of the protocol is described: what the generated message modules say and the codec reads."""
+"""Descriptions of the protocol's structs: the content of the generated message modules, which the codec reads."""
 
 from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 

@@ -88,7 +88,10 @@ UNSET = object()
 
 @functools.cache
 def default_of(cls: type[S]) -> S:
-    """Return the struct of which every field says nothing; never written to. What shares its parts is encoded fast."""
+    """Return the struct whose fields all have their defaults; never written to.
+
+    A struct with shared parts is encoded fast.
+    """
     return cls()
 
 
@@ -140,7 +143,7 @@ def _decode_field(w: _Writer, field: Field, version: int, flexible: bool) -> Non
 
 def _decode_bytes(w: _Writer, field: Field, target: str, nullable: bool, flexible: bool) -> None:
     _decode_length(w, LENGTHS[field.kind], flexible)
-    # Kafka's records fields may be null whatever the definition says of the version; a length below -1 never may.
+    # Kafka's records fields may be null whatever the version in the definition; a length below -1 never may.
     null = f"{target} = None" if nullable or field.kind == "records" else f"fail('{field.name} is null')"
     w.add(f"if n == -1: {null}")
     w.add("else:")

@@ -1,7 +1,7 @@
 """Zigzag varints: how lengths, deltas and counts are written inside a record batch. Sans-IO.
 
-Seven bits a byte, the lowest first; the eighth says that more follow. The sign is the lowest bit of the value, so that
-small negative ones are short too. Source: Kafka's ByteUtils.readVarint, readVarlong.
+Seven bits per byte, the lowest first; the eighth means that more follow. The sign is the lowest bit of the value, so
+that small negative ones are short too. Source: Kafka's ByteUtils.readVarint, readVarlong.
 """
 
 

@@ -147,8 +147,8 @@ class ActiveController:
         """Decide now, on the speculative image; answer when the decision is committed.
 
         A decision that changes nothing is answered once everything it was based on is committed and, unless `confirm`
-        is off, a majority has confirmed that this node still leads. What `decide` raises as KafkaError is passed on (it
-        may rest on changes that never commit, which clients cannot tell from a change made just after).
+        is off, a majority has confirmed that this node still leads. A KafkaError of `decide` is passed on (it may
+        depend on changes that never commit, which clients cannot distinguish from a change just after).
 
         Raises:
             KafkaError: NOT_CONTROLLER: ask again, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
@@ -303,7 +303,7 @@ class ActiveController:
         return change.waiter
 
     def _append_batches(self, name: str, batches: Sequence[bytes], response: T) -> Change[T]:
-        """Append, and note who waits. Raises KafkaError if the log refuses; nothing of it then comes to be."""
+        """Append, and note who waits. Raises KafkaError if the log rejects it; it has no effect then."""
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         change = Change(self._turn, name, response, waiter, len(batches))
         for index, batch in enumerate(batches):
@@ -361,7 +361,7 @@ class ActiveController:
         self._fail_changes(reason)
 
     def _restart_from_committed(self) -> None:
-        """Decide on what is committed; end what a predecessor left open, and say the first word."""
+        """Decide on the committed image; end a predecessor's open transaction, and append the first records."""
         self._image = self._store.image
         self._end_offset = self._log.log_end_offset
         assert self._end_offset == self._store.end_offset, "all that is in the log is applied"

@@ -195,7 +195,7 @@ class ControllerNodes:
 class ControllerChannel:
     """Requests to the active controller, over one connection to each controller, made when first needed.
 
-    What waits for a long poll has a channel of its own: answers come in the order of the requests.
+    Long polls have their own channel: answers come in the order of the requests.
     """
 
     def __init__(
@@ -268,8 +268,9 @@ class ControllerChannel:
     ) -> Message:
         """Send a request until the active controller responds; `backoff` is the delay between attempts.
 
-        It may be carried out more than once: a lost answer does not tell (without `repeat_sent` it ends the tries).
-        When another controller becomes active, the answer of the one before is waited for `old_leader_ms` longer.
+        It may be executed more than once: after a lost answer that is unknown (without `repeat_sent` it ends the
+        attempts). When another controller becomes active, the answer of the one before is waited for `old_leader_ms`
+        longer.
         Raises KafkaError: REQUEST_TIMED_OUT after `timeout_ms`, UNSUPPORTED_VERSION if the active controller does not
         know the request, INCONSISTENT_CLUSTER_ID if this node must belong to another cluster.
         """

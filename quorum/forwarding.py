@@ -67,9 +67,9 @@ def wrap(ctx: RequestContext, request: Message) -> EnvelopeRequest:
 def unwrap(ctx: RequestContext, request: Message, response: EnvelopeResponse) -> Message:
     """Return the controller's answer to the client's request.
 
-    Raises KafkaError with the envelope's own code; NOT_CONTROLLER means that it may be sent again. What the client
-    cannot have caused (the brokers are not authorised among themselves) is UNKNOWN_SERVER_ERROR to it, as in Kafka's
-    ForwardingManager.
+    Raises KafkaError with the envelope's own code; NOT_CONTROLLER means that it may be sent again. An error that the
+    client cannot have caused (the brokers are not authorised among themselves) is UNKNOWN_SERVER_ERROR for it, as in
+    Kafka's ForwardingManager.
     """
     code = ErrorCode(response.error_code)
     if code is not ErrorCode.NONE:

@@ -1,7 +1,7 @@
 """A broker's own copy of the metadata log: the storage log `__cluster_metadata-0`, its checkpoints, and their image.
 
 The broker fetches committed batches only, so nothing in the copy is ever taken back; a copy that is lost, or whose end
-was cut by a crash, is fetched again. What the image needs at start is the newest checkpoint and the log from there on.
+was cut by a crash, is fetched again. At start the image needs the newest checkpoint and the log from there on.
 
 Everything long is done in slices (kvorum.quorum.slices). Only the loader's one task calls in here.
 """

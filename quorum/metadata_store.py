@@ -7,7 +7,7 @@ applies again after a start, or ahead of them:
 
     batch at the log's end            appended
     batch below the log's end         compared with the stored one: equal or the node stops
-    snapshot, and the log goes on from its end or begins there     the log is kept
+    snapshot, and the log continues from its end or begins there     the log is kept
     snapshot, anything else                                        the log is emptied and begins at the snapshot's end
 
 Raises MetadataMismatch if the two cannot be reconciled: the node must stop, because its answers could be wrong. A
@@ -118,7 +118,7 @@ class MetadataStore:
             if not waiter.done():
                 waiter.set_result(None)
 
-    # MetadataLogListener. What readers see changes in the last step, all of it at once.
+    # MetadataLogListener. The state that readers see changes in the last step, all of it at once.
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> Steps[None] | None:
         """Store the batch and replay it; the one that ends a transaction replays all of that."""

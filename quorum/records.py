@@ -305,7 +305,7 @@ def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
 
 
 def _why(data: bytes | bytearray | memoryview, error: Exception) -> str:
-    """Say what is wrong with bytes that did not decode, by their head where they have one."""
+    """Return the error for bytes that did not decode, from their head if they have one."""
     try:
         head = _HEAD_DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -40,7 +40,7 @@ async def fetch_snapshot(
     """Fill `part` with a snapshot.
 
     Raises ChannelError, and KafkaError: SNAPSHOT_NOT_FOUND (a newer one took its place: fetch again), others as the
-    controller answers. What was received until then is of no use.
+    controller answers. The received part is useless then.
     """
     loop = asyncio.get_running_loop()
     timeout_ms = settings.int("controller.quorum.fetch.timeout.ms")

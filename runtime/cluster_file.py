@@ -6,9 +6,9 @@
       - {id: 1, roles: [broker, controller], listeners: [...], any.kafka.key: ...}
       - {id: 2}
 
-Every key but `name`, `id` (node.id) and `roles` (process.roles) is a config, under `defaults` for all nodes. What a
-node does not say is derived: the name node-ID, both roles, listeners on 127.0.0.1 at 19090 + ID (clients) and 19190 +
-ID (controllers), log.dirs DIR/NAME/data, the voters, and replication factors of internal topics no larger than the
+Every key but `name`, `id` (node.id) and `roles` (process.roles) is a config, under `defaults` for all nodes. Missing
+keys of a node are derived: the name node-ID, both roles, listeners on 127.0.0.1 at 19090 + ID (clients) and 19190 + ID
+(controllers), log.dirs DIR/NAME/data, the voters, and replication factors of internal topics no larger than the
 cluster.
 """
 
@@ -148,7 +148,7 @@ def with_own(
 def assemble(
     name: str, cluster_id: str | None, directory: str, nodes: Mapping[str, Mapping[str, Entry]], warnings: list[str]
 ) -> ClusterSpec:
-    """Derive what the nodes do not say, and hold them against each other. Raises ConfigError."""
+    """Derive the missing keys of the nodes, and check them against each other. Raises ConfigError."""
     settings = {node: Settings(with_derived(directory, node, entries)) for node, entries in nodes.items()}
     check_apart(settings)
     derived = Source(static("").layer, DERIVED_WHERE)

@@ -225,7 +225,7 @@ def check_plugins(settings: Settings) -> None:
 
 
 def warnings_of(settings: Settings) -> list[str]:
-    """Say what is allowed but unwise."""
+    """Return warnings about permitted but unwise settings."""
     found: list[str] = []
     count = len(voters(settings))
     if count and count % 2 == 0:

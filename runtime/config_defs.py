@@ -229,7 +229,7 @@ def successor(key: str) -> str | None:
 
 
 def complaint(key: str, scope: Scope = Scope.BROKER) -> str:
-    """Say of an unknown key what it should perhaps have been."""
+    """Return a suggestion for an unknown key."""
     replaced = successor(key)
     if replaced is not None:
         return f"{key} was removed from Kafka: {replaced}"

@@ -103,7 +103,7 @@ def load_node(
 
 
 def known(written: Iterable[Written], warnings: list[str], doubles: bool = False) -> dict[str, Entry]:
-    """Keep the known keys; say of each other one, and with `doubles` of each given twice, what is wrong with it."""
+    """Keep the known keys; report the faults of all others, and with `doubles` of duplicates."""
     entries: dict[str, Entry] = {}
     for key, entry in written:
         if not config_defs.is_known(key):
@@ -215,7 +215,7 @@ def flatten(path: str, node: "yaml.Node", prefix: str = "") -> Iterator[Written]
 
 
 def known_below(prefix: str, written: Iterable[Written]) -> Iterator[Written]:
-    """Yield the configs of a nested map. Raises ConfigError for a key that is none: such a map is a mistake."""
+    """Yield the configs of a nested map. Raises ConfigError for an invalid key: such a map is a mistake."""
     for key, entry in written:
         if not config_defs.is_known(key) and config_defs.successor(key) is None:
             advice = f"configs below `{prefix}:` are written with their whole names, as in `num.partitions: 3`"

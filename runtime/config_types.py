@@ -68,7 +68,7 @@ class UnknownConfig(InvalidValue):
     """A name that no config has; the reason is the whole message."""
 
     def __str__(self) -> str:
-        """Say only that it is unknown: its value is not what is wrong."""
+        """Report only that it is unknown: its value is not the fault."""
         return self.reason
 
 

@@ -1,8 +1,8 @@
 """All file I/O goes through a Disk: production's is the operating system, the simulator's forgets what was not synced.
 
-What a Disk promises after a crash (the simulator holds it to exactly this): bytes are there after `File.sync`
-returned; a created, renamed or removed name is there (or gone) after `sync_dir` on its folder returned. Anything later
-may be there, may be missing, may be torn.
+Guarantees of a Disk after a crash (the simulator gives exactly these): bytes are there after `File.sync` returned; a
+created, renamed or removed name is there (or gone) after `sync_dir` on its folder returned. Anything later may be
+there, may be missing, may be torn.
 """
 
 import contextlib

@@ -71,7 +71,7 @@ def address(host: str, port: int) -> str:
 
 
 def split_address(text: str) -> tuple[str, int] | None:
-    """Read HOST:PORT (an IPv6 host in brackets); None if it is none."""
+    """Read HOST:PORT (an IPv6 host in brackets); None if invalid."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > PORT_MAX or (":" in host and host[0] + host[-1] != "[]"):
         return None

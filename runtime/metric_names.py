@@ -205,7 +205,7 @@ CONSUMERGROUP_CURRENT_OFFSET_SUM = "kafka_consumergroup_current_offset_sum"
 CONSUMERGROUP_LAG_SUM = "kafka_consumergroup_lag_sum"
 CONSUMERGROUP_MEMBERS = "kafka_consumergroup_members"
 
-# What clients push (KIP-714)
+# Metrics pushed by clients (KIP-714)
 CLIENT_METRIC = "kvorum_client_metric"
 CLIENT_METRICS_INSTANCES = "kafka_server_client_metrics_instance_count"
 CLIENT_METRICS_UNKNOWN_SUBSCRIPTIONS = "kafka_server_client_metrics_unknown_subscription_request_total"

@@ -174,7 +174,7 @@ class Summary:
     __slots__ = ("_samplers", "help", "label_names", "name")
 
     def __init__(self, name: str, help_text: str, label_names: Sequence[str]) -> None:
-        """Tell nothing yet."""
+        """Start without samples."""
         self.name = name
         self.help = help_text
         self.label_names = tuple(label_names)
@@ -185,7 +185,7 @@ class Summary:
         self._samplers.append(sampler)
 
     def follow(self, quantiles: Quantiles, now_ms: Callable[[], float], *values: object) -> None:
-        """Tell these, under these label values; `now_ms` is the clock by which they were added."""
+        """Expose these, under these label values; `now_ms` is the clock of their additions."""
         self.sample(lambda: [(values, quantiles.count, quantiles.collect(now_ms()))])
 
     def collect(self) -> "SummaryMetricFamily":

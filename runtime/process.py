@@ -54,7 +54,7 @@ def identify(pid: int) -> ProcessId | None:
 
 
 def is_dead(fields: list[str]) -> bool:
-    """Tell from its stat_fields whether nothing of a process is left but its exit status.
+    """Tell from its stat_fields whether only the exit status of a process is left.
 
     The state is the first thread's. A killed process whose first thread has ended still holds its sockets, files and
     locks until the last of the others has, which on a busy machine takes a while.

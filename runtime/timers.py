@@ -1,6 +1,6 @@
 """A heap of deadlines, sans-IO: `advance(now_ms)` calls what has come due, in order of deadline, then of insertion.
 
-What is cancelled is swept out when it may be half of the heap: a session that each heartbeat puts off costs one place.
+Cancelled timers are removed when they may be half of the heap: a session that each heartbeat renews costs one entry.
 """
 
 import heapq

@@ -60,7 +60,7 @@ def parse_trace(text: str) -> TraceWish | None:
 
 
 def trace_problem(value: object) -> str | None:
-    """Say what is wrong with a value of the config, None if nothing is."""
+    """Return the fault of a value of the config, None without one."""
     try:
         parse_trace(str(value))
     except ValueError as error:

@@ -32,7 +32,7 @@ NO_BROKER_EPOCH: Final = -1
 
 
 class CheckpointError(Exception):
-    """A file that does not say what it should; the message names file and fault."""
+    """An invalid file; the message names file and fault."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

@@ -1,4 +1,4 @@
-"""The checkpoints of the log directories: what they say of their logs, and when it is written.
+"""The checkpoints of the log directories: their content, and when they are written.
 
 Recovery points, log start offsets and high watermarks, one file each a directory, and the mark of a clean shutdown.
 """

@@ -1,8 +1,7 @@
 """The bytes of a log: its segments, written at the end, read anywhere, cut and rolled (Kafka's LocalLog).
 
-Knows nothing of leaders, producers or high watermarks: `Log` does. What of it is synced, `sync_state` knows. Everything
-here raises OSError as the disk does, and CorruptSegment where bytes are no batches; after either the log is not used
-again.
+Knows nothing of leaders, producers or high watermarks: `Log` does. `sync_state` knows the synced part. Everything here
+raises OSError as the disk does, and CorruptSegment where bytes are no batches; after either the log is not used again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +116,7 @@ class LocalLog:
         self.roll(self.log_end_offset if fits else base_offset, now_ms)
 
     def roll(self, base_offset: int, now_ms: int) -> None:
-        """Begin a new segment. What of the old one is not synced waits for the next flush."""
+        """Begin a new segment. The unsynced part of the old one waits for the next flush."""
         failpoints.hit("log.roll.before")
         old = self.segments.active
         # First, so that a kill in between leaves no segment behind one that still has its zeros.

@@ -386,7 +386,7 @@ class Log:
             self.release()
 
     def abandon(self, error: Exception) -> None:
-        """Use the log no more: it is deleted, or offline. What was read stays readable until `release`."""
+        """Use the log no more: it is deleted, or offline. Bytes that were read stay readable until `release`."""
         self._health.abandon(error)
 
     def moved_to(self, folder: str) -> None:

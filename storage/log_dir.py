@@ -1,4 +1,4 @@
-"""One of a broker's log directories: its identity, its lock, what its checkpoints say, and whether it still works."""
+"""One of a broker's log directories: its identity, its lock, its checkpoints, and whether it still works."""
 
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple

@@ -52,7 +52,7 @@ class LogDurability:
 
     @property
     def may_remove_files(self) -> bool:
-        """Whether the leader epochs on disk say where the log starts; before, a crash would look like lost segments."""
+        """Whether the leader epochs on disk have the log start; before, a crash would look like lost segments."""
         return not (self._epoch_cache.is_dirty or self._sync_state.is_flushing)
 
     def is_flush_ms_over(self, now_ms: int) -> bool:

@@ -1,8 +1,8 @@
 """Making a log durable in three steps, so that the slow one may leave the event loop.
 
 `Log.begin_flush` collects what is to be synced, `FlushPlan.run` syncs it (touching nothing of the log: it may run in a
-thread), `Log.complete_flush` advances the recovery point. One plan of a log is under way at a time. What is written
-meanwhile is for the next flush; a truncation meanwhile makes the plan's outcome void.
+thread), `Log.complete_flush` advances the recovery point. One plan of a log is under way at a time. Writes in the
+meantime are for the next flush; a truncation invalidates the plan's outcome.
 """
 
 from collections.abc import Callable

@@ -106,7 +106,7 @@ def find_timestamp(segment: Segment, timestamp: int, start_offset: int) -> Times
 
 
 def find_max_timestamp(segment: Segment) -> TimestampOffset | None:
-    """In this order: the committed image, the active controller, its followers, housekeeping last."""
+    """Return the first record that has the segment's greatest timestamp."""
     greatest = segment.max_timestamp
     for position, header in segment.batches(segment.start_position(segment.offset_of_max_timestamp)):
         if header.max_timestamp == greatest:

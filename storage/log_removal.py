@@ -23,7 +23,7 @@ from kvorum.storage.recovery import LogDirectoryError
 IsStray: TypeAlias = Callable[[Log], bool]
 """Whether the metadata do not give this log to the broker."""
 IsAssigned: TypeAlias = Callable[[Log, LogDir], bool]
-"""Whether the metadata say that the log is in this directory."""
+"""Whether this is the log's directory in the metadata."""
 
 log = get_logger("storage")
 

@@ -71,7 +71,7 @@ class LogTable:
         return self._logs.get(partition)
 
     def logs(self) -> Iterator[Log]:
-        """Go through a copy of all logs; future ones are none."""
+        """Iterate over a copy of all logs, without future ones."""
         return iter(list(self._logs.values()))
 
     def all_logs(self) -> Iterator[Log]:
@@ -138,7 +138,7 @@ class LogTable:
     def disk_failed(self, directory: LogDir, error: Exception) -> bool:
         """Take a directory offline for an error of its disk or of its content; return whether it was one.
 
-        Want of descriptors or memory is none: the caller fails with a retriable error, or tries again later.
+        Missing descriptors or memory are not: the caller fails with a retriable error, or retries later.
         """
         if is_process_error(error):
             log.warning("file operation failed: no descriptors or memory", dir=directory.path, error=error)

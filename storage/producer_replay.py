@@ -163,7 +163,7 @@ def rewind_producers(
     Where no producer is known, too: one that has expired may have its transaction open again, without the marker.
     """
     snapshots.remove_if(end_offset + 1, OFFSET_MAX)
-    # A snapshot does not tell which of the transactions that ended before it still wait for the high watermark.
+    # A snapshot does not have the ended transactions that still wait for the high watermark.
     ended = state.ended_before(end_offset)
     restore_producers(state, snapshots, segments, end_offset, now_ms, expiration_ms)
     state.note_ended(ended)

@@ -223,7 +223,7 @@ class _Loading:
         not the trimming of what was preallocated behind them. Raises LogDirectoryError, OSError.
         """
         failpoints.hit("log.recover.before")
-        # What producers wrote before the first segment is known from the snapshot at its start alone.
+        # Producer state before the first segment is known only from the snapshot at its start.
         self.snapshots.remove_if(max(recovery_point, self.segments.first.base_offset) + 1, OFFSET_MAX)
         unchecked = list(self.segments.from_offset(unsynced_from))
         first_offset = unchecked[0].base_offset

@@ -1,8 +1,8 @@
 """How a refusal looks below /v3: {"error_code": 40403, "message": ...}, the code's first digits the HTTP status.
 
-Source: Confluent's KafkaExceptionMapper and Errors, but for two things. What Kafka refuses and Confluent has no code of
-its own for is 500 there; here it is 400 with the same 40002, unless trying again may help (500, 50003): the server did
-not fail. A cluster that cannot be reached is 503 (50302), not a time-out after a minute.
+Source: Confluent's KafkaExceptionMapper and Errors, but for two things. Errors of Kafka without a code of Confluent's
+are 500 there; here they are 400 with the same 40002, unless a retry may help (500, 50003): the server did not fail. A
+cluster that cannot be reached is 503 (50302), not a time-out after a minute.
 """
 
 from collections.abc import Mapping

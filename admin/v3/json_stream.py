@@ -59,7 +59,7 @@ class Splitter:
         return found
 
     def finish(self) -> None:
-        """Say that nothing more comes. Raises Broken where an object has only begun."""
+        """End the input. Raises Broken where an object has only begun."""
         if self._depth:
             raise Broken("the body ended in the middle of an object")
 

@@ -1,7 +1,7 @@
 """Record writes: one record, several concatenated ones, or a body of unlimited length.
 
 Every record is answered by itself, in the order they came, and refused by itself: the status of the whole is 200, and
-each answer has its own. What has arrived together is written together, a batch for each partition.
+each answer has its own. Records that arrive together are written together, one batch for each partition.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ class Writer:
         return [row.answer for row in rows if row.answer is not None]
 
     def _placed(self, topic: MetadataResponseTopic, rows: Sequence[Pending]) -> list[tuple[int, Pending]]:
-        """Return where records go: as they say, by their key, or all of them to one that chance chooses."""
+        """Return the partitions of records: explicit ones, by key, or one for all at random."""
         count, anywhere = len(topic.partitions), self.cluster.chance.randrange(max(1, len(topic.partitions)))
         found = []
         for row in rows:
@@ -276,7 +276,7 @@ async def pieces(content: Content) -> AsyncIterator[bytes]:
 
 
 async def answers(writer: Writer, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Write what comes; answers to all of it. What cannot be read any further is answered, and ends it."""
+    """Write what comes; answers to all of it. An unreadable rest is answered, and ends it."""
     splitter = Splitter(RECORD_BYTES_MAX)
     try:
         async for data in body:

@@ -1,4 +1,4 @@
-"""All of Confluent's paths that there are. What has a «-» in its path comes before what has a name there."""
+"""All of Confluent's paths that there are. Paths with a «-» come before those with a name there."""
 
 from typing import Final
 

@@ -17,7 +17,7 @@ from kvorum.protocol.messages.get_telemetry_subscriptions import (
 def handle(
     ctx: RequestContext, request: GetTelemetrySubscriptionsRequest, broker: Broker
 ) -> GetTelemetrySubscriptionsResponse:
-    """Tell a client which metrics to push, and how often. Raises KafkaError; see ClientMetricsManager.get."""
+    """Return the metrics that a client pushes, and the interval. Raises KafkaError; see ClientMetricsManager.get."""
     assert broker.telemetry is not None, "served only where there is one"
     response = broker.telemetry.get(request, attributes_of(ctx), ctx.connection_id, broker.clock.monotonic_ms())
     response.throttle_time = broker.throttle(ctx)

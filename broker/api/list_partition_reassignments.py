@@ -19,7 +19,7 @@ from kvorum.protocol.messages.list_partition_reassignments import (
 async def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest, broker: Broker
 ) -> ListPartitionReassignmentsResponse:
-    """Have the active controller say what is being reassigned."""
+    """Request the present reassignments from the active controller."""
     return await forward(ctx, request, broker, ListPartitionReassignmentsResponse, failed)
 
 

@@ -196,7 +196,7 @@ def has_transactional_batch(records: object) -> bool:
     try:
         is_batch = next_batch_size(records, 0) > 0
     except KafkaError:
-        return False  # its bits say nothing
+        return False  # its bits are undefined
     # In older message formats these bytes have another meaning: in magic 1 a part of the timestamp.
     return is_batch and records[MAGIC_POSITION] == MAGIC and records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
 
@@ -237,7 +237,7 @@ def refused_row(key: TopicPartition, error: KafkaError) -> PartitionProduceRespo
 
 
 def is_one_batch(records: memoryview) -> bool:
-    """Tell at little cost whether the records are one batch of magic 2 and nothing else, as they nearly always are."""
+    """Tell at little cost whether the records are one batch of magic 2 and nothing else, the usual case."""
     size = len(records)
     return (
         size >= HEADER_SIZE

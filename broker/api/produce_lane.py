@@ -1,6 +1,6 @@
 """Fast path of Produce (network.lane): for partitions of one topic, with a head that the connection sent before.
 
-What a producer sends for a topic differs in correlation id, partitions and records only. All else (topic, acks,
+A producer's requests for a topic differ only in correlation id, partitions and records. All else (topic, acks,
 transactional id, authorisation) is evaluated by the general handler once, and compared afterwards instead of decoded.
 All that a turn of the event loop brings for a partition is appended with one write, moves the high watermark once and
 wakes once. The layout of the response is known, too. In a loop iteration with much data, small requests come first,
@@ -341,7 +341,7 @@ class ProduceLane:
         caller, head = taken.caller, taken.head
         try:
             answer = self._answer(taken)
-        except KafkaError as error:  # of acks=0, which has no other way to tell
+        except KafkaError as error:  # of acks=0, which has no response that could report it
             log.warning("connection closed", client=head.ctx.client_address, reason=error)
             caller.close()
             return

@@ -28,7 +28,7 @@ Subscriber = Callable[[Settings, frozenset[str]], None]
 
 
 class DynamicConfig:
-    """The settings of one broker as they are now, layer by layer."""
+    """The present settings of one broker, layer by layer."""
 
     __slots__ = ("_broker_id", "_configs", "_refused", "_subscribers", "errors", "layers", "settings")
 
@@ -110,7 +110,7 @@ class DynamicConfig:
             self._take_over_surely(before.settings, frozenset((key,)))
 
     def log_config(self, topic: str) -> LogConfig:
-        """Return the configuration of a topic's logs as it is now."""
+        """Return the present configuration of a topic's logs."""
         overrides = self._configs.topic(topic)
         try:
             return LogConfig.from_overrides(overrides, self.settings)

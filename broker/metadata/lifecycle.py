@@ -205,12 +205,12 @@ class BrokerLifecycleManager:
             self._wake.set()
 
     def log_dir_failed(self, directory_id: Uuid) -> None:
-        """Tell the controller at once that a log directory is offline (KIP-858)."""
+        """Report at once to the controller that a log directory is offline (KIP-858)."""
         self._offline_log_dirs.add(directory_id)
         self._wake.set()
 
     def cordoned_changed(self) -> None:
-        """Tell the controller at once which log directories are cordoned."""
+        """Report the cordoned log directories at once to the controller."""
         if self.state is BrokerState.RUNNING:
             self._wake.set()
 

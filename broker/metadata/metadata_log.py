@@ -98,7 +98,7 @@ class MetadataLogReader:
         An asker behind ours is let in: epochs of the metadata log change under every reader, and nothing is cut.
 
         Raises:
-            KafkaError: OFFSET_NOT_AVAILABLE (it cannot be read just now; LEADER_NOT_AVAILABLE would say the same, but
+            KafkaError: OFFSET_NOT_AVAILABLE (it is unreadable just now; LEADER_NOT_AVAILABLE would mean the same, but
                 Java's consumer takes it for a fault in a Fetch), UNKNOWN_LEADER_EPOCH (the asker's is above ours).
         """
         copy = self._copy()

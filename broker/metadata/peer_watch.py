@@ -110,7 +110,7 @@ class PeerWatch:
             self._let_go()
 
     def settle(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M | Awaitable[M]:
-        """Return the result of `answer` once a broker is alive and no leader in it is suspected.
+        """Return the result of `answer` when a broker is alive and no leader in it is suspected.
 
         Each wait ends within the hold time, and at most WAITING_MAX answers wait; further ones are sent unchanged.
         """

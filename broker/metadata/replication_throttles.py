@@ -32,7 +32,7 @@ class ReplicationThrottles:
     __slots__ = ("_broker_id", "_moves", "_sides")
 
     def __init__(self, broker_id: int, quotas: ReplicationQuotas, moves: MoveQuota) -> None:
-        """Tell these quotas."""
+        """Set the rates of these quotas."""
         self._broker_id = broker_id
         self._moves = moves
         self._sides: dict[str, ReplicationQuota] = {"leader": quotas.leader, "follower": quotas.follower}

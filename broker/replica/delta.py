@@ -348,7 +348,7 @@ class DeltaApplier:
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
     async def wait_lost_reported(self) -> None:
-        """Wait until the metadata say of every replica whose log is gone that it is lost."""
+        """Wait until the metadata mark every replica whose log is gone as lost."""
         await self._lost_reported.wait()
 
     def _check_lost_reported(self, image: MetadataImage) -> None:

@@ -86,7 +86,7 @@ class DirectoryAssignments:
         """Send as long as there is something; end with nothing unsent."""
         backoff_ms = RETRY_BACKOFF_MS_MIN
         try:
-            # What the same change of the metadata brings goes with the same request.
+            # Assignments of the same metadata change go into the same request.
             await asyncio.sleep(0)
             while self._unsent:
                 if await self._send():

@@ -49,7 +49,7 @@ class FetcherManager:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, partitions: Iterable[Partition]) -> None:
-        """Fetch these from their leaders as they are now; those without a leader wait for metadata."""
+        """Fetch these from their present leaders; those without a leader wait for metadata."""
         added: dict[int, dict[TopicPartition, Follower]] = {}
         for partition in partitions:
             self._forget(partition.topic_partition)

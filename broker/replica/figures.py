@@ -1,7 +1,7 @@
 """Counters of the replica manager: bytes and records per topic, roles and ISR changes per broker.
 
-On the data path a count is an addition to a number that is looked up by topic once. What is counted by topic is
-counted over all topics too, as Kafka does: with an empty label, which to Prometheus is none.
+On the data path a count is an addition to a number that is looked up by topic once. Values by topic are also counted
+over all topics, as in Kafka: with an empty label, which Prometheus drops.
 """
 
 from collections.abc import Callable, Iterable

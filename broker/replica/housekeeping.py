@@ -1,7 +1,7 @@
 """Periodic work on a broker's replicas: time-outs, ISR shrinks, high watermark checkpoints,
 logs that could not be opened.
 
-Timers are the loop's; two runs of one duty never overlap. What logs need by the clock is in broker.log_duties.
+Timers are the loop's; two runs of one task never overlap. Periodic work on logs is in broker.log_duties.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Deadlines:
 
 
 class Duties:
-    """Repeated work: each duty runs `interval_ms` after its last run ended."""
+    """Repeated work: each task runs `interval_ms` after its last run ended."""
 
     __slots__ = ("_tasks",)
 
@@ -89,7 +89,7 @@ class Duties:
 
 
 class Housekeeping:
-    """A broker's duties."""
+    """Periodic tasks of a broker."""
 
     def __init__(
         self, settings: Settings, clock: Clock, hosted: HostedPartitions, outbox: Outbox, log_manager: LogManager

@@ -133,7 +133,7 @@ class ReplicaLog(Protocol):
 
     @property
     def config(self) -> LogSettings:
-        """The topic's configuration, as it is now."""
+        """The topic's present configuration."""
         ...
 
     @property

@@ -149,11 +149,14 @@ class ReplicaManager:
     # --- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin the clock's duties."""
+        """Start the periodic tasks."""
         self._housekeeping.start(self._delta.reopen)
 
     async def shutdown(self) -> None:
-        """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""
+        """Stop fetching, proposing and the periodic tasks.
+
+        The logs and their last checkpoints are the log manager's.
+        """
         await self._fetchers.close()
         await self.moves.close()
         self.transactions.close()
@@ -269,7 +272,7 @@ class ReplicaManager:
         return partition is not None and partition.add_listener(listener)
 
     def remove_listener(self, key: TopicPartition, listener: PartitionListener) -> None:
-        """Tell it no more. Idempotent."""
+        """Remove the listener. Idempotent."""
         partition = self.hosted.by_name.get(key)
         if partition is not None:
             partition.remove_listener(listener)

@@ -168,7 +168,7 @@ class Partition:
         return True
 
     def remove_listener(self, listener: PartitionListener) -> None:
-        """Tell it no more. Idempotent."""
+        """Remove the listener. Idempotent."""
         self._listeners = [each for each in self._listeners if each is not listener]
 
     def take_effects(self) -> Effects | None:

@@ -114,7 +114,7 @@ class ClientMetricsManager:
         )
 
     def set_configs(self, configs: ConfigsImage, names: Iterable[str]) -> None:
-        """Take over the subscriptions of these names as they are now."""
+        """Apply the present subscriptions of these names."""
         for name in names:
             values = configs.of(ResourceType.CLIENT_METRICS, name)
             self._version += 1

@@ -1,6 +1,6 @@
 """Current clients' metrics by client instance: last values, and sums of deltas. Sans-IO.
 
-Bounded: SERIES_PER_CLIENT_MAX numbers of one client, SERIES_MAX in all. What is above is left out and counted.
+Bounded: SERIES_PER_CLIENT_MAX numbers of one client, SERIES_MAX in all. Further ones are left out and counted.
 """
 
 from collections.abc import Iterator

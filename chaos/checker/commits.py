@@ -17,7 +17,7 @@ from kvorum.chaos.checker.sends import FAIL, INFO, NEVER, OK
 from kvorum.chaos.history import Fail, Info, Invoke, Ok
 
 NONE: Final = -1
-"""What a fetch returns where nothing was committed."""
+"""Result of a fetch without any commit."""
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
@@ -69,7 +69,7 @@ class Register:
 
     @property
     def now(self) -> Mark:
-        """What stands now."""
+        """The present value."""
         return self.marks[-1] if self.marks else NOTHING
 
     def before(self, line: int) -> Mark:

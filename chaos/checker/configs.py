@@ -55,7 +55,7 @@ class Configs:
         return None
 
     def unclean_allowed(self, topic: str, leader: int) -> bool:
-        """Say whether a node may now be elected uncleanly."""
+        """Tell whether a node may be elected uncleanly now."""
         return (self.get(topic, str(leader), UNCLEAN_CONFIG) or "").lower() == "true"
 
     def min_isr(self, topic: str, t: float = NEVER) -> int:
@@ -103,7 +103,7 @@ class Request:
         return not self._partitions or not self._partitions.isdisjoint((partition, partition.rpartition("-")[0]))
 
     def use(self, partition: str, t: float) -> bool:
-        """Say whether the request explains an election of this partition; it explains one of each."""
+        """Tell whether the request explains an election of this partition; it explains one of each."""
         if partition in self._used or not self.covers(partition) or t > self.done + ANSWER_LAG_MAX:
             return False
         self._used.add(partition)

@@ -1,8 +1,8 @@
-"""Reads the history once and derives what the rules need: sends with their fate, positions of readers, transactions.
+"""Reads the history once and derives the data of the rules: sends, positions of readers, transactions.
 
 The structures are Jepsen's (jepsen.tests.kafka: writes-by-type, reads-by-type, writer-of, log), laid out so that each
-event costs the same however long the history is. What a rule can decide only at the end (which offsets are holes,
-which unknown outcomes happened) is kept as small candidates: only steps of a reader that are not «the next offset».
+event costs the same however long the history is. Decisions that are possible only at the end (which offsets are gaps,
+which unknown outcomes happened) are kept as small candidates: only steps of a reader that are not «the next offset».
 """
 
 from typing import NamedTuple

@@ -71,7 +71,7 @@ class Holders:
     def gone(self, first: int, last: int, invoked: float) -> Gone:
         """Return the soonest end of what some ISR from state `first` to `last` had, of a record sent at `invoked`.
 
-        A loss counts if it struck after the record was sent, and after that ISR came to be.
+        A loss counts if it happened after the record was sent and after that ISR was formed.
         """
         since = max(invoked, self._states[first].t)
         place = max(self._behind[first], bisect_right(self._changes, (since, JOIN), key=lambda change: change[:2]))

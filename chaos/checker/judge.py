@@ -95,13 +95,13 @@ class Judge:
 
     @property
     def violations(self) -> list[Violation]:
-        """What is illegal, in time order."""
+        """Illegal findings, in time order."""
         violations = [group.violation() for (_, _, excuse), group in self._groups.items() if excuse is None]
         return sorted(violations, key=lambda violation: violation.t)
 
     @property
     def explained(self) -> list[Violation]:
-        """What was legal, in time order."""
+        """Legal findings, in time order."""
         violations = [group.violation() for (_, _, excuse), group in self._groups.items() if excuse is not None]
         return sorted(violations, key=lambda violation: violation.t)
 
@@ -245,7 +245,7 @@ class Judge:
     def _lost_value(self, finding: Finding) -> None:
         row, partition = finding.rows[0], self._derivation.partitions[finding.partition]
         shown = partition.final_from_start and finding.offset != NOWHERE and finding.offset <= partition.final_max
-        # What comes after the reads that show the loss does not excuse it.
+        # Events after the reads that show the loss do not excuse it.
         until = partition.final_t if shown else self._derivation.final_t
         excuse = self._loss.excuse(row, until, served=shown)
         self._lost[row] = 1
@@ -282,7 +282,8 @@ class Judge:
         stays = logs.stayed(self._derivation, finding)
         until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
         rows.sort(key=sends.evident)
-        # What stayed and was read before another one was certain there came back: with a leader that lacked that one.
+        # A value that stayed and was read before another one was certain there came back: with a leader that lacked
+        # that one.
         back = self._derivation.partitions[finding.partition].final_t if stays else until
         first_read = max(stays.values(), default=NEVER)
         excuses = {

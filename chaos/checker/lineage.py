@@ -95,7 +95,7 @@ class Lineage:
         self._build(partition)
 
     def vouched_for(self, row: int, offset: int, *, committed: bool) -> bool:
-        """Say whether what survived shows that the log at the end is one that had this record."""
+        """Tell whether surviving records prove that the log at the end had this record."""
         epoch = self._epoch(row)
         if epoch is not None:
             if self._survived.get(epoch, NOWHERE) > offset:

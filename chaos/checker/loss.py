@@ -36,7 +36,7 @@ from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, Election, PartitionSta
 from kvorum.chaos.history import Replica
 
 LEADER_FAULTS: Final = frozenset({"kill", "terminate", "pause", "kill_all", "wipe", "lose_tail", "isolate", "cut"})
-"""By which a leader may be replaced, where no metadata tell who led."""
+"""Faults that may replace a leader, if no metadata show the leader."""
 
 
 class Turn(NamedTuple):

@@ -146,7 +146,7 @@ class Checker:
         )
 
     def _not_judged(self, judge: Judge) -> Iterator[str]:
-        """Say what the history does not tell."""
+        """Return the parts that the history lacks."""
         timeline = self._timeline
         if timeline.sampled:
             elr = "" if timeline.sampled_elr else " and without eligible leader replicas"

@@ -74,7 +74,7 @@ class Sends:
         self.read_offset = array("q")
         """Where it was first polled; further places are in the partition's `elsewhere`."""
         self.epoch = array("q")
-        """The leader epoch it was first polled with, -1 where the client did not tell."""
+        """The leader epoch of its first poll, -1 if the client did not report it."""
         self.seen = bytearray()
         self.first_read = array("d")
         """When it was first polled by any operation."""

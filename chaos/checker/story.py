@@ -125,7 +125,7 @@ class Storyteller:
         return known
 
     def ending(self, partition: str) -> list[str]:
-        """Return what the final logs and the final reads say of a partition."""
+        """Return the final logs and the final reads of a partition."""
         lines: list[str] = []
         for node, log in sorted(self._replicas.get(partition, {}).items()):
             lines.append(f"at the end: node {node} holds offsets {log.start} to {log.end - 1} of {partition}")
@@ -159,7 +159,7 @@ def _fault(fault: FaultSpan) -> list[Sentence]:
 
 
 def _change(before: PartitionState, after: PartitionState, unclean: bool) -> str:
-    """Say what changed between two states of a partition, "" if nothing a reader cares for."""
+    """Describe the change between two states of a partition, "" if it is of no interest."""
     parts: list[str] = []
     if after.leader != before.leader or after.leader_epoch != before.leader_epoch:
         leader = f"node {after.leader} leads" if after.leader >= 0 else "it has no leader"

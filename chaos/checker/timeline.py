@@ -97,7 +97,7 @@ class Timeline:
         self.faults: list[FaultSpan] = []
         """In the order of their begin."""
         self.sampled = False
-        """What is known of partitions are samples."""
+        """The states of partitions are samples."""
         self.sampled_elr = False
         """Some sample had eligible leader replicas, perhaps an empty list."""
         self.rivals: list[Rivals] = []
@@ -196,7 +196,7 @@ class Timeline:
         return max(t, ends[at]) if at >= 0 else t
 
     def cut_off(self, deposed: int, elected: float, t: float) -> bool:
-        """Say whether a deposed leader may, at `t`, not have known of this election: a fault held it, or its news."""
+        """Tell whether a deposed leader may, at `t`, not have known this election: a fault delayed it."""
         faults, ends = self._faults_of(deposed)
         at = bisect_left(ends, elected)
         return at < len(faults) and faults[at].begin <= t
@@ -269,7 +269,7 @@ class Timeline:
         return before != 0 and all(level != 0 for t, level in self._elr_levels[at:] if t <= until)
 
     def is_unnoticed(self, node: int, since: float, until: PartitionState) -> bool:
-        """Say whether the controllers knew a broker, and had no word of its end from then on, nor of its next life."""
+        """Tell whether the controllers knew a broker, and got neither its end from then on, nor its next life."""
         noticed = self._noticed.get(node, [])
         at = bisect_right(noticed, (since, until.offset))
         return at > 0 and (at == len(noticed) or noticed[at][1] > until.offset)
@@ -356,7 +356,7 @@ class Timeline:
 
 
 def _is_unclean(record: Mapping[str, object], before: PartitionState | None, after: PartitionState) -> bool:
-    """Say whether a change was an unclean election: marked as one, or of a leader from outside ISR and ELR."""
+    """Tell whether a change was an unclean election: marked as one, or of a leader from outside ISR and ELR."""
     if record.get("sampled"):
         known = () if before is None else before.isr + before.elr
         return bool(known) and before is not None and after.leader != before.leader and after.leader not in known

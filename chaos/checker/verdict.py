@@ -102,7 +102,7 @@ class Figures(msgspec.Struct, kw_only=True):
     lag_max: float = 0.0
     lag_by_process: dict[int, float] = {}
     allowed: dict[str, int] = {}
-    """What looked odd and is allowed by Kafka's design, by name (int-send-skip, skips of a subscriber, ...)."""
+    """Unusual findings that Kafka's design permits, by name (int-send-skip, skips of a subscriber, ...)."""
     replicas_compared: int = 0
     images_compared: int = 0
     final_reads: bool = False
@@ -112,7 +112,7 @@ class Figures(msgspec.Struct, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome: `violations` are illegal, `explained` were legal and say why."""
+    """The outcome: `violations` are illegal, `explained` were legal and have their reasons."""
 
     violations: list[Violation]
     explained: list[Violation]

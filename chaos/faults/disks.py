@@ -95,8 +95,8 @@ class DiskFaults:
     def lose_tail(self, names: Sequence[str]) -> Injected:
         """kill -9 nodes at once and take from their disks what was never synced, as a power cut may.
 
-        They stay down until they are started. What is lost is what durable-length files say; a controller's journal
-        promises nothing that is not synced, and keeps what it has.
+        They stay down until they are started. The durable-length files determine the loss; a controller's journal
+        promises nothing that is not synced, and is kept.
         """
 
         def do() -> str:

@@ -122,7 +122,7 @@ class FaultRegister:
         self.dismiss(fault)
 
     def dismiss(self, fault: Injected) -> None:
-        """Tell that a fault is over which something else undid. Idempotent."""
+        """Report the end of a fault that something else undid. Idempotent."""
         with self._lock:
             ended = self._in_force.pop(fault.id, None) is not None
         if ended:

@@ -141,7 +141,7 @@ class Lab:
 
     @property
     def bootstrap(self) -> str:
-        """What clients of the first group are given as bootstrap.servers: behind proxies, where there are any."""
+        """bootstrap.servers of clients of the first group: behind proxies, if any."""
         return self.bootstrap_of(self.shape.groups[0])
 
     def bootstrap_of(self, group: str) -> str:

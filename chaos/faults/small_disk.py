@@ -1,6 +1,6 @@
 """A log directory on a disk of a few MiB that can be filled up and made read-only, seen by one node only.
 
-It is a tmpfs in a mount namespace of the run's own. What the directory held is copied onto it; what the node writes is
+It is a tmpfs in a mount namespace of the run's own. The directory's content is copied onto it; the node's writes are
 gone with the namespace. From outside its files are under `/proc/PID/root`.
 """
 

@@ -82,7 +82,7 @@ def no_maximal_isr(patches: Patches) -> None:
 
 
 def ignore_broker_epoch(patches: Patches) -> None:
-    """What an earlier life of a follower fetched counts for the present one (before KIP-903)."""
+    """Fetches of a follower's earlier life count for the present one (before KIP-903)."""
     record = isr_changes.record_follower_fetch
 
     def of_any_life(
@@ -189,7 +189,7 @@ def unreadable_above_high_watermark(patches: Patches) -> None:
 
 
 def disk_error_unknown(patches: Patches) -> None:
-    """What the disk raises is answered as UNKNOWN_SERVER_ERROR, which no producer may try again."""
+    """An error of the disk is answered as UNKNOWN_SERVER_ERROR, which no producer may retry."""
     failed = DiskHealth.failed
 
     def unknown(self: DiskHealth, error: Exception) -> KafkaError:

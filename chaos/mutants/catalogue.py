@@ -59,11 +59,11 @@ class Mutant:
     throttles: bool = False
     """Whether these moves are throttled."""
     extras: tuple[Extra, ...] = ()
-    """What else comes into the directed run."""
+    """Additional parts of the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     quorum: Callable[[int], dict[str, object]] = lambda seed: {}
-    """What is fixed of the quorum alone, by the seed."""
+    """Fixed options of the quorum alone, for the seed."""
     beyond: int = 0
     """So many seeds of the quorum are left out: it shows once in hundreds, and who looks for it begins near there."""
     apply_real: Callable[[Patches], None] | None = None
@@ -73,7 +73,7 @@ class Mutant:
 
     @property
     def wrong(self) -> str:
-        """What the mistake is, in a sentence."""
+        """The mistake, in a sentence."""
         return (self.apply.__doc__ or "").split("\n")[0]
 
 

@@ -38,7 +38,7 @@ def answer_before_committed(patches: Patches) -> None:
 
 
 def answer_of_former_epoch(patches: Patches) -> None:
-    """What was not committed when leadership ended is answered as done (KAFKA-20634)."""
+    """Uncommitted decisions are answered as done when leadership ends (KAFKA-20634)."""
 
     def answered(waiter: "asyncio.Future[R]", response: R) -> "asyncio.Future[R]":
         late: asyncio.Future[R] = asyncio.get_running_loop().create_future()
@@ -133,7 +133,7 @@ def ignore_last_stable_offset(patches: Patches) -> None:
 
 
 def forget_aborted(patches: Patches) -> None:
-    """Fetch does not say which transactions were aborted."""
+    """Fetch does not return the aborted transactions."""
     patches.replace(Log, "aborted_transactions", lambda self, offset, parts: ())
 
 

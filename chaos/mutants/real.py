@@ -57,7 +57,7 @@ def run_real(
 
 
 def hunt_real(name: str, folder: Path, *, seed: int = 1, scenario: Scenario | None = None) -> MutantResult:
-    """Run a scenario that shows a mutant (the first, if none is given) with it and tell what was found.
+    """Run a scenario for a mutant (the first by default) with it and return the findings.
 
     By the checker, else what was not as the scenario expects (the cluster does not recover, for one). Raises
     CouldNotRun.

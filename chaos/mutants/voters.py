@@ -43,7 +43,7 @@ def use_a_set_when_committed(patches: Patches) -> None:
 
 
 def forget_the_upgrade(patches: Patches) -> None:
-    """A snapshot does not say that the quorum has been upgraded to a dynamic one."""
+    """A snapshot lacks the upgrade of the quorum to a dynamic one."""
 
     def without(**values: object) -> SnapshotMeta:
         return replace(SnapshotMeta(**values), endpoints=None)  # type: ignore[arg-type]  # by name

@@ -212,7 +212,7 @@ class Aggregate:
         return min(self.buckets - 1, max(0, int((t - self.begin) / self.width)))
 
     def min_isr_at(self, topic: str, t: float) -> int:
-        """Return min.insync.replicas of a topic, as start event and metadata tell it."""
+        """Return min.insync.replicas of a topic, according to start event and metadata."""
         configs = self.start.topics[topic].configs if topic in self.start.topics else {}
         value = configs.get("min.insync.replicas") or self.start.cluster.configs.get("min.insync.replicas")
         found = int(value) if value and value.isdecimal() else 1

@@ -157,7 +157,7 @@ def _first(verdict: Verdict) -> Markup:
 
 
 def _not_judged(figures: Figures) -> Markup | None:
-    """Say how much could not be judged, and the first of it."""
+    """Return the number of findings without a verdict, and the first of them."""
     if not figures.not_judged:
         return None
     first, more = figures.not_judged[0], len(figures.not_judged) - 1
@@ -166,7 +166,7 @@ def _not_judged(figures: Figures) -> Markup | None:
 
 
 def _answers(figures: Figures) -> str:
-    """Say how sends were answered, and the error that came most often."""
+    """Describe the answers of sends, and the most frequent error."""
     sends = figures.operations.get("send", {})
     failed, unknown = sends.get("fail", 0), sends.get("info", 0)
     if not failed and not unknown:

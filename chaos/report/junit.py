@@ -17,7 +17,7 @@ STORIES_MAX: Final = 3
 MESSAGE_MAX: Final = 500
 
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 cannot hold, not even escaped."""
 
 
 def write_junit(path: Path, results: Sequence[ScenarioResult]) -> None:

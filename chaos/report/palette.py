@@ -1,4 +1,6 @@
-"""Colours that say the same thing everywhere on the page. Dark letters are readable on all of them, in both themes.
+"""Colours with the same meaning everywhere on the page.
+
+Dark letters are readable on all of them, in both themes.
 
 Red stands for trouble alone: no node and no fault family but death has it.
 """

@@ -14,7 +14,7 @@ class ScenarioResult:
     verdict: Verdict | None = None
     """None where there is nothing to judge."""
     failures: tuple[str, ...] = ()
-    """What the scenario expects and the run did not show, in sentences."""
+    """Expectations of the scenario that the run did not meet, in sentences."""
     could_not_run: str | None = None
     """Why the run never came to its end."""
     skipped: str | None = None
@@ -27,7 +27,7 @@ class ScenarioResult:
 
     @property
     def outcome(self) -> Outcome:
-        """What it came to."""
+        """The outcome."""
         if self.skipped is not None:
             return Outcome.SKIPPED
         return outcome_of(self.verdict, self.failures, self.could_not_run)
@@ -44,7 +44,7 @@ class MutantResult:
 
     name: str
     wrong: str
-    """What the mistake is, in a sentence."""
+    """The mistake, in a sentence."""
     caught_by: str | None = None
     """The means and what it found ("simulation: LogMatching"), None where nothing did."""
     seeds: int | None = None

@@ -102,7 +102,7 @@ def _finding(found: Violation, *, first: bool) -> Markup:
 
 
 def not_judged(figures: Figures) -> Markup | None:
-    """Return what the history does not tell, if there is anything."""
+    """Return the parts that the history lacks, if any."""
     if not figures.not_judged:
         return None
     items = [tag("li", clipped(each, TEXT_MAX)) for each in figures.not_judged]

@@ -82,7 +82,7 @@ def elections(picture: Aggregate, axis: Axis) -> Markup:
 
 
 def controller(picture: Aggregate, axis: Axis) -> Markup:
-    """Return who the active controller was: by name where notes tell it, else by the metadata log's epochs."""
+    """Return the sequence of active controllers: by name from notes, else from the metadata log's epochs."""
     end = axis.begin + axis.duration
     changes: list[tuple[float, str]] = picture.controllers or [
         (t, f"epoch {epoch}") for t, epoch in picture.controller_epochs

@@ -56,11 +56,11 @@ PLAIN: Final[dict[str, str]] = {
     "G1c": "operations follow each other in a circle",
     "G1c-realtime": "operations follow each other in a circle of real time",
 }
-"""What an anomaly means, by the checker's name for it."""
+"""Meaning of an anomaly, by the checker's name."""
 
 DUPLICATES: Final = frozenset({"duplicate"})
 REORDERINGS: Final = frozenset({"nonmonotonic-send", "int-nonmonotonic-send", "realtime-order"})
-"""What the figures count as duplicated and as reordered."""
+"""Anomalies that the figures count as duplicated and as reordered."""
 
 
 class Outcome(StrEnum):

@@ -1,4 +1,6 @@
-"""Scenario files as models: what runs, what breaks when, and what must come of it. Strict: a slip is an error.
+"""Scenario files as models: load, faults over time, and expectations.
+
+Strict: a slip is an error.
 
     name: frozen-leader
     title: A leader is paused while another one is elected
@@ -79,12 +81,12 @@ Verb: TypeAlias = Literal[
     "wait",
     "window",
 ]
-"""What a step can do."""
+"""Actions of a step."""
 
 OF_A_PARTITION = ("leader", "follower", "followers", "in-sync")
 """Targets that name a partition."""
 NO_PARTITIONS = frozenset({"", "all", "journal"})
-"""What a step's `partition` may say beside a partition."""
+"""Values of a step's `partition` other than a partition."""
 
 RandomKind: TypeAlias = Literal[
     "kill",
@@ -185,7 +187,7 @@ class Step(Strict):
     name: str = Field(default="", alias="as")
     """By which later steps know this one's target."""
     how: Literal["", "refuse", "black_hole", "freeze", "drop"] = ""
-    """What a cut is made of."""
+    """Kind of a cut."""
     one_way: bool = False
     share: float = Field(default=1.0, gt=0, le=1)
     ms: int = 0
@@ -196,7 +198,7 @@ class Step(Strict):
     directory: int = Field(default=0, ge=0)
     """A log directory of the target, from 1."""
     arm: str = ""
-    """What a `failpoint` arms in the target's process: `log.append.before=raise@20`."""
+    """Failpoint armed in the target's process: `log.append.before=raise@20`."""
     replicas: tuple[str, ...] = ()
     """Targets to which a partition is reassigned, in this order."""
     levels: dict[str, int] = Field(default_factory=dict)
@@ -216,7 +218,7 @@ class Step(Strict):
     within: float = Field(default=30.0, gt=0)
     """Seconds that a `wait` may take."""
     acked: Literal["some", "none", "any"] | dict[str, Literal["some", "none", "any"]] = "any"
-    """What a `window` must see of sends begun and acknowledged in it; by topic (or `name*`), or for all."""
+    """Expectations of a `window` on sends begun and acknowledged in it; by topic (or `name*`), or for all."""
     acked_max: int | None = Field(default=None, ge=0)
     """So many sends may be acknowledged within a `window` at most, whenever they were begun."""
 
@@ -318,7 +320,7 @@ class Expectation(Strict):
     late_answers: LateAnswers | None = None
     """Of clients that send once (`kvorum`): only theirs are known to be one request each."""
     anomalies: tuple[str, ...] = ()
-    """What the checker calls explained findings that have to be there."""
+    """The checker's names of explained findings that are required."""
 
 
 class Scenario(Strict):

@@ -24,7 +24,7 @@ class Operated(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given."""
+        """bootstrap.servers of clients."""
         ...
 
     def id_of(self, name: str) -> int:

@@ -58,7 +58,7 @@ STEP_ERRORS: Final = (
     *(CannotDo, Refused, UnknownTarget, LabError, NotStarted, NotThisNetwork, NothingToDamage, LinkFaultError),
     *(ToxiproxyError, InsideError, ClusterError, KafkaException, ValueError, OSError),
 )
-"""What a step that cannot be carried out raises."""
+"""Exceptions of a step that cannot be executed."""
 CANNOT_START: Final = (
     NoToxiproxy,
     NotPermitted,
@@ -107,7 +107,7 @@ class Run:
     seed: int
     duration: float | None = None
     command: str = ""
-    """What has to be typed to run it again, for the report."""
+    """Command that runs it again, for the report."""
     elsewhere: Elsewhere | None = None
     """An external cluster, instead of one of the lab's."""
     watch: Watch = field(default_factory=Watch)

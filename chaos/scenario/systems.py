@@ -62,7 +62,7 @@ class System(Protocol):
 
     @property
     def cluster(self) -> Breakable:
-        """What steps act on."""
+        """Cluster that steps act on."""
         ...
 
     @property

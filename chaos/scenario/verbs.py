@@ -47,7 +47,7 @@ class Breakable(Seen, Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given."""
+        """bootstrap.servers of clients."""
         ...
 
     def id_of(self, name: str) -> int:
@@ -93,7 +93,7 @@ class Verbs:
     stopped: Callable[[], bool]
     """Whether the run is to end: waits give up."""
     _begun: dict[str, list[Injected]] = field(default_factory=dict)
-    """What the steps that have a name began last."""
+    """Last faults of the steps with a name."""
 
     @property
     def _operator(self) -> OperatorSteps:
@@ -191,7 +191,7 @@ class Verbs:
         return self.cluster.active_controller_now() if may_be else None
 
     def _which(self, step: Step, name: str, active: str | None) -> str:
-        """Return what a node is to the cluster, and why it was chosen where the words tell more than its name."""
+        """Return a node's role, and the selector that chose it if it is more than its name."""
         node, _, role = name.partition("/")
         words = step.target if isinstance(step.target, str) else ", ".join(step.target)
         is_active = node == active and role != BROKER

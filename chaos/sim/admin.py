@@ -168,7 +168,7 @@ class Admin:
 
     def _done(self, process: int, op: int, what: list[str | int | MicroOp | None], error_code: int) -> None:
         code = ErrorCode(error_code)
-        # What was refused may have happened before: an earlier controller's decision may still be committed.
+        # A rejected change may have happened before: an earlier controller's decision may still be committed.
         kind = Ok if code is ErrorCode.NONE else Info
         self._recorder.complete(kind, op, process, what, None if kind is Ok else code.name)
 

@@ -141,7 +141,7 @@ def kind_of(error: Exception | None) -> str | None:
 
 
 def traceback_of(error: Exception) -> list[str]:
-    """Say where an exception came from that no invariant raised, and what was noted on it."""
+    """Return the source of an exception that no invariant raised, with its notes."""
     notes = [f"  {note}" for note in getattr(error, "__notes__", [])]
     return notes if isinstance(error, Violation) else [*notes, *"".join(traceback.format_exception(error)).splitlines()]
 
@@ -185,7 +185,7 @@ class Tally:
             self.failures.append(result)
 
     def line(self) -> str:
-        """Say where things stand."""
+        """Print the progress."""
         took = max(time.monotonic() - self.began, 1e-3)
         return (
             f"{self.seeds} seeds, {self.seeds / took:.2f}/s, {self.virtual_s / 3600:.2f} virtual h "
@@ -194,7 +194,7 @@ class Tally:
         )
 
     def faults_line(self) -> str:
-        """Say how many faults of each kind there were."""
+        """Print the number of faults of each kind."""
         return ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
 
 

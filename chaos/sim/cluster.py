@@ -116,7 +116,7 @@ class SimCluster:
         return self.loop.time() - START_S
 
     def note(self, text: str) -> None:
-        """Tell the reader of the story something."""
+        """Add a line to the story."""
         self.history.write(Note(t=self.now(), text=text))
 
     # Life.
@@ -295,7 +295,7 @@ class SimCluster:
         if not self.run_until(condition, limit_s):
             raise Violation(kind, f"{what} within {limit_s:g} s")
 
-    # What watches.
+    # Observers.
 
     def lossy_partitions(self) -> dict[str, list[str]]:
         """Return the partitions that lost something legally, and what."""

@@ -137,7 +137,7 @@ class Consumer:
             )
 
     async def _earliest(self, leader: Leader, partition: int) -> int:
-        """Return where the leader's log begins, 0 if it does not say."""
+        """Return the start of the leader's log, 0 without an answer."""
         row = ListOffsetsPartition(
             partition_index=partition, current_leader_epoch=leader.epoch, timestamp=EARLIEST_TIMESTAMP
         )

@@ -91,7 +91,7 @@ class ConsumerMember:
             self._beats.cancel()
 
     def _request(self, epoch: int, owned: tuple[int, ...] | None) -> ConsumerGroupHeartbeatRequest:
-        """Say everything when it joins or acts, nothing but its epoch when it only beats."""
+        """Send a full heartbeat when it joins or acts, otherwise only its epoch."""
         rows = None
         if owned is not None:
             there = self._topic_id is not None and owned

@@ -133,7 +133,7 @@ def brokers_of(cluster: SimCluster) -> list[SimProcess]:
 
 
 def unrest(cluster: SimCluster) -> list[str]:
-    """Say what is not at rest yet."""
+    """Return the reasons why the cluster is not idle yet."""
     found: list[str] = []
     newest = cluster.metadata.newest
     active = []
@@ -171,7 +171,7 @@ def unrest(cluster: SimCluster) -> list[str]:
 
 
 def replicas_left_over(cluster: SimCluster) -> list[str]:
-    """Say which brokers still have a replica that is not theirs any more."""
+    """Return the brokers that still have a replica that is no longer theirs."""
     topics = cluster.metadata.newest.topics
     found = []
     for process in brokers_of(cluster):
@@ -185,7 +185,7 @@ def replicas_left_over(cluster: SimCluster) -> list[str]:
 
 
 def replicas_behind(cluster: SimCluster) -> list[str]:
-    """Say which replicas have not all that their leader has, committed."""
+    """Return the replicas that lack committed records of their leader."""
     found = []
     for topic in cluster.metadata.newest.topics.by_name.values():
         for number, partition in topic.sorted_partitions():
@@ -264,7 +264,7 @@ def check_topics(cluster: SimCluster) -> None:
 
 
 def look_at_stable_offsets(cluster: SimCluster, drawn: Coordination) -> None:
-    """Wait until no transaction can be open any more, nor any session of a dead member; write what leaders say then."""
+    """Wait until no transaction can be open, nor any session of a dead member; write the leaders' states then."""
 
     def stable() -> bool:
         return not any(each.last_stable_offset < each.high_watermark for each in led(cluster).values())

@@ -1,7 +1,7 @@
 """A client's connection to the coordinator of a group or a transactional id, looked up again when it moves.
 
-What may be wrong with an answer is the caller's to say: it names the code it got, and here is decided whether to look
-for the coordinator again.
+The caller decides whether an answer is an error and passes its code; here is decided whether to look up the coordinator
+again.
 """
 
 import asyncio

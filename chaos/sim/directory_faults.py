@@ -170,7 +170,7 @@ class DirectoryFaults:
         return gone
 
     def note_loss(self, process: SimProcess, path: str) -> list[str]:
-        """Tell who watches which logs go with a directory of a broker that is down; return their partitions."""
+        """Report to the observer the logs in a directory of a stopped broker; return their partitions."""
         disk = process.disk
         disk.broken.discard(path)
         disk.repair()

@@ -56,7 +56,7 @@ class Targets:
         return [machine.processes[role] for role in wanted if machine.processes[role].running]
 
     def leads(self, machine: Machine) -> str:
-        """Say what a machine led when it was hit."""
+        """Describe the leaderships of a machine when it was hit."""
         led: list[str] = []
         for name in (TOPIC, OFFSETS, TRANSACTIONS):
             topic = self._cluster.metadata.newest.topics.topic(name)

@@ -86,7 +86,7 @@ async def _read(client: SimClient, recorder: Recorder, process: int, topic: str,
 
 
 def stable_events(t: float, leaders: dict[str, Looked]) -> list[Stable]:
-    """Return what leaders say of their partitions, as events."""
+    """Return the leaders' states of their partitions, as events."""
     return [
         Stable(t=t, partition=name, last_stable_offset=each.last_stable_offset, high_watermark=each.high_watermark)
         for name, each in sorted(leaders.items())

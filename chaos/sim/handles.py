@@ -65,9 +65,9 @@ class SimHandle(asyncio.TimerHandle):
         return self is other
 
     def __repr__(self) -> str:
-        """Say what would be called."""
+        """Describe the callback."""
         return f"<SimHandle {self.callback!r}{' cancelled' if self.is_cancelled else ''}>"
 
 
 def _nothing() -> None:
-    """What a cancelled handle calls."""
+    """Callback of a cancelled handle."""

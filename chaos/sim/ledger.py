@@ -93,7 +93,7 @@ class Shadow:
         return self.entries[place : place + 1] == [entry]
 
     def text_at(self, offset: int) -> str:
-        """Say in words which batch begins at an offset."""
+        """Describe the batch that begins at an offset."""
         place = place_of(self.entries, offset)
         return entry_text(self.entries[place]) if place < len(self.entries) else "nothing"
 
@@ -237,7 +237,7 @@ class Ledger:
         return max(shadow.deleted_below, self.starts.highest)
 
     def missing(self, shadow: Shadow) -> str | None:
-        """Say what a replica lacks of the committed batches, None if nothing."""
+        """Return the committed batches that a replica lacks, None without any."""
         deleted_below = self._deleted_below(shadow)
         for mine in self.entries[place_of(self.entries, shadow.verified_below) :]:
             if mine.base_offset >= shadow.end:
@@ -275,5 +275,5 @@ class Ledger:
 
 
 def entry_text(entry: Entry) -> str:
-    """Say a batch in words."""
+    """Describe a batch."""
     return f"batch {entry.base_offset}-{entry.next_offset - 1} of epoch {entry.epoch} (crc {entry.crc:08x})"

@@ -10,7 +10,7 @@ from kvorum.chaos.sim.plan import BROKERS, CLIENTS, Fault
 Undo = Callable[[], list[str] | None]
 """Ends a fault; returns the partitions of whose logs it took something, if those only."""
 Story = tuple[str, list[str], Undo | None]
-"""What happened in words, its targets, and what ends it."""
+"""Description of the event, its targets, and the function that ends it."""
 WAY_TEXTS = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}
 
 
@@ -123,7 +123,7 @@ class LinkFaults:
         return [each.address for each in found if each is not machine]
 
     def _peers(self, fault: Fault) -> str:
-        """Say the other end."""
+        """Describe the other end."""
         if fault.other in (CLIENTS, BROKERS):
             return fault.other
         other = self._targets.machine(fault.other)

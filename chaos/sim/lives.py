@@ -41,7 +41,7 @@ class Lives:
         self.watched: dict[int, dict[TopicPartition, Watched]] = {}
         """By broker, of its present life or its last one."""
         self.remembered: dict[int, dict[TopicPartition, Held]] = {}
-        """What a broker's logs held when it was killed, for when it comes back."""
+        """Contents of a broker's logs when it was killed, for its return."""
         self.suspects: set[tuple[int, Key]] = set()
         """(broker, partition) that lost what was not synced, and may lack what is committed."""
         self.bereft: dict[tuple[int, Key], LostLog] = {}

@@ -58,7 +58,7 @@ class Retention:
 
 
 def least(known: int | None, value: str | None) -> int | None:
-    """Return the stricter of two limits; -1 and nothing are none."""
+    """Return the stricter of two limits; -1 and None mean no limit."""
     limit = None if value is None or int(value) < 0 else int(value)
     if known is None or limit is None:
         return limit if known is None else known
@@ -94,7 +94,7 @@ class LogStarts:
         batches: Sequence[Kept],
         wall_ms: int | None,
     ) -> str | None:
-        """Take in that a replica's log now begins at `after`; say what is wrong with that, None if nothing is.
+        """Note that a replica's log now begins at `after`; return the violation, None without one.
 
         `batches` are those that the replica held before.
         """

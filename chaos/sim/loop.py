@@ -67,7 +67,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.after_event: Callable[[Host], None] | None = None
         """Called after each callback of a host: where invariants are checked."""
         self.errors: list[dict[str, Any]] = []
-        """What would have been logged: exceptions in callbacks, never retrieved ones."""
+        """Log messages: exceptions in callbacks, never retrieved ones."""
         self.streams: Streams | None = None
         """Where servers and connections are; a StreamNetwork sets it."""
         self.executor_delay: Callable[[], float] = lambda: 0.0001 + 0.0004 * self.rng.random()

@@ -1,8 +1,8 @@
 """Machines of a simulated cluster and the processes on them: production's broker and controller, started and ended.
 
 A machine has an address and a role or two; each role has a disk of its own, which stays, and a process, which comes and
-goes. What the machine does to a process is what an operating system does: kill -9 (what was written is kept), power
-loss (what was not synced goes), SIGSTOP and SIGCONT, SIGTERM, and a supervisor that starts again what ended by itself.
+goes. The machine acts on a process as an operating system does: kill -9 (writes are kept), power loss (unsynced writes
+are lost), SIGSTOP and SIGCONT, SIGTERM, and a supervisor that restarts processes that ended by themselves.
 """
 
 import asyncio

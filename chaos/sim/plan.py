@@ -123,7 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reads_files: bool = False
     """Brokers keep no log ends in memory: reads return the file's content at the time of the read."""
     request_cost_ms: float = 0.0
-    """What each request counts as for quotas of the loop's time; brokers have no short way for Produce then."""
+    """Cost of each request for quotas of the loop's time; brokers use no fast path for Produce then."""
     older_admin: bool = False
     """The admin uses versions without THROTTLING_QUOTA_EXCEEDED."""
     probes_quotas: bool = False
@@ -139,7 +139,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return (self.session_timeout_ms + self.lag_time_ms) / 1000
 
     def text(self) -> str:
-        """Say in a line what matters."""
+        """Return the important options in a line."""
         layout = "combined" if self.combined else "separate"
         flags = [name for name in ("elr", "unclean", "fast_fencing", "flush") if getattr(self, name)] or ["no extras"]
         return (

@@ -1,8 +1,8 @@
 """A run of the quorum's simulation as data: seed, options, and every fault and repair with its moment. Sans-IO.
 
-Faults are drawn while a seed runs (see quorum_faults): what comes next depends on what is down. What was drawn is
-written down, so a run can be saved, replayed and shrunk: a replay carries the list out and draws none. Everything else
-still comes from the seed, so the whole list does exactly what its seed did.
+Faults are drawn while a seed runs (see quorum_faults): what comes next depends on what is down. The result is written
+down, so a run can be saved, replayed and shrunk: a replay executes the list and draws nothing. Everything else still
+comes from the seed, so the whole list does exactly what its seed did.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from kvorum.quorum.raft.settings import RaftSettings
 
 
 class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fault, or the repair of one. `at` in seconds from the start; `node` and `other` are voters, 0 is none."""
+    """One fault, or the repair of one. `at` in seconds from the start; `node` and `other` are voters, 0 means none."""
 
     at: float
     kind: str
@@ -31,7 +31,7 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The errno it fails with."""
 
     def text(self) -> str:
-        """Say it in words."""
+        """Describe it."""
         words = [self.kind.replace("_", " ")]
         words += [f"node {self.node}"] if self.node else []
         words += [f"and node {self.other}"] if self.other else []
@@ -60,7 +60,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
 
     def text(self) -> str:
-        """Say in a line what matters."""
+        """Return the important options in a line."""
         known, wipes = "known at format" if self.known_directories else "agreed on later", self.wipes
         network, settings = self.network, self.settings
         wild = f"loss {network.loss:g}, duplicates {network.duplicate:g}, reordering {network.reorder:g}"

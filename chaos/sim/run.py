@@ -33,7 +33,7 @@ OF_COORDINATORS: Final = frozenset(
         *("open-read", "hanging-transaction", "aborted-read"),
     }
 )
-"""What the checker calls broken promises of groups and transactions: what they rest on may have been lost legally."""
+"""The checker's names for broken guarantees of groups and transactions, which a legal loss may cause."""
 ABSENCES: Final = frozenset({"lost-write", "unseen", "missing-on-replica"})
 """Findings of the checker about missing records."""
 

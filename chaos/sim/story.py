@@ -28,7 +28,7 @@ def event_lines(events: Iterable[AnyEvent]) -> list[tuple[float, str]]:
 
 
 def change(record: dict[str, object], names: dict[str, str]) -> str | None:
-    """Say what a metadata record changes, None where it is of no interest; learns topics' names on the way."""
+    """Describe the change of a metadata record, None if it is of no interest; stores topics' names."""
     match record.get("type"):
         case "Topic":
             names[str(record["topic_id"])] = str(record["name"])

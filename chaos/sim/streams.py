@@ -2,7 +2,7 @@
 
 Production's asyncio code runs over it unmodified: it sees transports, `connection_made`, `data_received` (or the
 buffered protocol), `pause_writing`, `connection_lost`. Bytes of one direction arrive in order after a seeded delay, cut
-into seeded pieces. What can go wrong is what TCP lets go wrong:
+into seeded pieces. Only failures that TCP permits occur:
 
     cut(a, b)     bytes from machine a to b wait; connecting waits; healing delivers late (unless `reset` came first)
     freeze(a, b)  bytes on the connections that are there wait, new ones are none the worse: what a proxy or one path of

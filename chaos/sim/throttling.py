@@ -118,7 +118,7 @@ def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
     ]
 
 
-# What must hold.
+# Invariants.
 
 
 def check_throttles(

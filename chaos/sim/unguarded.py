@@ -32,7 +32,7 @@ class UnguardedCore(RaftCore):
         return entries
 
     def set_connected(self, peer: int, connected: bool) -> None:
-        """Tell pysyncobj of a connection."""
+        """Report a connection to pysyncobj."""
         nodes = self._SyncObj__connectedNodes
         (nodes.add if connected else nodes.discard)(self.nodes[peer])
 

@@ -72,7 +72,7 @@ def check_moved(process: SimProcess, name: str, before: Watched, after: Watched)
 
 
 def is_there(process: SimProcess, folder: str) -> bool:
-    """Tell whether the log directory in which a log lay is in use and works."""
+    """Tell whether the log directory of a log is in use and works."""
     return any(folder.startswith(f"{each}/") for each in process.log_dirs if each not in process.disk.broken)
 
 

@@ -1,9 +1,9 @@
 """Operations of a simulated cluster's clients: send, poll, change metadata; and their events in the history.
 
-Classified as a careful client can tell: `fail` only where nothing can have happened, `info` wherever something may.
-A producer with idempotence repeats a batch under its sequence numbers until the delivery timeout; one without repeats
-only what certainly had no effect. Each slot of a producer is a process of its own in the history, since its operations
-overlap with the others'.
+Classified as by a careful client: `fail` only if nothing can have happened, `info` if something may. A producer with
+idempotence repeats a batch under its sequence numbers until the delivery timeout; one without repeats only what
+certainly had no effect. Each slot of a producer is a process of its own in the history, since its operations overlap
+with the others'.
 """
 
 import asyncio

@@ -53,7 +53,7 @@ SPELLINGS: Final = {
     "_TIMED_OUT": "TIMED_OUT",
     "_TRANSPORT": "NETWORK_EXCEPTION",
 }
-"""What clients call Kafka's errors, in Kafka's words."""
+"""Clients' names of Kafka's errors, and Kafka's."""
 
 TIMEOUTS: Final = frozenset({"TIMED_OUT", "REQUEST_TIMED_OUT"})
 

@@ -82,7 +82,7 @@ class MetadataFollower:
                 await channel.close()
 
     async def _topic_id(self, channel: Channel) -> Uuid:
-        """Return the log's topic id. Raises KafkaError where the broker does not tell it yet."""
+        """Return the log's topic id. Raises KafkaError if the broker does not serve it yet."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=METADATA_TOPIC)], allow_auto_topic_creation=False)
         answer = await channel.ask(request, MetadataResponse, timeout_ms=ASK_MS)
         if not answer.topics or answer.topics[0].error_code:

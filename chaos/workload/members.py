@@ -158,7 +158,7 @@ class Member:
         micro: MicroOp = ["poll", dict(found)]
         moved = sorted(self._moved)
         self._recorder.complete(op, Ok, [micro], error=",".join(sorted(errors)) or None, rebalance=moved)
-        # What moved meanwhile may have come from before: it is read again from where the new owner begins.
+        # Records from before the move may have been processed: they are read again from the new owner's start.
         kept = {name: records for name, records in found.items() if name in self.owned and name not in self._moved}
         for name in found.keys() & self._moved & self.owned.keys():
             self.seek(name, self.owned[name])

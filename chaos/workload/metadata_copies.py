@@ -27,7 +27,7 @@ class StoredMetadata:
 
     @property
     def end_offset(self) -> int:
-        """What the next record's offset would be."""
+        """Offset of the next record."""
         return max([0, *self.snapshots, *(header.next_offset for header, _ in self.log.values())])
 
     def image_at(self, wanted: int) -> MetadataImage | None:

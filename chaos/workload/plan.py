@@ -174,7 +174,7 @@ ClientPlan: TypeAlias = Annotated[
 
 
 def chosen(wanted: tuple[str, ...], topics: dict[str, int]) -> dict[str, int]:
-    """Return {topic: partitions} of the topics named. Raises ValueError for a name that is none."""
+    """Return {topic: partitions} of the topics named. Raises ValueError for an invalid name."""
     found: dict[str, int] = {}
     for each in wanted or ("*",):
         matching = {

@@ -63,7 +63,7 @@ class Recorder:
         self.ends: dict[str, int] = {}
         """{partition: one past the highest acknowledged or polled offset}."""
         self.problems: list[str] = []
-        """What clients found wrong that the vocabulary has no event for."""
+        """Problems found by clients that the vocabulary has no event for."""
         self.transactional = False
         """Some process has a transactional id: offsets have holes."""
         self._history = history
@@ -166,7 +166,7 @@ class Recorder:
     ) -> None:
         """An operation ends: call it after its answer came. Without a value its own is repeated.
 
-        What comes late for a process that has crashed is left out: its operations are complete.
+        Late events of a crashed process are left out: its operations are complete.
         """
         with self._lock:
             begun, t = self._open.pop(op, None), self.seconds()

@@ -63,7 +63,7 @@ class MetadataSampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more, and say how close the look was. Idempotent."""
+        """Stop sampling, and report the largest interval between samples. Idempotent."""
         first = not self._stop.is_set()
         self._stop.set()
         if self._thread.is_alive():

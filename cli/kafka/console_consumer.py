@@ -164,7 +164,7 @@ def start(consumer: "Consumer", options: dict[str, Any]) -> None:
 
 
 def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any]) -> None:
-    """Print records until there are enough, none comes for too long, or Ctrl-C; say how many there were."""
+    """Print records until there are enough, none arrives for too long, or Ctrl-C; print their number."""
     from confluent_kafka import KafkaException
 
     count = Count()

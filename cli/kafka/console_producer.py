@@ -117,7 +117,7 @@ def batch_option(options: dict[str, Any]) -> str:
 def read_lines(stream: BinaryIO, reader: LineReader) -> Generator[Line, None, None]:
     """Yield the lines of a stream, with a prompt on a terminal. Raises LineError.
 
-    What is no UTF-8 is U+FFFD, and a line ends at \\n, \\r or both, as for Java's readers.
+    Bytes that are not UTF-8 become U+FFFD, and a line ends at \\n, \\r or both, as for Java's readers.
     """
     prompts = stream.isatty() and sys.stdout.isatty()
     text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline=None)

@@ -361,7 +361,7 @@ def plan_lines(found: Sequence["Reset"]) -> list[str]:
 
 
 def validate_regex(pattern: str) -> None:
-    """Say whether RE2 takes a pattern."""
+    """Tell whether RE2 accepts a pattern."""
     import re2  # type: ignore[import-untyped]  # the wheel has no stubs
 
     options = re2.Options()

@@ -75,7 +75,7 @@ class Sent(NamedTuple):
 @click.option("--record-header-size", type=int, default=0, help="-1: no value.")
 @connected()
 def e2e_latency(connection: Connection, topic: str, num_records: int, producer_acks: str, **sizes: int) -> None:
-    """Send records one by one, read each, and say how long that took.
+    """Send records one by one, read each, and print the latencies.
 
     \b
     kvorum kafka-e2e-latency --bootstrap-server localhost:9092 --topic orders --num-records 10000 \\

@@ -100,7 +100,7 @@ def add_controller(connection: Connection, dry_run: bool) -> None:
 
 
 def configuration_problem(properties: Mapping[str, str]) -> str | None:
-    """Say why a file does not describe a controller, in the words of Kafka's script."""
+    """Return why a file does not describe a controller, in the words of Kafka's script."""
     valid = "configuration file. Is this a valid controller configuration file?"
     if not properties:
         return "You must supply the configuration file of the controller you are adding when using add-controller."

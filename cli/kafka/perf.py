@@ -60,7 +60,7 @@ class ManyWords(Remembering):
 
 
 def say_deprecated(options: dict[str, Any], words: str) -> None:
-    """Say what is called otherwise by now (KIP-1147), and refuse both names at once."""
+    """Report deprecated names (KIP-1147), and reject both names at once."""
     params = click.get_current_context().params
     for name, (old, new) in RENAMED.items():
         if options.get(name):
@@ -93,7 +93,7 @@ def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
 @click.option("--print-metrics", is_flag=True)
 @connected()
 def producer(connection: Connection, **options: Any) -> None:
-    """Write records, and say how fast that was.
+    """Write records, and print the rate.
 
     \b
     kvorum kafka-producer-perf-test --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
@@ -222,7 +222,7 @@ def random_id() -> str:
 @click.option("--hide-header", is_flag=True)
 @connected()
 def consumer(connection: Connection, **options: Any) -> None:
-    """Read records, and say how fast that was.
+    """Read records, and print the rate.
 
     \b
     kvorum kafka-consumer-perf-test --bootstrap-server localhost:9092 --topic orders --num-records 100000

@@ -206,7 +206,7 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
 
 
 def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
-    """Say which replicas move between log directories; those that do not are an error."""
+    """Print the replicas that move between log directories; those that do not are an error."""
     for each in started.begun:
         place = f"{each.topic}-{each.partition}"
         where = f"to {moves[each]} for replica {place} with broker {each.broker}"
@@ -235,7 +235,7 @@ def lines_of(refused: Mapping[Any, str]) -> list[str]:
 
 
 def verify(connection: Connection, options: dict[str, Any]) -> None:
-    """Say how far each partition is; with nothing under way any more, take the throttles off."""
+    """Print the progress of each partition; when all are done, remove the throttles."""
     path = options["reassignment_json_file"]
     wanted, moves = assignment_in(path), moves_in(path)
 

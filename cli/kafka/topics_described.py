@@ -66,7 +66,7 @@ async def described(
 
 
 async def reassignments(cluster: "ClusterClient") -> "Mapping[Place, UnderWay]":
-    """Return what is being reassigned; nothing where the cluster is too old to say, or will not."""
+    """Return the present reassignments; none if the cluster is too old, or does not return them."""
     from kvorum.admin.reassignments import Reassignments
 
     try:

@@ -21,7 +21,7 @@ from kvorum.quorum.raft.membership import replica_key
 from kvorum.quorum.services import ControllerServices
 
 PROBE_TIMEOUT_MS: Final = 2_000
-"""For the new voter to say what it knows (controller.quorum.request.timeout.ms)."""
+"""Time limit for the new voter's answer (controller.quorum.request.timeout.ms)."""
 KRAFT_VERSION_DYNAMIC: Final = 1
 
 

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (45): v0-v1 (KIP-455). The rules: controller/reassignments.py.
 
 v1: whether the replication factor may change (KIP-860).
-Order: authorise, decide, answer when committed. What is refused as a whole is refused for each partition too.
+Order: authorise, decide, answer when committed. A rejection of the whole request is returned for each partition too.
 """
 
 from kvorum.network.authorizer import Operation

@@ -1,4 +1,6 @@
-"""BrokerRegistration (62): v0-v4 (KIP-631). What is checked, and in which order: controller/registration.py.
+"""BrokerRegistration (62): v0-v4 (KIP-631).
+
+The checks, in order: controller/registration.py.
 
 Order: authorise, decide, note whose connection this is, answer when committed.
 """

@@ -96,7 +96,7 @@ def refusal(services: ControllerServices, epoch: int) -> ErrorCode:
 def _look(
     ctx: RequestContext, services: ControllerServices, request: FetchRequest, requested: FetchPartition
 ) -> PartitionData | None:
-    """Return what there is to say about this place in the log now, None to wait."""
+    """Return the present answer for this offset, None to wait."""
     store = services.store
     if requested.fetch_offset < store.log_start_offset:
         return _below_start(ctx, services)

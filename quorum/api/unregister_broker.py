@@ -1,4 +1,6 @@
-"""UnregisterBroker (64): v0 (KIP-631). What follows from it: controller/registration.py.
+"""UnregisterBroker (64): v0 (KIP-631).
+
+The consequences: controller/registration.py.
 
 Order: authorise, decide, answer when committed.
 """

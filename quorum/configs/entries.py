@@ -166,7 +166,7 @@ def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry
 
 
 def broker_synonyms(said: Said, definition: ConfigDef) -> tuple[Synonym, ...]:
-    """Return what the broker's layers, and the defaults, say of a config, the strongest first."""
+    """Return the values of a config in the broker's layers and the defaults, the strongest first."""
     names = definition.synonyms
     if not names:
         return ()
@@ -180,7 +180,7 @@ def broker_synonyms(said: Said, definition: ConfigDef) -> tuple[Synonym, ...]:
         default = BROKER[name].default
         if default is not None and name not in REQUIRED and not BROKER[name].internal:
             found.append(Synonym(name, hidden(definition, default), ConfigSource.DEFAULT_CONFIG))
-    # What stands before the first of the main name does not count (Kafka drops it; see the head of the module).
+    # Synonyms before the first one of the main name are ignored (Kafka drops them; see the head of the module).
     main_name = definition.name if definition.scope is Scope.BROKER else names[0]
     first = next((place for place, synonym in enumerate(found) if synonym.name == main_name), len(found))
     return tuple(found[first:])

@@ -4,7 +4,7 @@
     (Context) -> Result(records, response)                 periodic tasks of the controller
 
 `context` has the input of a decision, `result` its output. Requests: registration, liveness (heartbeats),
-alter_partition, elections, create_topics, change_topics, configs_control, producer_ids, features. Duties:
+alter_partition, elections, create_topics, change_topics, configs_control, producer_ids, features. Periodic tasks:
 liveness.fence_stale_brokers, liveness.fence_refused_broker, elections.balance_leaders, elections.sweep_unclean. Shared
 parts: partition_change and leader_isr (leaders and ISRs), placement and assignments (replicas), config_schema,
 topic_names. `heartbeats` is the only state; a new active controller starts with an empty one.

@@ -106,7 +106,7 @@ def _topic_to_delete(context: Context, topic: DeleteTopicState, names: Counter[s
 
 
 def create_partitions(context: Context, request: CreatePartitionsRequest) -> Steps[Result[CreatePartitionsResponse]]:
-    """Give topics more partitions; with `validate_only`, say what would come of it.
+    """Give topics more partitions; with `validate_only`, return only the result.
 
     Raises KafkaError POLICY_VIOLATION: more than PARTITIONS_MAX new partitions.
     """

@@ -1,9 +1,9 @@
 """AlterClientQuotas (49): v0-v1 (KIP-546, ClientQuotaControlManager).
 
 Each entity stands or falls alone; those that stand are one change. An entity is a user, a client id, both, or an
-address (KIP-612); a name that is null is the default of its type. What has the value already is not written again.
-Order of the checks: duplicate keys, duplicate entity, types and names, their combination, then each key and its value.
-Ours, where Kafka has none: a value is a finite number (a record cannot hold another), a name has NAME_BYTES_MAX.
+address (KIP-612); a name that is null is the default of its type. An equal value is not written again. Order of the
+checks: duplicate keys, duplicate entity, types and names, their combination, then each key and its value. Ours, where
+Kafka has none: a value is a finite number (a record cannot hold another), a name has NAME_BYTES_MAX.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class QuotaAlterations:
 
 
 def alter_client_quotas(context: Context, alterations: QuotaAlterations) -> Result[AlterClientQuotasResponse]:
-    """Set and remove quotas; with `validate_only`, say what would come of it.
+    """Set and remove quotas; with `validate_only`, return only the result.
 
     Raises KafkaError POLICY_VIOLATION: more than RECORDS_MAX changes.
     """

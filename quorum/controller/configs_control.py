@@ -48,7 +48,7 @@ Row_co = TypeVar("Row_co", covariant=True)
 def incremental_alter_configs(
     context: Context, request: incremental.IncrementalAlterConfigsRequest
 ) -> Steps[Result[incremental.IncrementalAlterConfigsResponse]]:
-    """Change single configs; with `validate_only`, say what would come of it. Raises KafkaError POLICY_VIOLATION."""
+    """Change single configs; with `validate_only`, return only the result. Raises KafkaError POLICY_VIOLATION."""
     context = yield from _with_refusals(
         context, ((each, {config.name: config.value for config in each.configs}) for each in request.resources)
     )
@@ -60,7 +60,7 @@ def incremental_alter_configs(
 
 
 def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Steps[Result[legacy.AlterConfigsResponse]]:
-    """Replace all configs of a resource; with `validate_only`, say what would come of it.
+    """Replace all configs of a resource; with `validate_only`, return only the result.
 
     Raises KafkaError POLICY_VIOLATION.
     """

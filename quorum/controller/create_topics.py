@@ -33,7 +33,7 @@ DEFAULT: Final = -1
 
 
 def create_topics(context: Context, request: CreateTopicsRequest) -> Steps[Result[CreateTopicsResponse]]:
-    """Create topics, one after the other; with `validate_only`, say what would come of it.
+    """Create topics, one after the other; with `validate_only`, return only the result.
 
     Raises KafkaError POLICY_VIOLATION: more than PARTITIONS_MAX partitions.
     """

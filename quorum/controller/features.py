@@ -88,7 +88,7 @@ def bootstrap_records(elr_level: int = 1, min_isr: int = 1) -> list[MetadataReco
 
 
 def update_features(context: Context, request: UpdateFeaturesRequest) -> Result[UpdateFeaturesResponse]:
-    """Set the levels of features, all or none; with `validate_only`, say what would come of it.
+    """Set the levels of features, all or none; with `validate_only`, return only the result.
 
     Raises KafkaError INVALID_UPDATE_VERSION: a level that a broker or this controller does not support, or a step that
     does not go in the direction that the request names.
@@ -137,14 +137,17 @@ def not_updated(update: FeatureUpdateKey, problem: str) -> KafkaError:
 
 
 def _request_problem(update: FeatureUpdateKey) -> str | None:
-    """Say what no controller takes. Version 0 has no upgrade type and counts as UPGRADE, whatever it allows."""
+    """Return the updates that every controller rejects.
+
+    Version 0 has no upgrade type and counts as UPGRADE, whatever it allows.
+    """
     if update.upgrade_type not in UPGRADE_TYPES:
         return "The controller does not support the given upgrade type."
     return "A feature version cannot be less than 0." if update.max_version_level < 0 else None
 
 
 def direction_problem(update: FeatureUpdateKey, current: int) -> str | None:
-    """Say what is wrong with a step from the current level."""
+    """Return the fault of a step from the current level."""
     upgrade, level = update.upgrade_type == UpgradeType.UPGRADE, update.max_version_level
     if level < current and upgrade:
         return (
@@ -157,7 +160,7 @@ def direction_problem(update: FeatureUpdateKey, current: int) -> str | None:
 
 
 def _support_problem(context: Context, name: str, level: int) -> str | None:
-    """Say who does not support a level: this controller, or a registered broker."""
+    """Return the nodes that do not support a level: this controller, or registered brokers."""
     none = FeatureRange(name, 0, 0)
     known = [(f"Local controller {context.settings.node_id}", SUPPORTED.get(name, none))]
     for broker in context.image.cluster.sorted_brokers():

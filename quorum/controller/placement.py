@@ -50,7 +50,7 @@ class _BrokerRing:
         self._turn = 0
 
     def next(self, turn: int) -> int:
-        """Return the next broker of this turn, NOBODY after the last."""
+        """Return the next broker of this turn, `NOBODY` after the last."""
         count = len(self._broker_ids)
         if count == 0:
             return NOBODY

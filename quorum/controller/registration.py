@@ -27,7 +27,7 @@ from kvorum.quorum.steps import Steps
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
 METADATA_VERSION_MIN: Final = 7
-"""3.3-IV3: what a broker is taken to support that does not say."""
+"""3.3-IV3: the assumed level of a broker that does not report it."""
 
 LISTENERS_MAX: Final = 64
 LOG_DIRS_MAX: Final = 256

@@ -30,7 +30,9 @@ _ByBroker: TypeAlias = "HashTrieMap[int, PartitionSet]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIndex:
-    """The five ways in; see the head of the module. What is found is in order; cost: n log n of the answer's topics.
+    """The five ways in; see the head of the module.
+
+    The result is in order; cost: n log n of the answer's topics.
 
     A broker without any partition is not in the maps.
     """

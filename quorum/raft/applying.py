@@ -16,7 +16,7 @@ from kvorum.quorum.steps import Steps
 
 
 class Applier:
-    """See the module. What a step raises is the caller's: it ends the node."""
+    """See the module. The caller handles exceptions of a step: it ends the node."""
 
     __slots__ = ("_leader", "_replica", "_snapshotting", "_stopped", "_then", "_work")
 

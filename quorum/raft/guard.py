@@ -83,7 +83,7 @@ class AckFilter:
     session_start: int = 0
     """Sequence numbers up to this were sent to an earlier life of the peer, or in an earlier term."""
     rewound_at: int = 0
-    """Frames up to here were sent before the last rewind: their responses say nothing about the gap."""
+    """Frames up to here were sent before the last rewind: their responses prove nothing about the gap."""
 
     def accepts(self, term: int, sequence: int, *, current_term: int) -> bool:
         """Tell whether an answer is to something this leader sent, in this term, to this life of the peer."""

@@ -7,8 +7,8 @@ nothing is rewritten in place. Group commit, in three steps, so that the event l
     journal.write(batch)            # off the loop: one block, one fdatasync; never two at a time
     journal.complete(batch)         # on the loop: `durable_index` and `durable_position` move
 
-What depends on durability compares with `durable_index` (entries) or `durable_position` (anything, `position` after it
-was added). A failed write or sync is never retried: the node ends.
+Code that depends on durability compares with `durable_index` (entries) or `durable_position` (anything, `position`
+after it was added). A failed write or sync is never retried: the node ends.
 
 pysyncobj addresses entries by their place in a list whose first element is an entry it only uses as "the one before":
 `first_index` is that one; its command may be empty after a snapshot was installed. Not thread safe but for `write`,
@@ -137,11 +137,11 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         raise AssertionError("a journal is reset behind a snapshot, never cleared")
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:
-        """Truncate from a place in the list (pysyncobj's way to say it)."""
+        """Truncate at an index of the list (pysyncobj's interface)."""
         self.truncate_from(self.first_index + entryFrom)
 
     def deleteEntriesTo(self, entryTo: int) -> None:
-        """Drop the places before `entryTo` (pysyncobj's way to say it)."""
+        """Drop the entries before `entryTo` (pysyncobj's interface)."""
         self.start_at(self.first_index + entryTo)
 
     def __getitem__(self, item: int | slice) -> Entry | list[Entry]:
@@ -163,7 +163,10 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return max(self.first_index, 1)
 
     def setCurrentTerm(self, term: int, votedForNodeId: int | None) -> None:
-        """Record term and vote. What reflects them may leave once `durable_position` has reached `position`."""
+        """Record term and vote.
+
+        Answers that reflect them may be sent once `durable_position` has reached `position`.
+        """
         if (term, votedForNodeId) == (self._term, self._vote):
             return
         assert term >= self._term, "terms never go back"
@@ -181,7 +184,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
     def onOneSecondTimer(self) -> None:
         """Nothing: everything is synced as it comes."""
 
-    # What pysyncobj does not know of.
+    # Unknown to pysyncobj.
 
     def set_state(self, state: bytes) -> None:
         """Replace the owner's value."""

@@ -75,7 +75,7 @@ class Record(NamedTuple):
 class Scan:
     """Contents of a segment: its valid blocks as (sequence, records), and the position of the next block.
 
-    `torn` tells that something other than zeros follows.
+    `torn`: something other than zeros follows.
     """
 
     number: int

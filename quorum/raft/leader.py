@@ -92,7 +92,7 @@ class Leader:
             self._send(peer, heartbeat=False)
 
     def notify_commit(self) -> None:
-        """Tell peers of a commit index they have not been sent yet."""
+        """Send peers a commit index that they do not have yet."""
         committed = self._replica.core.commit_index()
         for peer in self.peers.values():
             if peer.sent_commit < committed:

@@ -3,7 +3,7 @@
 Above it there are record batches with Kafka offsets; below it (`kvorum.quorum.raft.replicated`) there are pysyncobj, a
 journal, snapshots and frames; beside it `kvorum.quorum.raft.memory_log` is the same thing with one voter and no disk.
 
-What a user of the log may rely on:
+Guarantees of the log:
 
 - *compare-and-append*: a batch is applied only if it lands at the offset its author expected and in the author's own
   epoch; otherwise every node drops it alike;

@@ -125,7 +125,10 @@ class QuorumNode:
         self.wake()
 
     def stop(self) -> None:
-        """Take no further part. What is in the journal and not yet durable is left to the group commit under way."""
+        """Take no further part.
+
+        Entries in the journal that are not durable yet are left to the group commit in progress.
+        """
         self.halted = True
         for handle in (self._tick_handle, self._timer, self._commit_notice):
             if handle is not None:

@@ -204,8 +204,9 @@ class RaftMetadataLog:
     def readmit(self, node_id: int, directory_id: Uuid) -> None:
         """Count a voter by its new directory from now on, on this node's word alone (`kvorum quorum readmit`).
 
-        For a quorum that cannot elect because a voter lost its directory and another is dead. What was committed on
-        those two alone is given up; if the dead one still runs with it applied, it ends when it meets the new leader.
+        For a quorum that cannot elect because a voter lost its directory and another is dead. Entries committed on
+        those two alone are given up; if the dead one still runs with them applied, it ends when it meets the new
+        leader.
         Raises ReadmissionRefused while this node follows or leads, ValueError for what is no voter.
         """
         replica = self.node.replica
@@ -341,7 +342,7 @@ class RaftMetadataLog:
         self.node.leader.reads.fail(NotController("leadership was lost"))
 
     def _after_tick(self) -> None:
-        """Tell the listeners what the tick changed, and finish reads."""
+        """Notify the listeners of changes of the tick, and finish reads."""
         node, core = self.node, self.node.replica.core
         leader = (core.leader_id(), core.term())
         if leader != self._leader:

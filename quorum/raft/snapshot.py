@@ -149,7 +149,7 @@ def _opened(file: File, path: str) -> Snapshot:
 
 
 class SnapshotStore:
-    """The snapshots of one node. `latest` is durable and checked; methods that do I/O say where they run."""
+    """The snapshots of one node. `latest` is durable and checked; methods with I/O name their thread."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         """Name the folder; call `load` before anything else."""

@@ -328,7 +328,7 @@ class RaftTransport:
         return self._addresses.get(peer)
 
     def _accept(self, link: UpgradeLink, ctx: RequestContext, body: memoryview) -> Incoming:
-        """Take over a peer's connection. Raises ProtocolError for one that is none."""
+        """Take over a peer's connection. Raises ProtocolError for an invalid one."""
         try:
             greeting = msgspec.msgpack.decode(body, type=Greeting)
         except msgspec.MsgspecError as error:

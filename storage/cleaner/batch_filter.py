@@ -115,7 +115,7 @@ class BatchFilter:
         self._transactions = transactions
         self._now_ms = now_ms
         horizon_ms = now_ms + delete_retention_ms
-        self._horizon_ms = horizon_ms if horizon_ms <= INT64_MAX else None  # a time no batch can say never comes
+        self._horizon_ms = horizon_ms if horizon_ms <= INT64_MAX else None  # a time that no batch can have
         self.producers: Mapping[int, LastRecord] = {}
         self.kept_transactions: list[AbortedTransaction] = []
         """Entries for the transaction index of the segment that is written; its writer takes them out."""

@@ -1,6 +1,6 @@
 """The segment that a cleaning writes: `.log.cleaned` and its indexes (Kafka's UnifiedLog.createNewCleanedSegment).
 
-`finish` makes the bytes durable. What is done with them is in storage.cleaner.swap.
+`finish` makes the bytes durable. Their further processing is in storage.cleaner.swap.
 """
 
 from typing import Final

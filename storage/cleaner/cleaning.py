@@ -160,7 +160,7 @@ class Cleaning:
             async with self._table.disk_work:
                 await self._swap(job, job.sources[first:end], written)
         except Exception:
-            # What is offered stays: the log has failed or is deleted, and the next start settles it.
+            # An offered segment stays: the log has failed or is deleted, and the next start completes it.
             if not cleaning.is_offered:
                 await self._end()
                 loop = asyncio.get_running_loop()

@@ -142,7 +142,7 @@ class LogCleaner:
             await host.close()
 
     async def clean_dirtiest(self, index: int = 0) -> bool:
-        """Clean the log that is due most; return whether one was cleaned. What each cleaner does, again and again."""
+        """Clean the log that is due most; return whether one was cleaned. The loop of each cleaner."""
         found = await self._dirtiest(index)
         if found is None:
             await self._keep_checkpoints()

@@ -8,7 +8,7 @@ from kvorum.runtime.config import Settings
 LOAD_FACTOR_MIN: Final = 0.01
 LOAD_FACTOR_MAX: Final = 1.0
 IO_BUFFER_BYTES_MAX: Final = 64 << 20
-"""For reading and for writing, of one cleaner. What is allowed beyond these, as by Kafka, counts as these."""
+"""For reading and for writing, of one cleaner. Larger values, which Kafka permits, count as these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

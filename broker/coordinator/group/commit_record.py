@@ -1,4 +1,4 @@
-"""The record of a committed offset, as most records of __consumer_offsets are: its bytes, and what they say.
+"""The record of a committed offset, the most frequent one in __consumer_offsets: its bytes, and their content.
 
 The bytes are those that records.codec makes of the same structs, without walking their fields; what is not plain (a
 tombstone, an expiry of its own, long metadata) is left to it. Sans-IO.

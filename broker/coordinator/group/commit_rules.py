@@ -1,4 +1,6 @@
-"""Rules for offsets of groups of either protocol: who may commit, which are in use, when they expire. Sans-IO.
+"""Rules for offsets of groups of either protocol: commit checks, offsets in use, expiration.
+
+Sans-IO.
 
 Source: Kafka's Group interface (validateOffsetCommit, isSubscribedToTopic, offsetExpirationCondition) as ClassicGroup
 and ConsumerGroup fill it; KIP-1251 for commits with an earlier epoch.

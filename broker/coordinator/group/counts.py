@@ -14,7 +14,7 @@ class GroupCounts:
     offsets_committed: int = 0
     offsets_expired: int = 0
     offsets_deleted: int = 0
-    """By OffsetDelete and DeleteGroups; those of deleted topics are none."""
+    """By OffsetDelete and DeleteGroups; those of deleted topics do not count."""
     classic_rebalances_completed: int = 0
     """Generations whose assignment was committed."""
     consumer_rebalances: int = 0

@@ -29,7 +29,7 @@ NOT_FOUND_FROM: Final = 6
 
 
 def describe(state: GroupsState, group_of: GroupOf, group_ids: Sequence[str], api_version: int) -> list[DescribedGroup]:
-    """Return a row for each group, of classic ones what there is to say; others are not found."""
+    """Return a row for each group, with the data of classic ones; others are not found."""
     return [_described(group_of(state, group_id), group_id, api_version) for group_id in group_ids]
 
 

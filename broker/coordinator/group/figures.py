@@ -22,8 +22,9 @@ from kvorum.storage.names import TopicPartition
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 OFFSETS_EXPOSED_MAX: Final = 20_000
-"""Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not. A group whose
-offsets do not fit in behind those of the groups before it is left out: half of a sum is none.
+"""Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not.
+
+A group whose offsets do not fit after those of the earlier groups is left out: a partial sum would be wrong.
 """
 
 Row = tuple[tuple[object, ...], float]

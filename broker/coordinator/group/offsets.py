@@ -157,7 +157,7 @@ def commit_transactional(
 
 
 def is_too_large(metadata: str | None, settings: GroupSettings) -> bool:
-    """Tell whether a client has more to say than is kept; counted as Java counts characters."""
+    """Tell whether a client has more text than is kept; counted as Java counts characters."""
     if metadata is None or 2 * len(metadata) <= settings.offset_metadata_chars_max:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > settings.offset_metadata_chars_max

@@ -1,4 +1,4 @@
-"""Answers that say the same error for all that a request named. Sans-IO. Source: the requests' getErrorResponse."""
+"""Answers with the same error for everything in a request. Sans-IO. Source: the requests' getErrorResponse."""
 
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.offset_commit import (
@@ -33,7 +33,7 @@ def commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRespons
 
 
 def commit_transactional(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-    """Return a refused TxnOffsetCommit."""
+    """Return the answer of a rejected TxnOffsetCommit."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -55,7 +55,7 @@ from kvorum.runtime.logs import get_logger
 log = get_logger("coordinator")
 
 Type = GroupRecordType
-# Key and value are of the type's own classes, which one table of all of them cannot say.
+# Key and value are of the type's own classes, which a common table cannot express.
 Replay: TypeAlias = Callable[[GroupsState, Any, Any], GroupsState]
 
 

@@ -335,7 +335,7 @@ class GroupShard:
     def listed(
         self, committed: GroupsState, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
-        """Tell which groups there are; see describing.listed."""
+        """List the groups; see describing.listed."""
         return describing.listed(committed, self.group, states, types)
 
     # --- groups that end ---------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ class ConsumerGroup:
     target: HashTrieMap[str, Assignment] = field(default_factory=HashTrieMap)
     regexes: HashTrieMap[str, ResolvedRegex] = field(default_factory=HashTrieMap)
     owners: HashTrieMap[tuple[Uuid, int], str] = field(default_factory=HashTrieMap)
-    """The member that has a partition, or is still to give it up: what the members say, by partition."""
+    """The member that owns a partition, or still has to revoke it: the members' states, by partition."""
     has_partition_metadata: bool = False
     """Whether an earlier release's record of the topics is in the log, which is to be forgotten."""
 

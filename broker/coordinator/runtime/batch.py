@@ -57,5 +57,5 @@ class OpenBatch(Generic[S]):
 
 
 def record_size(record: CoordinatorRecord) -> int:
-    """Return the bytes a record takes at most, uncompressed."""
+    """Return the maximum size of a record in bytes, uncompressed."""
     return RECORD_OVERHEAD + len(record.key) + len(record.value or b"")

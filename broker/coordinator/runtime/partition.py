@@ -185,7 +185,7 @@ class CoordinatorPartition(Generic[S, H]):
             self._waiting.tell(self._history.advance(high_watermark), None)
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Tell the shard, if there is one at work."""
+        """Call the active shard, if there is one."""
         if self.phase is Phase.ACTIVE:
             self.shard.metadata_changed(delta, image)
 
@@ -206,7 +206,7 @@ class CoordinatorPartition(Generic[S, H]):
     ) -> "asyncio.Future[R]":
         """Decide now; the future has the response once everything it rests on is committed, at once if that is so.
 
-        What is written within a producer's transaction comes with the guard of its verification, if one was needed.
+        A write within a producer's transaction comes with the guard of its verification, if one was needed.
 
         The future fails with KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not
         enough replicas, or not committed in time: it may be later), or with what `decide` raised. With `refuse` it has

@@ -39,7 +39,7 @@ class Replicas(Protocol):
         ...
 
     def remove_listener(self, key: TopicPartition, listener: PartitionListener) -> None:
-        """Tell no more. Idempotent."""
+        """Remove the listener. Idempotent."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The door to the transaction coordinators of this broker: one method a request, for its handler.
+"""Entry point to the transaction coordinators of this broker: one method per request, for its handler.
 
 Every method that decides raises KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE
 where no decision can be made or written here; everything else is a code in the answer.

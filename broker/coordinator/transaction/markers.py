@@ -170,7 +170,7 @@ class MarkerPlan:
         return Settled(done, is_refused)
 
     def take(self, broker_id: int, count: int) -> list[Entry]:
-        """Return what one request to a broker is to say, about at most `count` transactions."""
+        """Return the content of one request to a broker, about at most `count` transactions."""
         places = self._queued.get(broker_id, {})
         taken = [Entry(ending, frozenset(places.pop(ending))) for ending in list(places)[:count]]
         if not places:

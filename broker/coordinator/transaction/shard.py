@@ -249,7 +249,7 @@ class TransactionShard:
                 self._send_markers(metadata)
 
     def _prepared(self, transactional_id: str, error: KafkaError | None) -> None:
-        """A decision to end a transaction is committed, or is none: then there is nothing to be done about it."""
+        """A decision to end a transaction is committed, or there was none: then nothing has to be done."""
         if error is not None:
             return
         metadata = self._turn.committed_state.get(transactional_id)

@@ -144,7 +144,7 @@ class PartitionVerifier:
             else:
                 answers = answers_of(response)
             for each in questions:
-                # What the coordinator leaves out is not verified: nothing may be opened on silence.
+                # Partitions that the coordinator leaves out are not verified: a missing answer must open nothing.
                 self._tell(each, answers.get(each.transactional_id, each.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)))
             questions = self._take(broker_id)
         self._in_flight[broker_id] -= 1

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,20 @@ EVENT_BANNED = {
     "an article first": r"^(a|an|the|this|it|its|who|what|nobody)\b",
 }
 """A log message is an event, such as `broker fenced`."""
+PROSE_BANNED = {
+    "a person for a process": r"\b(nobody|somebody|anybody|everybody|who(so)?ever|whomever|whichever)\b",
+    "Who without a noun": r"(^|[.;:] )(Who|Whom|Whose) ",
+    "speech": r"\b(told|asked|heard|tells? of|is said|are said)\b",
+    "mannered verbs": r"\b(heed(s|ed)?|mend(s|ed)?|anew|lies|let go of|gone on with|goes on|go on)\b",
+    "for want of": r"\bfor want of\b|\bin vain\b",
+    "a for per": r"\b([Oo]ne|lines?|rows?|bytes) a (second|partition|broker|topic|group|request|record|batch|run)\b",
+    "as it is": r"\bas (it is|they are) now\b|\b(come|comes|came) to be\b|\b(becomes|became|become) of\b",
+    "What without a noun": r"(^|[.;] )What (?!if )\w+ ",
+}
+"""Shapes that are in no docstring and no comment, except in diagrams and quoted names."""
+NAMES_BANNED = r"(^|_)(told|asked)(_|$)|^Narrator$"
+PROSE_PACKAGES = tuple(each for each in PACKAGES if each != "pipelines")
+QUOTED = r"`[^`]*`|\"[^\"]*\"|\S {2,}\S.*|-->.*|--\w.*"
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
@@ -57,6 +72,45 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
 def parsed(path: Path) -> ast.Module:
     """Parse a module."""
     return ast.parse(path.read_text())
+
+
+def prose() -> Iterator[tuple[str, str]]:
+    """Give the docstrings and comments of the packages: without quoted names, tables and diagrams."""
+    for path, module in sources():
+        if path.partition("/")[0] not in PROSE_PACKAGES or "/messages/" in path:
+            continue
+        for node in ast.walk(module):
+            for each in () if isinstance(node, ast.Lambda | ast.IfExp) else getattr(node, "body", ()):
+                match each:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        yield f"{path}:{each.lineno}", unquoted(text)
+        with open(ROOT / path, "rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.COMMENT:
+                    yield f"{path}:{token.start[0]}", unquoted(token.string.lstrip("# "))
+
+
+def unquoted(text: str) -> str:
+    """Return the sentences of a text, each paragraph in a line."""
+    lines = (re.sub(QUOTED, "", line) for line in text.splitlines())
+    return "\n\n".join(" ".join(each.split()) for each in "\n".join(lines).split("\n\n"))
+
+
+def names() -> Iterator[tuple[str, str]]:
+    """Give the functions, classes, arguments, variables and attributes of the packages."""
+    for path, module in sources():
+        if path.partition("/")[0] in PROSE_PACKAGES:
+            for node in ast.walk(module):
+                match node:
+                    case (
+                        ast.FunctionDef(name=name)
+                        | ast.AsyncFunctionDef(name=name)
+                        | ast.ClassDef(name=name)
+                        | ast.arg(arg=name)
+                        | ast.Name(id=name)
+                        | ast.Attribute(attr=name)
+                    ):
+                        yield f"{path}:{getattr(node, 'lineno', 0)}", name
 
 
 def literals(node: ast.expr) -> Iterator[str]:
@@ -155,6 +209,38 @@ def test_texts_are_plain(kind: str) -> None:
         if re.search(pattern, text, re.M | re.I)
     ]
     assert not hits, "\n".join(hits)
+
+
+def test_docstrings_and_comments_are_plain() -> None:
+    hits = [
+        f"{place}: {shape}: {found[0]}: {text[:100]}"
+        for place, text in prose()
+        for shape, pattern in PROSE_BANNED.items()
+        if (found := re.search(pattern, text, re.M if shape[0].isupper() else re.M | re.I))
+    ]
+    assert not hits, "\n".join(hits)
+
+
+def test_names_are_those_of_the_field() -> None:
+    hits = sorted({f"{place} {name}" for place, name in names() if re.search(NAMES_BANNED, name)})
+    assert not hits, "\n".join(hits)
+
+
+def test_each_shape_of_prose_is_found() -> None:
+    """One sentence per shape, as they were."""
+    found = {
+        "a person for a process": "Whoever asks gets the newest offset.",
+        "Who without a noun": "Who comes back begins with epoch 0.",
+        "speech": "A leader is told of a rebalance.",
+        "mannered verbs": "A link that was mended begins anew.",
+        "for want of": "Logs that failed for want of descriptors.",
+        "a for per": "One a broker.",
+        "as it is": "Return the quotas as they are now.",
+        "What without a noun": "What clients are given.",
+    }
+    assert {shape for shape, text in found.items() if re.search(PROSE_BANNED[shape], text, re.M | re.I)} == set(
+        PROSE_BANNED
+    )
 
 
 def test_no_line_at_info_is_one_of_many_partitions() -> None:

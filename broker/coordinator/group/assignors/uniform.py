@@ -63,7 +63,7 @@ def _keep(
 ) -> tuple[dict[Uuid, frozenset[int]], list[tuple[Uuid, int]]]:
     """Return what a member keeps within its quota, and what it gives up that others are to have.
 
-    What was `held` by one before it is not its own: leaders of classic groups can assign a partition twice.
+    Partitions `held` by an earlier member are not its own: leaders of classic groups can assign a partition twice.
     """
     kept: dict[Uuid, frozenset[int]] = {}
     given_up: list[tuple[Uuid, int]] = []

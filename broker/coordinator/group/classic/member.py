@@ -79,7 +79,7 @@ class ClassicMember:
     def has_satisfied_heartbeat(self) -> bool:
         """Whether a session that ends is excused: its client cannot send while its request is parked here.
 
-        A new member is not: it may be gone, and nothing else would ever tell.
+        A new member is not: it may be gone, without any other sign.
         """
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 

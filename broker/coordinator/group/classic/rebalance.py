@@ -32,8 +32,7 @@ log = get_logger("groups")
 State = ClassicState
 
 STATIC_WAIT_MS_MIN: Final = 1_000
-"""Static members that have not joined are waited for again at least so long: clients say what a rebalance may take, and
-with 0 ms, or less, the loop would turn in place."""
+"""Minimum wait for static members that have not joined: with a rebalance timeout of 0 ms the loop would spin."""
 
 
 class Desk(Protocol):

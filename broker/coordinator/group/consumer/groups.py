@@ -4,7 +4,7 @@
     conversion.py       groups that change their protocol
 
 Invariants, asserted: the target's epoch is never beyond the group's; a partition is one member's (reconcile.py).
-What no log remembers, sessions and when topics were last looked at, is kept here for one leadership. Sans-IO.
+Volatile state, sessions and the time of the last topic check, is kept here for one leadership. Sans-IO.
 Source: Kafka's GroupMetadataManager (updateSubscriptionMetadata, maybeUpdateTargetAssignment, maybeReconcile,
 consumerGroupFenceMembers), ModernGroup (metadata refresh deadline).
 """

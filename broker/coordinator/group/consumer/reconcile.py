@@ -64,7 +64,7 @@ def reconciled(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def has_any(owned: Owned | None, partitions: EpochAssignment) -> bool:
-    """Tell whether a member has, or may have, one of these; it may, if it did not say."""
+    """Tell whether a member has, or may have, one of these; it may, if it did not report them."""
     if owned is None:
         return True
     return any(each in partitions.get(topic_id, ()) for topic_id, numbers in owned.items() for each in numbers)

@@ -66,7 +66,7 @@ def target_of(group: ConsumerGroup, member_id: str) -> Assignment:
 
 
 def write_targets(draft: Draft, assignor: str, topics: TopicsImage, wall_ms: int) -> None:
-    """Make the targets for the draft's group as it is now, and write those that have changed."""
+    """Compute the targets for the draft's group, and write those that have changed."""
     group = draft.group
     targets = ASSIGNORS[assignor](spec_of(group, topics))
     changed = 0
