@@ -88,7 +88,7 @@ def tokens_of(text: str) -> dict[str, Role]:
 
 
 def labels_of(text: str) -> dict[str, str]:
-    """Return {SHA-256 in lower case: what is to be remembered of the token} of a file of tokens that can be read."""
+    """Return {SHA-256 in lower case: label of the token} of a valid token file."""
     lines = [line.split() for line in text.splitlines()]
     return {words[1].lower(): " ".join(words[2:]) for words in lines if len(words) > 2 and words[0] in ROLES}
 

@@ -139,7 +139,7 @@ async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds:
 
 
 def silence_of(error: Exception) -> Silence:
-    """Return why something is not known, of what asking for it raised."""
+    """Return the reason why a value is unknown, from the exception of its query."""
     match error:
         case Refused():
             return Silence(error.error, error.message)

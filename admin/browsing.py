@@ -33,7 +33,7 @@ LARGE_BYTES: Final = 64 * 1024
 
 
 class Stopped(Enum):
-    """Why it ended: so many were found, looked at, read or passed; or there was nothing more."""
+    """Reason of the end: the limit of matches, of records, of bytes or of time; or there was nothing more."""
 
     LIMIT = "limit"
     SCANNED = "scanned"

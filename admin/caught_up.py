@@ -28,7 +28,7 @@ SESSIONLESS: Final = -1
 ANSWER_MS: Final = 1_000
 """For an answer to come back that was waited for."""
 AGAIN_SECONDS: Final = 0.1
-"""A copy that is trimmed, or was left for another, is looked at again after so long."""
+"""A copy that is being trimmed, or was left for another, is checked again after this time."""
 COME_AGAIN: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
 
 

@@ -65,7 +65,7 @@ from kvorum.protocol.schema import Message
 
 METADATA_TOPIC = "__cluster_metadata"
 BROKER_MS = 30_000
-"""request.timeout.ms: so long a broker waits for the controller before it answers REQUEST_TIMED_OUT."""
+"""request.timeout.ms: time that a broker waits for the controller before it answers REQUEST_TIMED_OUT."""
 ANSWER_SHARE = 0.8
 """Share of a request's timeout that a broker may wait for others, so that its response arrives in time."""
 TIMEOUT_MS = int(BROKER_MS / ANSWER_SHARE)

@@ -62,7 +62,7 @@ class _Reader:
         return count
 
     def some(self, size: int) -> bytes | None:
-        """Return so many bytes; -1 is null."""
+        """Return this number of bytes; -1 is null."""
         if size == -1:
             return None
         found = self._data[self._position : self._position + size]

@@ -92,7 +92,7 @@ class ZipPieces:
         self._when = (made_at.year, made_at.month, made_at.day, made_at.hour, made_at.minute, made_at.second)
 
     def add(self, name: str, data: bytes) -> bytes:
-        """Put a part in; return what is to be sent. Takes its time: off the loop."""
+        """Add a part; return the bytes to send. Takes its time: off the loop."""
         info = zipfile.ZipInfo(name, self._when)
         info.compress_type = zipfile.ZIP_DEFLATED
         self._zip.writestr(info, data)

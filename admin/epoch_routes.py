@@ -103,7 +103,7 @@ async def walk(
 
 
 async def end_of(cluster: ClusterClient, address: Address, place: Place, epoch: int) -> EpochEndOffset:
-    """Ask for one epoch. Raises KafkaError, Unreachable."""
+    """Query one epoch. Raises KafkaError, Unreachable."""
     wanted = OffsetForLeaderPartition(partition=place.partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=place.topic, partitions=[wanted])])
     answer = await cluster.ask(request, OffsetForLeaderEpochResponse, address)

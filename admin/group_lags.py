@@ -49,7 +49,7 @@ async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
 
 
 async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Ask for each group, some at a time; one whose coordinator refuses or is silent is left out."""
+    """Query each group, some at a time; one whose coordinator rejects or does not answer is left out."""
 
     async def one(group_id: str) -> tuple[str, T] | None:
         try:

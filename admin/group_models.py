@@ -161,7 +161,7 @@ class OffsetReset(Strict):
     @field_validator("offsets")
     @classmethod
     def once_each(cls, offsets: list[ExplicitOffset] | None) -> list[ExplicitOffset] | None:
-        """Refuse a partition that is to go to two places."""
+        """Reject a partition with two offsets."""
         named = [(each.topic, each.partition) for each in offsets or ()]
         if len(set(named)) < len(named):
             raise ValueError("duplicate partition")

@@ -109,7 +109,7 @@ async def planned_reset(
 async def ends_of(
     cluster: ClusterClient, places: Sequence[Place], scenario: Scenario, attempts: int
 ) -> dict[Place, Ends]:
-    """Ask the leaders for what a plan needs to know. Raises KafkaError, Unreachable."""
+    """Query the leaders for the offsets of a plan. Raises KafkaError, Unreachable."""
     if not places:
         return {}
     earliest = await known_offsets(cluster, places, Spec.EARLIEST, attempts=attempts)

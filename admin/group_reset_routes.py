@@ -65,7 +65,7 @@ async def reset_offsets_of_groups(call: Call[OffsetResets]) -> list[BaseModel]:
 
 
 def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
-    """Tell whether nothing is to be changed. Raises BadInput."""
+    """Tell whether nothing changes. Raises BadInput."""
     return "dry_run" not in call.query or call.flag("dry_run")
 
 

@@ -82,7 +82,7 @@ class Committed(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """A member that is to go: by its id, or a static one by its group.instance.id."""
+    """A member to remove: by its id, or a static one by its group.instance.id."""
 
     member_id: str = ""
     instance_id: str | None = None

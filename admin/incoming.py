@@ -19,7 +19,8 @@ SMALL_BODY_BYTES = 64 << 10
 """A body up to this size is not given up: the HTTP parser buffers as much for every connection anyway."""
 TRIM_BYTES = 8 << 20
 TRIM_DELAY_SECONDS = 1.0
-"""When so much less is being received than at the last peak, the allocator's free memory is returned after a while."""
+"""When this much less is being received than at the last peak, the allocator's free memory is returned after a while.
+"""
 BODY_SECONDS = 60
 """A megabyte arrives in that time over the slowest line; a slower sender uses a connection and a task meanwhile."""
 

@@ -100,7 +100,7 @@ class LogDirMoves:
         return started
 
     async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
-        """Ask until every broker has its replicas, or one refuses, or the time is over: `absent` are those left."""
+        """Repeat until every broker has its replicas, one rejects, or the time is over: `absent` are missing."""
         loop = asyncio.get_running_loop()
         deadline, left, begun = loop.time() + timeout_ms / 1000, dict(wanted), list[Replica]()
         while True:

@@ -16,7 +16,7 @@ from kvorum.protocol.records import Record
 from kvorum.runtime.clock import Clock
 
 FURTHER: Final = 8
-"""A round looks at so many times as many offsets of a partition as the one before; the first at the last one alone."""
+"""Growth factor of the offsets that a round reads of a partition; the first round reads only the last one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +33,10 @@ class Looked:
 
 
 class Newest:
-    """Looks for so many records, below `bounds`. Owned by one task; `looked` and `progress` are its progress."""
+    """Searches for this number of records, below `bounds`.
+
+    Owned by one task; `looked` and `progress` are its progress.
+    """
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ class NodePages:
     """The process's own description, once it was queried."""
 
     async def get(self, path: str, model: type[M], params: Mapping[str, str] | None = None) -> M:
-        """Ask for a page. Raises NodeProblem."""
+        """Request a page. Raises NodeProblem."""
         return self._read(path, model, await self.text("GET", path, params))
 
     async def post(self, path: str, model: type[M], *, seconds: float = ASK_SECONDS) -> M:

@@ -77,7 +77,7 @@ class Move(NamedTuple):
 def plan(scenario: Scenario, ends: Mapping[Place, Ends], committed: Mapping[Place, int]) -> list[Move]:
     """Return the moves, one for each partition of `ends`, by topic and partition.
 
-    Raises ResetError where a place is to be shifted that is nowhere.
+    Raises ResetError if a missing offset is to be shifted.
     """
     moves = []
     for place, log in sorted(ends.items()):

@@ -53,7 +53,7 @@ class Stream:
     media: str
     chunks: AsyncIterator[bytes]
     file: str | None = None
-    """The name under which a browser keeps it, where it is to be kept rather than shown."""
+    """File name for a browser, if the answer is a download."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ async def list_offsets(
 async def _of_leader(
     cluster: ClusterClient, address: Address | None, times: Mapping[Place, int], isolation_level: int
 ) -> dict[Place, Found]:
-    """Ask one broker; where it is not known or does not answer, its partitions have no leader for now."""
+    """Query one broker; if it is unknown or does not answer, its partitions have no leader for now."""
     nobody = {place: Found(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
     if address is None:
         return nobody

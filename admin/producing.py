@@ -50,12 +50,12 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, count: int) -> int:
-    """Return the partition of a key among so many (BuiltInPartitioner.partitionForKey)."""
+    """Return the partition of a key among this number (BuiltInPartitioner.partitionForKey)."""
     return (murmur2(key) & 0x7FFFFFFF) % count
 
 
 def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
-    """Return what is to be written for a value of JSON. Raises BadInput naming the field."""
+    """Return the bytes to write for a value of JSON. Raises BadInput naming the field."""
     if value is None:
         return None
     if form == "json" or (form is None and not isinstance(value, str)):

@@ -31,7 +31,7 @@ FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 512 * 1024
 """Of one answer, and of one partition in it; a larger batch comes alone, whole."""
 ANSWER_BYTES: Final = 64 * 1024 * 1024
-"""Decompressed of one answer; behind so much its other partitions are left for the next. Some MB may become GB else."""
+"""Decompressed bytes of one answer; above it the other partitions are left for the next. Some MB may become GB else."""
 SESSIONLESS: Final = -1
 TRIES_MAX: Final = 20
 RETRY_PAUSE_SECONDS: Final = 0.25
@@ -151,7 +151,7 @@ class Reader:
             await asyncio.sleep(RETRY_PAUSE_SECONDS)
 
     async def _route(self, offsets: Mapping[int, int]) -> tuple[MetadataResponseTopic, dict[Address, list[int]]]:
-        """Return the topic, and which of the partitions each leader has, in the order in which they are to be read.
+        """Return the topic, and the partitions of each leader, in the order of reading.
 
         Those without a leader are left out.
         """

@@ -43,7 +43,7 @@ ANY: Final = "any"
 
 
 def key_partitions(key: bytes, count: int, partitioner: str) -> list[int]:
-    """Return where a key may be among so many partitions, by one partitioner or by any of them."""
+    """Return the possible partitions of a key, by one partitioner or by any of them."""
     partitioners = PARTITIONERS.values() if partitioner == ANY else [PARTITIONERS[partitioner]]
     return sorted({each(key, count) for each in partitioners})
 

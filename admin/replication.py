@@ -26,7 +26,7 @@ log = get_logger("admin")
 
 
 def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) -> int:
-    """Return how many replicas a partition is to have.
+    """Return the target number of replicas of a partition.
 
     A reassignment may have ended between the two answers: then none of its brokers is among the replicas any more.
     """

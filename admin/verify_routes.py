@@ -171,7 +171,7 @@ class PartitionReading:
         *,
         compared: bool,
     ) -> "PartitionReading":
-        """Ask every replica where its log begins, and the leader where reading ends. Raises KafkaError, Unreachable."""
+        """Query every replica's log start, and the leader's end of the read. Raises KafkaError, Unreachable."""
         brokers = sorted(row.replica_nodes, key=lambda broker: broker != row.leader_id)
         states = [ReplicaState(broker=broker, begin=0, next_offset=0) for broker in brokers]
         reading = cls(cluster, topic, row, ReplicaCheck(states, compared))
@@ -190,7 +190,7 @@ class PartitionReading:
         return reading
 
     async def _find_begin(self, state: ReplicaState, offset: int) -> None:
-        """Ask a broker where its log begins, and read on from there, or from an offset behind it."""
+        """Query a broker's log start, and read on from there, or from an offset after it."""
         try:
             state.begin = await self._earliest(state.broker)
             state.next_offset = max(state.begin, offset, state.next_offset)
@@ -216,7 +216,7 @@ class PartitionReading:
         return self._addresses[broker]
 
     async def _fetched(self, state: ReplicaState) -> PartitionData:
-        """Return what a broker has from where its replica is to be read on. Raises KafkaError, Unreachable."""
+        """Return a broker's records from the next offset of its replica on. Raises KafkaError, Unreachable."""
         request = request_of(self._topic, {self._row.partition_index: state.next_offset}, 0, 0)
         request.topics[0].partitions[0].partition_max_bytes = FETCH_BYTES
         answer = await self._cluster.ask(request, FetchResponse, self._address(state.broker))

@@ -13,7 +13,7 @@ from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record, batches, check_crc, decode_records
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
-"""Of one batch, and about of one piece: behind so much the rest is left for the next Fetch."""
+"""Limit of one batch, and about of one piece: the rest is left for the next Fetch."""
 
 
 class Visible(NamedTuple):

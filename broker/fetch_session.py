@@ -48,7 +48,7 @@ class FetchContext(Protocol):
     """One request's part in its session."""
 
     targets: list[CachedPartition]
-    """All that is to be read, in this order; `topic` is empty where the id is not known (UNKNOWN_TOPIC_ID)."""
+    """All partitions to read, in this order; `topic` is empty if the id is unknown (UNKNOWN_TOPIC_ID)."""
 
     @property
     def has_resting(self) -> bool:

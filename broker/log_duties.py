@@ -12,7 +12,7 @@ from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
 
 FLUSH_INTERVAL_MS = 1_000
-"""How often it is looked for what is to be synced: a rolled segment waits no longer, flush.ms is as fine."""
+"""Interval between checks for due syncs: a rolled segment waits no longer, flush.ms is as precise."""
 PURGE_INTERVAL_MS = 5_000
 """How late after file.delete.delay.ms files go."""
 

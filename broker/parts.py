@@ -58,10 +58,10 @@ from kvorum.storage.log_manager import LogManager
 from kvorum.storage.tail import TailBudget
 
 PROBE_TIMEOUT_MS = 500
-"""Of one question to a suspected broker: so long for the connection, and for its answer."""
+"""Time limit of one probe of a suspected broker: for the connection, and for its answer."""
 CORDONED = "cordoned.log.dirs"
 FETCH_SESSION_EVICTION_MS = 120_000
-"""A fetch session unused for so long makes room for others (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+"""A fetch session that is unused for this time may be evicted (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
 
 @dataclass(slots=True)

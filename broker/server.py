@@ -347,7 +347,7 @@ class BrokerServer:
         )
 
     async def _open_listeners(self, *, unchosen_ports: bool) -> None:
-        """Open the listeners whose port is to be chosen (before the registration, which names it), or the others."""
+        """Open the listeners whose port is chosen now (before the registration, which names it), or the others."""
         opened: dict[str, int] = {}
         telemetry = self.broker.telemetry
         for endpoint in self._endpoints:

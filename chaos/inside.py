@@ -158,7 +158,7 @@ class Inside:
         return self._inject("error_injection", name, rule, f"{name} answers {_how_many(api, count)} with {code}")
 
     def delay(self, name: str, api: str | int, delay_ms: int, *, count: int | None = None, **more: object) -> Injected:
-        """Answer requests of an API so much later. Raises InsideError."""
+        """Delay the answers to requests of an API by this time. Raises InsideError."""
         rule = {"action": "delay", "api": api, "delay_ms": delay_ms, "count": count, **more}
         return self._inject("delay_injection", name, rule, f"{name} answers {_how_many(api, count)} {delay_ms} ms late")
 
@@ -196,7 +196,7 @@ class Inside:
     def failpoints(self, name: str, arm: str) -> Injected:
         """Arm failpoints ("log.append.after=kill@3"), in place of those armed before. Raises InsideError.
 
-        A process that is to be killed and dies before it could answer has had its fault.
+        A killed process that dies before its answer has had its fault.
         """
         processes = self.processes(name)
         return self._each(

@@ -224,7 +224,7 @@ class KvorumCluster:
         return self.lab.cut_one_way(a, b)
 
     def slow(self, a: str, b: str, ms: int) -> Injected:
-        """Let everything between two take so much longer, in each direction."""
+        """Delay everything between two parties by this time, in each direction."""
         self._need_links("slow")
         return self.lab.slow(a, b, ms)
 

@@ -24,7 +24,7 @@ def create(bootstrap: str, topic: str, partitions: int, replicas: int, configs: 
 
 
 def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_seconds: float) -> int:
-    """Wait until a group's lag on a topic is at most so much; return it. Raises LabError."""
+    """Wait until a group's lag on a topic is at most this; return it. Raises LabError."""
     admin, deadline = admin_of(bootstrap), time.monotonic() + timeout_seconds
     found: dict[int, int] = {}
     reason = ""

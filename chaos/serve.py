@@ -75,7 +75,7 @@ class ChaosServer:
 
     @web.middleware
     async def _pages(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Turn away pages from elsewhere, whatever they ask for."""
+        """Reject foreign pages, for every path."""
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # Listening on all addresses, it has more names than are known here; a page from elsewhere has no token for any.
         if not (is_local(host) or self.host in ANY_HOST or name_of(host) == name_of(self.host)):

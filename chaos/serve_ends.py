@@ -41,7 +41,7 @@ class Ends:
         self._ending: set[asyncio.Task[None]] = set()
 
     def plan(self, fault: Injected, seconds: float) -> None:
-        """End a fault after so long, unless it is over before."""
+        """End a fault after this time, unless it is over before."""
         loop = asyncio.get_running_loop()
         self._forget()
         timer = loop.call_later(seconds, self._begin, fault.id)

@@ -115,7 +115,7 @@ def with_cluster(
 
 
 def check_security(properties: Mapping[str, str]) -> None:
-    """End the command where properties ask for what its own connection cannot do: it never goes in clear instead."""
+    """End the command if its own connection lacks what properties require: it never falls back to plaintext."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
         fail(f"security.protocol={protocol} is not supported yet; use PLAINTEXT", Exit.USAGE)

@@ -35,7 +35,7 @@ def with_usage(bootstrap: str, work: Any) -> Any:
 
 
 def way_options(command: Any) -> Any:
-    """Add the ways of a reset, one of which is to be given."""
+    """Add the options of a reset, of which one is required."""
     for option in (
         click.option("--to-earliest", is_flag=True, help="To the earliest record."),
         click.option("--to-latest", is_flag=True, help="To the end."),

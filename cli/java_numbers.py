@@ -8,7 +8,7 @@ from struct import pack, unpack
 EXPONENT_BELOW = 1e-3
 EXPONENT_FROM = 1e7
 FLOAT_DIGITS_MAX = 9
-"""So many digits name every float."""
+"""Digits that are sufficient for every float."""
 
 
 def java_double(value: float) -> str:

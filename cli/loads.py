@@ -51,7 +51,7 @@ class Reports:
 
 @dataclass(slots=True, kw_only=True)
 class Timed:
-    """A stage: so many records in so many seconds, and the seconds that single ones took."""
+    """A stage: its number of records and seconds, and the seconds of single ones."""
 
     what: str
     records: int
@@ -115,7 +115,7 @@ def topic_on(bootstrap: str) -> Iterator[str]:
 
 
 def produce(bootstrap: str, topic: str, records: int, size: int) -> Timed:
-    """Produce so many with acks=all, or as many as the time allows. Raises LoadError."""
+    """Produce this number with acks=all, or as many as the time permits. Raises LoadError."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,

@@ -43,7 +43,10 @@ class Batch(NamedTuple):
 
 
 def batches(file: BinaryIO, start: int = 0, size_max: int | None = None) -> Iterator[Batch]:
-    """Yield the whole batches of a file from a position on, within so many bytes. Raises FileProblem: an old format."""
+    """Yield the whole batches of a file from a position on, within this number of bytes.
+
+    Raises FileProblem: an old format.
+    """
     end = file_size(file) if size_max is None else min(file_size(file), start + size_max)
     position = start
     while position + HEADER_SIZE <= end:

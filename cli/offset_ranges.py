@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 OFFSET_MAX: Final = 2**63 - 1
 SECONDS_DIGITS_MAX: Final = 10
-"""A number of so many digits is seconds since 1970, a longer one milliseconds."""
+"""A number with at most this number of digits is seconds since 1970, a longer one milliseconds."""
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 AGO = re.compile(r"-(?:[0-9]+(?:ms|s|m|h|d))+", re.ASCII)
 AGO_PART = re.compile(r"([0-9]+)(ms|s|m|h|d)", re.ASCII)
@@ -94,7 +94,7 @@ def bound_of(text: str, now_ms: int) -> Bound:
 
 
 def time_of(text: str, now_ms: int) -> int:
-    """Return the ms of a time: since 1970, a date, or so long ago. Raises RangeError."""
+    """Return the ms of a time: since 1970, a date, or an age. Raises RangeError."""
     if text.isascii() and text.isdecimal():
         return int(text) * (1_000 if len(text) <= SECONDS_DIGITS_MAX else 1)
     if AGO.fullmatch(text):

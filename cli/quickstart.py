@@ -112,7 +112,7 @@ def create_topic(cluster: "LocalCluster", topic: str) -> None:
 
 
 def topic_for(brokers: int) -> dict[str, object]:
-    """Return what the topic should be in a cluster of so many brokers."""
+    """Return the settings of the topic in a cluster of this number of brokers."""
     replicas = min(REPLICAS_MAX, brokers)
     configs = {"min.insync.replicas": str(max(1, replicas - 1))}
     return {"partitions": PARTITIONS, "replication_factor": replicas, "configs": configs}

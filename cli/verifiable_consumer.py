@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 BATCH_MAX = 500
-"""max.poll.records: so many records at most are one event."""
+"""max.poll.records: maximum of records in one event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ class Client(Protocol):
         """Take a record."""
 
     def poll(self, seconds: float) -> int:
-        """Bring acknowledgements, waiting so long for the first."""
+        """Yield acknowledgements, after a wait of at most this time for the first."""
 
     def flush(self, seconds: float) -> int:
         """Wait until all is acknowledged; return how many records are not."""
@@ -77,7 +77,7 @@ class Run:
     started: float = field(default_factory=time.monotonic)
 
     def send_all(self) -> None:
-        """Send what is to be sent, as fast as it may be."""
+        """Send the records, as fast as permitted."""
         wanted = FOREVER if self.load.max_messages < 0 else self.load.max_messages
         while self.sent < wanted:
             self.send(self.sent)

@@ -38,7 +38,8 @@ YOUNG_LOOKS_MAX: Final = 3
 With Python's 10 that held the loop for 30 to 70 ms while thousands of partitions were created.
 """
 OLDER_LOOKS_MAX: Final = 33
-"""So many of those until everything is, if it has grown by a quarter: after as many new objects as with 10 times 10."""
+"""Number of those until a full collection, if it has grown by a quarter: after as many new objects as with 10 times 10.
+"""
 
 EXPECTED: Final = (
     *(OSError, KafkaError, ChannelError, MetadataLogError),
@@ -46,7 +47,7 @@ EXPECTED: Final = (
 )
 """Exceptions whose cause is a disk, a peer, a lost leadership, or data that a person has to look at."""
 WAITING_SECONDS: Final = 3.0
-"""A process that is not ready for so long reports why. An election or a restart takes less."""
+"""A process that is not ready after this time reports why. An election or a restart takes less."""
 REPEAT_SECONDS: Final = 60.0
 """Until the same reason is logged again."""
 

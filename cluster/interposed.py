@@ -13,7 +13,7 @@ from kvorum.runtime.listeners import chaos_listener
 
 @asynccontextmanager
 async def interposed(settings: Settings, role: str) -> AsyncIterator[Interposer | None]:
-    """Yield what is to be interposed in the `broker` or `controller` process, None by default.
+    """Yield the handler to interpose in the `broker` or `controller` process, None by default.
 
     Raises Refusal (its token), OSError (its port).
     """

@@ -49,7 +49,7 @@ STOP_REPORT_SECONDS = 3.0
 STOP_ORDER = ("admin", "broker", "controller")
 """The order in which a supervisor stops its children."""
 LOG_END_BYTES = 4096
-"""The last line of a log is looked for in so many bytes."""
+"""The last line of a log is searched in this number of bytes."""
 TRACEBACK = "Traceback (most recent call last)"
 METADATA_FOLDERS = frozenset(CONTROLLER_FOLDERS)
 """Contents of a log directory besides partitions of topics."""
@@ -276,7 +276,7 @@ class LocalCluster:
         reached = self._signal(name, signal.SIGKILL, roles)
         wait_for_all(reached)
         if not roles:
-            # A child that wrote its pid file since then dies with the supervisor, but is to be waited for.
+            # A child that wrote its pid file since then dies with the supervisor, but must be waited for.
             late = self._signal(name, signal.SIGKILL, roles)
             wait_for_all(late)
             reached += late

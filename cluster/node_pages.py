@@ -106,7 +106,7 @@ class NodePages:
             return as_json(refused.status, {"error": refused.error, "message": refused.message}, *headers)
 
     def _page(self, request: Request) -> Page:
-        """Return what answers, for one who may ask. Raises Refused."""
+        """Return the handler, for an authorised caller. Raises Refused."""
         access, said = self._entrance.access, request.headers.get
         self._entrance.check_open()
         access.check_page(said("host", ""), said("origin"), said("sec-fetch-site"), said("sec-fetch-dest"))

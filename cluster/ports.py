@@ -97,7 +97,7 @@ def ephemeral_start() -> int:
 
 
 def open_hosts(texts: Mapping[str, str]) -> list[str]:
-    """Return the host of every port that is to be chosen, in the order in which `fill_ports` takes them."""
+    """Return the host of every port to choose, in the order of `fill_ports`."""
     return [match[1].strip("[]") for key in PORT_KEYS for match in OPEN_PORT.finditer(texts.get(key, ""))]
 
 

@@ -3,8 +3,8 @@
 Processor, memory and open files are prometheus_client's own (`process_...`); `runtime.metrics` adds them to a scrape.
 
 Lag is by how much a timer is late, as all is that becomes due at that moment. The timer is due every LOOK_MS by the
-clock, not so long after it last ran: a loop that stands still for a second lets ten come due, and all ten count, the
-last of them with the least lag. So a quantile is of moments in time, and one long halt is not one sample of many.
+clock, not a time after its last run: after a loop was blocked for a second ten are due, and all ten count, the last of
+them with the smallest lag. So a quantile is of moments in time, and one long halt is not one sample of many.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ LAG_BOUNDS: Final = tuple(
     ms / 1000
     for ms in (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 )
-"""Seconds, close to each other around 10 ms, after which work is to have left the loop. The clock is of 1 ms."""
+"""Seconds, close to each other around 10 ms, the limit for work on the loop. The clock is of 1 ms."""
 COUNTED_MAX: Final = 1_000
 """Of one halt: 100 s. A process that was stopped for a day is not to count for seconds."""
 WARN_MS_MIN: Final = 500

@@ -190,7 +190,7 @@ class QuorumPresence:
             log.info("controller endpoints not updated yet", reason=error)
 
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
-        """Ask one controller; None if it does not answer."""
+        """Query one controller; None if it does not answer."""
         client_id, name = f"controller-{self._log.node_id}", peer_name(BOOTSTRAP_ID, address)
         channel = Channel(lambda: address, client_id=client_id, chance=self._chance, check=self._check)
         try:

@@ -1,4 +1,4 @@
-"""A listening socket whose connections are served by a task each, no more than so many at a time."""
+"""A listening socket with one task per connection, up to a maximum."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -221,7 +221,7 @@ class Supervisor:
         return None
 
     def _stop_next(self) -> None:
-        """Ask the last child that still runs to end; when none does, the node is done."""
+        """Stop the last child that still runs; without any, the node is done."""
         for child in reversed(self._children):
             child.restart_at = None
             if child.process is not None:

@@ -15,7 +15,7 @@ from kvorum.runtime.logs import get_logger
 from kvorum.runtime.sockets import set_buffers
 
 DESCRIPTORS_KEPT_SHARE: Final = 8
-"""One of so many descriptors is kept for the logs: connections are refused while no more are left."""
+"""The logs get one of this number of descriptors: connections are rejected while no more are left."""
 DESCRIPTORS_KEPT_MAX: Final = 1024
 SCARCITY_LOG_INTERVAL_S: Final = 10.0
 TURNED_AWAY_MAX: Final = 1_000
@@ -30,7 +30,7 @@ class Arrival(NamedTuple):
     peer: Peer
     address: str
     wait_s: float | None
-    """So long nothing of it is handled; None: it was refused, and counts nowhere."""
+    """Time without handling; None: it was rejected, and is not counted."""
 
 
 class Scarcity:
@@ -126,7 +126,7 @@ def _admit(shared: Shared, address: str, host: str, now_s: float) -> float | Ref
 
 
 def _turn_away(shared: Shared, transport: asyncio.Transport, after_s: float) -> None:
-    """Close a connection that was refused, so long from now; at once where too many wait for that already."""
+    """Close a rejected connection after this time; at once if too many wait for that already."""
     if after_s <= 0 or shared.turned_away >= TURNED_AWAY_MAX:
         transport.abort()
         return

@@ -259,7 +259,7 @@ class Channel:
         if version is None:
             version = common_version(type(message), connection.versions)
         future = connection.send(message, version)
-        # Not asyncio.timeout: followers ask all the time, and a timer alone costs a quarter of it.
+        # Not asyncio.timeout: followers send requests all the time, and a timer alone costs a quarter of one.
         timer = loop.call_at(due, give_up, connection, future, message, timeout_ms)
         try:
             return await future
@@ -369,7 +369,7 @@ def give_up(connection: ClientConnection, future: "asyncio.Future[Message]", mes
 
 
 async def negotiate(connection: ClientConnection) -> Mapping[int, tuple[int, int]]:
-    """Ask for ApiVersions, newest version first, and return {api key: (first, last)}. Raises ConnectionLost."""
+    """Send ApiVersions, newest version first, and return {api key: (first, last)}. Raises ConnectionLost."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
     version = ApiVersionsRequest.VERSIONS[1]
     for _ in range(2):

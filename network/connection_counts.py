@@ -29,7 +29,7 @@ KEYS: Final = (CONNECTIONS, CREATION_RATE, PER_ADDRESS, OVERRIDES)
 
 
 class Refusal(NamedTuple):
-    """A connection that is not taken, and why; it is closed so long after it came."""
+    """A connection that is rejected, and the reason; it is closed this time after it arrived."""
 
     reason: str
     after_s: float = 0.0
@@ -41,7 +41,7 @@ def concerns_connections(key: str) -> bool:
 
 
 class CreationRate:
-    """max.connection.creation.rate: so many connections a second, evenly after a burst of BURST_S. Sans-IO."""
+    """max.connection.creation.rate: connections per second, evenly after a burst of BURST_S. Sans-IO."""
 
     __slots__ = ("_next_s", "per_second")
 
@@ -131,7 +131,7 @@ class ConnectionCounts:
         return None
 
     def admit(self, address: str, now_s: float, *, protected: bool, listener: str = "") -> Refusal | float:
-        """Count a connection and return in how many seconds it is to be served; or why it is refused, not counted."""
+        """Count a connection and return the seconds until it is served; or the reason of its rejection."""
         throttle_ms = self.ip_rates.throttle_ms(address, now_s)
         if throttle_ms:
             return Refusal(f"{CONNECTION_CREATION_RATE}: {address} connects too fast", throttle_ms / 1000)

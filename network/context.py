@@ -65,7 +65,7 @@ class RequestContext:
     received_ms: float = 0.0
     """The event loop's time when the frame was complete, in milliseconds."""
     throttle_ms: int = 0
-    """Set by a handler that throttles: after the answer the connection is not read for so long (KIP-219)."""
+    """Set by a handler that throttles: after the answer the connection is not read for this time (KIP-219)."""
     request_bytes: int = 0
     """Of the frame, without its length."""
     spent_ms: float | None = None

@@ -14,15 +14,18 @@ LENGTH_SIZE = 4
 SCRATCH_BYTES = 128 * 1024
 """One read of small requests; 64 to 256 KiB measured alike, smaller costs system calls."""
 RESERVED_BYTES_MAX = 2 * 1024 * 1024
-"""A frame starts with at most so much memory, and doubles as its bytes come in.
+"""A frame starts with at most this memory, and doubles as its bytes arrive.
 
 Above the batches clients send (max.request.size 1 MiB): growing costs five times what reading in one piece does.
 """
 PEER_RESERVED_BYTES_MAX = 32 * 1024 * 1024
 """The same for answers of a Kvorum peer, whose lengths are trusted more."""
 SPARSE_BYTES = 64 * 1024
-"""A frame grows by at least so much. Where the connections of the process hold much memory, it starts with nothing
-more than the bytes that came, and grows by a quarter."""
+"""Minimum growth of a frame.
+
+Where the connections of the process hold much memory, it starts with nothing more than the bytes that came, and grows
+by a quarter.
+"""
 SCRATCH_SHORT_BYTES = 4 * 1024
 """One read of small requests while they hold more than they may."""
 

@@ -62,7 +62,7 @@ class IpConnectionRates:
         return self._by_address
 
     def throttle_ms(self, address: str, now_s: float) -> int:
-        """Count a connection and return 0; or for how long it is to be left alone before it is closed, not counted."""
+        """Count a connection and return 0; or the time during which it is ignored before it is closed, not counted."""
         if self.default is None and not self._by_address:
             return 0
         key, now_ms = plain(address), now_s * 1000

@@ -65,7 +65,7 @@ class LaneCaller(Protocol):
         ...
 
     def handled(self, api: str, version: int, elapsed_ms: float, taken: "LaneRequest") -> None:
-        """Count a request that was given its answer so long after its turn."""
+        """Count an answered request, with its time since its turn."""
         ...
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ class ConnectionLimits:
     in_flight_max: int = 100
     """Requests handed to handlers and not answered; the next ones wait. Bounds what one client can park."""
     idle_ms: int = 600_000
-    """connections.max.idle.ms: without a request in hand for so long, it is closed. Negative: never."""
+    """connections.max.idle.ms: an idle connection is closed after this time. Negative: never."""
     backlog: int = 50
     """socket.listen.backlog.size."""
     send_buffer_bytes: int = KERNELS_CHOICE

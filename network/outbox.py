@@ -103,7 +103,7 @@ class Outbox:
     def __init__(
         self, transport: asyncio.WriteTransport, now_s: Callable[[], float], memory: ConnectionMemory | None = None
     ) -> None:
-        """Send over an open transport; `paused` is to be set between its pause_writing and resume_writing.
+        """Send over an open transport; set `paused` between its pause_writing and resume_writing.
 
         `memory`: what the connections of the process hold.
         """

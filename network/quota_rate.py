@@ -13,7 +13,7 @@ THROTTLE_MS_MAX: Final = 2**31 - 1
 
 
 class Windows(NamedTuple):
-    """How a rate is measured: over so many samples, each so long (quota.window.num, quota.window.size.seconds)."""
+    """Measurement of a rate: number and length of samples (quota.window.num, quota.window.size.seconds)."""
 
     samples: int = 11
     size_ms: int = 1_000
@@ -106,7 +106,7 @@ class Rate:
 
 
 class TokenBucket:
-    """So many tokens a second, saved up for as long as the windows are. It is exhausted below zero."""
+    """Tokens per second, saved up for the length of the windows. It is exhausted below zero."""
 
     __slots__ = ("_last_ms", "_tokens", "_windows")
 

@@ -55,7 +55,7 @@ class Meter(Generic[M]):
         self._throttled: tuple[Rate, Rate] | None = None
 
     def note(self, throttle_ms: int, now_ms: float) -> int:
-        """Note that a client is held back so long, if it is, and return it."""
+        """Note a client's throttle time, if any, and return it."""
         if throttle_ms > 0:
             if self._throttled is None:
                 self._throttled = Rate(THROTTLE_WINDOWS, now_ms), Rate(THROTTLE_WINDOWS, now_ms)
@@ -189,7 +189,7 @@ class BrokerQuotas:
         return self.request.enabled and self.request.meter(ctx) is not None
 
     def _count(self, quotas: ClientQuotas[Rate], ctx: RequestContext, value: float, now_ms: float) -> int:
-        """Count a use; return how long its client is to be held back for it."""
+        """Count a use; return the throttle time of its client."""
         meter = quotas.meter(ctx)
         if meter is None:
             return 0

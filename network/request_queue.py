@@ -64,13 +64,13 @@ class QueueShare:
         self.resume = resume
 
     def hold(self, count: int) -> None:
-        """Have so many requests waiting now."""
+        """Set the number of waiting requests."""
         if count != self.count:
             more, self.count = count - self.count, count
             self._queue.change(more)
 
     def must_wait(self) -> bool:
-        """Tell whether a connection with a request in hand is to be left unread; it is resumed later."""
+        """Tell whether a connection with a request in progress must not be read; it is resumed later."""
         if not self._queue.full:
             return False
         self._queue.wait(self)

@@ -58,7 +58,7 @@ def metric_name(api: str, request: Message | None) -> str:
 
 
 class RequestTimes:
-    """Of one kind. On the hot path `count` goes up by one; at `next_at` that request is to be looked at (`pick`)."""
+    """Of one kind. On the hot path `count` increases by one; at `next_at` that request is sampled (`pick`)."""
 
     __slots__ = ("_left_full", "_minute", "_random", "_weight", "count", "next_at", "seconds", "stages")
 
@@ -137,7 +137,7 @@ class Sample:
 
 
 def sample_of_lane(times: RequestTimes, taken: LaneRequest, elapsed_ms: float) -> Sample:
-    """Return the same of a request that a lane has given its answer, so long after its turn."""
+    """Return the same of a request that the fast path has answered, with its time since its turn."""
     start_ms = taken.since_s * 1000
     now_ms = start_ms + elapsed_ms
     return Sample(

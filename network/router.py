@@ -64,7 +64,7 @@ class Handler(NamedTuple):
 
 
 class AnswerImpossible(Exception):
-    """No answer can be given for this request: the connection is to be closed. The cause is logged already."""
+    """No answer is possible for this request: the connection must be closed. The cause is logged already."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -173,7 +173,7 @@ class Listener:
         log.warning("listener accepts connections again", listener=self.name, port=self._port)
 
     async def close(self, grace_ms: int = CLOSE_GRACE_MS) -> None:
-        """Accept no more, let requests in hand finish for so long, then close every connection. Idempotent."""
+        """Stop accepting, let requests in progress finish within this time, then close every connection. Idempotent."""
         server, shared, self._server = self._server, self._shared, None
         if shared is None or shared.closing:
             return

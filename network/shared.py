@@ -46,9 +46,9 @@ class NetworkMetrics(Protocol):
         ...
 
     def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> RequestTimes | None:
-        """A request was answered (or needed no answer) so long after its turn; the answer's top-level code.
+        """A request was answered (or needed no answer) this time after its turn; the answer's top-level code.
 
-        Returns where its stages are to go, if it is one of those that are looked at.
+        Returns the object for its stages, if it is sampled.
         """
         ...
 

@@ -173,7 +173,7 @@ class BatchHeader:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Return the sequence number so many further, with Kafka's wrap from 2^31 - 1 to 0."""
+    """Return a later sequence number, with Kafka's wrap from 2^31 - 1 to 0."""
     return (sequence + increment) & INT32_MAX
 
 

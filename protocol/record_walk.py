@@ -15,7 +15,7 @@ from kvorum.protocol.varints import read_varint
 RUN_RECORDS_MIN: Final = 8
 """Shorter runs are walked record by record: the columns would cost more."""
 RUN_PAUSE_RECORDS: Final = 16
-"""So many records are walked singly after a run that turned out too short."""
+"""Number of records that are visited singly after a run that turned out too short."""
 
 INT_SHIFT_MAX: Final = 28
 LONG_SHIFT_MAX: Final = 63

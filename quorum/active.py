@@ -151,7 +151,7 @@ class ActiveController:
         depend on changes that never commit, which clients cannot distinguish from a change just after).
 
         Raises:
-            KafkaError: NOT_CONTROLLER: ask again, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
+            KafkaError: NOT_CONTROLLER: retry, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
         """
         now_s = asyncio.get_running_loop().time
         requested_s = now_s()

@@ -34,7 +34,7 @@ def encode_batches(
     records_max: int = BATCH_RECORDS_MAX,
     bytes_max: int = BATCH_BYTES_MAX,
 ) -> list[bytes]:
-    """Return the batches of one atomic change, in order; more than one only where the limits ask for it.
+    """Return the batches of one atomic change, in order; more than one only if the limits require it.
 
     `name` is noted where a transaction begins. Base offsets and leader epochs are left for the log to fill in.
     """

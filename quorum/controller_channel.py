@@ -217,18 +217,18 @@ class ControllerChannel:
         self._closed = False
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-        """Ask the active controller. Raises KafkaError if none answered in half a session, as in Kafka."""
+        """Send to the active controller. Raises KafkaError if none answered in half a session, as in Kafka."""
         backoff = self.search_backoff()
         answer = await self.request(request, timeout_ms=self._half_session_ms(), backoff=backoff, asks_who_leads=True)
         assert isinstance(answer, BrokerRegistrationResponse)
         return answer
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        """Ask the active controller. Raises KafkaError if none answered in half a session."""
+        """Send to the active controller. Raises KafkaError if none answered in half a session."""
         return await self.ask(request, BrokerHeartbeatResponse, timeout_ms=self._half_session_ms())
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Ask the active controller.
+        """Send to the active controller.
 
         Raises KafkaError if none answered in time, or a copy may be on its way without an answer: what a later copy's
         refusal means then is the sender's to judge.
@@ -239,12 +239,12 @@ class ControllerChannel:
         return answer
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        """Ask the active controller. Raises KafkaError if none answered in time."""
+        """Send to the active controller. Raises KafkaError if none answered in time."""
         timeout_ms = self._settings.int("request.timeout.ms")
         return await self.ask(request, AssignReplicasToDirsResponse, timeout_ms=timeout_ms)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """Ask the active controller. Raises KafkaError if none answered in half a session."""
+        """Send to the active controller. Raises KafkaError if none answered in half a session."""
         return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=self._half_session_ms())
 
     def _half_session_ms(self) -> int:

@@ -124,7 +124,7 @@ class ControllerTasks:
             log.info("broker fenced", broker_id=fenced, reason="session expired")
 
     async def _until_done(self, decide: Callable[[Context], Steps[Result[bool]]], name: str) -> None:
-        """Decide again and again while the answer is that more is to be done."""
+        """Decide repeatedly while the answer is that more is left."""
         more = True
         while more:
             more = await self._submit(decide, name)
@@ -146,7 +146,7 @@ class ControllerTasks:
         self._call_later("idle", left_ms, self._watch_idleness)
 
     def _repeat(self, name: str, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do it each so many milliseconds; a longer run delays the next one. An interval of 0 is never."""
+        """Do it at this interval in milliseconds; a longer run delays the next one. An interval of 0 is never."""
         if interval_ms <= 0:
             return
 

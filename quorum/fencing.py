@@ -34,12 +34,12 @@ log = get_logger("quorum")
 
 ATTEMPTS: Final = 2
 ATTEMPT_GAP_MS: Final = 20
-OPEN_DOORS_MAX: Final = 5
+CONNECTS_MAX: Final = 5
 """A process's end is nearly always over by then; one that lives has long connected again."""
 LATER_ATTEMPT_GAP_MS: Final = 250
-"""After so many open doors."""
+"""After CONNECTS_MAX successful connects."""
 ATTEMPT_TIMEOUT_MS: Final = 500
-"""An address that neither answers nor refuses for so long does not refuse."""
+"""An address that neither answers nor refuses for this time does not refuse."""
 PROBES_MAX: Final = 100
 """Limit of concurrent probes: more closed connections at once indicate a problem of this node."""
 ACTIVATION_GAP_MS: Final = 75
@@ -77,12 +77,12 @@ class Step(Enum):
 class FenceProbe:
     """The table above for one broker's incarnation."""
 
-    __slots__ = ("_open_doors", "_refusals")
+    __slots__ = ("_connects", "_refusals")
 
     def __init__(self) -> None:
         """Begin with no attempt made."""
         self._refusals = 0
-        self._open_doors = 0
+        self._connects = 0
 
     def next(self, *, refused: bool | None, still_gone: bool) -> Step:
         """Return what to do now; `refused` is the last attempt's outcome, None before the first and after a wait.
@@ -95,8 +95,8 @@ class FenceProbe:
             return Step.ATTEMPT
         if not refused:
             self._refusals = 0
-            self._open_doors += 1
-            return Step.WAIT_LONGER if self._open_doors > OPEN_DOORS_MAX else Step.WAIT
+            self._connects += 1
+            return Step.WAIT_LONGER if self._connects > CONNECTS_MAX else Step.WAIT
         self._refusals += 1
         assert self._refusals <= ATTEMPTS, "the last refusal ends it"
         return Step.FENCE if self._refusals == ATTEMPTS else Step.WAIT
@@ -162,7 +162,7 @@ class FastFencing:
         self.connections = Connections()
 
     def on_activated(self, image: MetadataImage) -> None:
-        """Ask soon after the brokers that have not connected by then."""
+        """Probe soon the brokers that have not connected by then."""
         self._unheard = deque(broker.broker_id for broker in image.cluster.sorted_brokers() if not broker.fenced)
         self._activation = asyncio.get_running_loop().call_later(ACTIVATION_GAP_MS / 1000, self._ask_unheard)
 
@@ -186,7 +186,7 @@ class FastFencing:
             self.on_broker_connection_lost(broker_id)
 
     def on_broker_connection_lost(self, broker_id: int) -> None:
-        """Ask after a broker whose last connection has closed."""
+        """Probe a broker whose last connection has closed."""
         found = self._address_of(broker_id)
         if not self._enabled or found is None or broker_id in self._probes or len(self._probes) >= PROBES_MAX:
             return
@@ -202,7 +202,7 @@ class FastFencing:
         self._ask_unheard()
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop the probes."""
         self.on_deactivated()
         tasks = list(self._probes.values())
         for task in tasks:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 
 OBSERVER_SESSION_MS: Final = 300_000
-"""An observer that has not fetched for so long is forgotten, as in Kafka's LeaderState."""
+"""An observer that has not fetched for this time is forgotten, as in Kafka's LeaderState."""
 OBSERVERS_MAX: Final = 10_000
 """Known at a time; further ones are served and not listed."""
 WAIT_MS_MAX: Final = "kvorum.metadata.read.your.writes.max.ms"

@@ -1,4 +1,4 @@
-"""FetchSnapshot from its asking side: piece by piece into a file, until the announced size is there (KIP-630)."""
+"""Client side of FetchSnapshot: piece by piece into a file, until the announced size is reached (KIP-630)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

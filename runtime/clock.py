@@ -33,7 +33,10 @@ class SystemClock:
     __slots__ = ("_test_offset", "wall_offset_ms")
 
     def __init__(self, wall_offset_ms: int = 0) -> None:
-        """Start with the wall clock shifted by so many milliseconds. Raises OSError where TEST_CLOCK names no file."""
+        """Start with the wall clock shifted by this number of milliseconds.
+
+        Raises OSError where TEST_CLOCK names no file.
+        """
         self.wall_offset_ms = wall_offset_ms
         self._test_offset = shared_offset(os.environ.get(TEST_CLOCK, ""))
 

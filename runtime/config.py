@@ -1,9 +1,8 @@
 """A node's configuration: Kafka's keys, their values, and where each came from.
 
-`Settings` is frozen and parsed once: an accessor is a dictionary look-up. Asking for a key that does not exist, or with
-the accessor of another type, is our own fault (assert); a wrong value is the operator's and raises ConfigError, which
-names the key, the value, where it stands and what was meant. Files, environment and `--override` become Settings in
-config_files.
+`Settings` is frozen and parsed once: an accessor is a dictionary look-up. A request for a key that does not exist, or
+with the accessor of another type, is a bug (assert); a wrong value is the operator's and raises ConfigError, with the
+key, the value, its place and a suggestion. Files, environment and `--override` become Settings in config_files.
 
 Configs that several keys decide are resolved here, and the accessors answer the outcome under the first name:
 

@@ -43,7 +43,7 @@ class LogRing:
                 self._dropped += 1
 
     def newest(self, count: int, level: int = 0) -> tuple[list[LogLine], int]:
-        """Return so many of the latest lines from a level on, the newest last, and how many older ones are gone."""
+        """Return the latest lines from a level on, the newest last, and how many older ones are gone."""
         with self._lock:
             kept, dropped = list(self._lines), self._dropped
         found = [line for line, _ in kept if line.level >= level]

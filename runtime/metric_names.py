@@ -1,10 +1,10 @@
 """Names of all metrics; what each counts, and its labels, are in metric_definitions.
 
-Names follow the JMX exporter (`kafka_DOMAIN_TYPE_NAME`, `_total` for counts, lower case), as existing dashboards and
-alerts for Kafka ask for them; consumer lag and topics follow kafka_exporter; `kvorum_` is what only we have.
+Names follow the JMX exporter (`kafka_DOMAIN_TYPE_NAME`, `_total` for counts, lower case), as in existing dashboards and
+alerts for Kafka; consumer lag and topics follow kafka_exporter; `kvorum_` is for our own.
 """
 
-# Data plane (Strimzi's dashboards and alerts ask for these)
+# Data plane (used by Strimzi's dashboards and alerts)
 BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
 BYTES_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
 MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"

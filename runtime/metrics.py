@@ -69,7 +69,7 @@ class Gauge:
         self.value += change
 
     def follow(self, function: Callable[[], float]) -> None:
-        """Ask this function at each scrape; cheap, and it must not raise."""
+        """Call this function at each scrape; cheap, and it must not raise."""
         self._function = function
 
     def read(self) -> float:
@@ -144,7 +144,7 @@ class Family(Generic[Child]):
         self._children.pop(tuple(map(str, values)), None)
 
     def sample(self, sampler: Callable[[], Samples]) -> None:
-        """Ask at each scrape for (label values, value), beside the children: for one value a partition and the like.
+        """Call this at each scrape for (label values, value), beside the children: one value per partition, ...
 
         The rows are gone over in slices, between which the loop does other work (see `Metrics.collect`).
         """

@@ -1,4 +1,4 @@
-"""Numbers of the last so many seconds: how many, their mean, their largest. Sans-IO, handed the time."""
+"""Numbers of the last seconds: count, mean, maximum. Sans-IO, handed the time."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Recent:
     __slots__ = ("_slots", "seconds")
 
     def __init__(self, seconds: int) -> None:
-        """Look back so many seconds."""
+        """Keep this number of seconds."""
         self.seconds = seconds
         self._slots: deque[Slot] = deque()
 

@@ -44,7 +44,7 @@ class Worker:
         return self._process.pid
 
     def ask(self, request: bytes) -> bytes:
-        """Return the answer. Blocks. Raises WorkerLost; the worker is to be closed then."""
+        """Return the answer. Blocks. Raises WorkerLost; the worker must be closed then."""
         try:
             write_frame(self._writing, request)
             answer = read_frame(self._reading)

@@ -273,7 +273,7 @@ class LocalLog:
         self.log_end_offset = offset
 
     def delete_oldest(self, count: int, now_ms: int) -> None:
-        """Drop so many segments at the start, not all."""
+        """Drop this number of segments at the start, not all."""
         self.structure += 1
         keep = list(self.segments)[count]
         removed = self.segments.remove_below(keep.base_offset)

@@ -341,7 +341,7 @@ class Log:
 
     @property
     def is_sync_due(self) -> bool:
-        """Whether flush.messages records, or more, are not synced: no append is to be answered before they are."""
+        """Whether flush.messages records, or more, are not synced: no append may be answered before they are."""
         return self.durability.is_sync_due
 
     @property
@@ -353,7 +353,7 @@ class Log:
         return self.durability.committable_end_offset
 
     def begin_flush(self, *, include_active: bool = True) -> FlushPlan:
-        """Collect what is to be synced; run the plan (in a thread if need be), then call complete_flush."""
+        """Collect the files to sync; run the plan (in a thread if need be), then call complete_flush."""
         return self.durability.begin(include_active)
 
     def complete_flush(self, plan: FlushPlan) -> None:

@@ -66,7 +66,7 @@ class LogConfig:
     target_codec: Codec | None = field(init=False, repr=False, compare=False)
     """The codec to store in; None to keep the producer's."""
     segment_ms_max: int = field(init=False, repr=False, compare=False)
-    """For how long a segment is appended to: what is to be compacted within max.compaction.lag.ms rolls by then."""
+    """Time that a segment stays active: one that must be compacted within max.compaction.lag.ms rolls by then."""
 
     def __post_init__(self) -> None:
         """Derive the values that every append needs."""

@@ -1,4 +1,4 @@
-"""When a log is to be synced, and the steps of it: what flush.messages, flush.ms and a roll ask for.
+"""When a log must be synced, and the steps of it: flush.messages, flush.ms and a roll.
 
     is_sync_due          flush.messages: an append is not to be answered before it is synced
     is_flush_ms_over     flush.ms: records have waited for long enough

@@ -1,6 +1,6 @@
 """Making a log durable in three steps, so that the slow one may leave the event loop.
 
-`Log.begin_flush` collects what is to be synced, `FlushPlan.run` syncs it (touching nothing of the log: it may run in a
+`Log.begin_flush` collects the files to sync, `FlushPlan.run` syncs them (without a change of the log: it may run in a
 thread), `Log.complete_flush` advances the recovery point. One plan of a log is under way at a time. Writes in the
 meantime are for the next flush; a truncation invalidates the plan's outcome.
 """
@@ -36,7 +36,7 @@ class FlushPlan:
     def run(self) -> None:
         """Write and sync, in the order in which recovery relies on it.
 
-        Raises OSError: the log directory is to be given up.
+        Raises OSError: the log directory must be taken offline.
         """
         failpoints.hit("log.flush.before")
         with self.epochs_lock:

@@ -25,7 +25,7 @@ class TimestampOffset(NamedTuple):
 
 NOTHING = ReadInfo((), 0)
 SEGMENTS_PER_READ_MAX: Final = 256
-"""Of so many, with nothing but a header each, a read takes some milliseconds."""
+"""For this number of header-only batches a read takes some milliseconds."""
 
 
 def read_segments(

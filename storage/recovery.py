@@ -59,7 +59,7 @@ from kvorum.storage.tail import TailBudget
 
 
 class LogDirectoryError(Exception):
-    """A log that cannot be opened. Its directory is to be taken offline."""
+    """A log that cannot be opened. Its directory must be taken offline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

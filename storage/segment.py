@@ -23,7 +23,7 @@ from kvorum.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TX
 from kvorum.storage.txn_index import TransactionIndex
 
 SCAN_SIZE: Final = 8 * 1024
-"""So much is read at a time to go from batch to batch: an index interval and a bit."""
+"""Bytes per read from batch to batch: an index interval and a bit."""
 
 
 class CorruptSegment(Exception):

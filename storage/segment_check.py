@@ -10,7 +10,7 @@ from kvorum.storage.log_config import INT64_MAX
 from kvorum.storage.segment import Placed, Segment
 
 RECOVERY_READ_SIZE: Final = 1024 * 1024
-"""So much is read at a time where every byte is checked."""
+"""Bytes per read where every byte is checked."""
 
 
 def valid_batches(segment: Segment) -> Iterator[tuple[Placed, memoryview]]:

@@ -50,7 +50,7 @@ class Snapshots:
         self._unwritten[offset] = data
 
     def unwritten(self) -> list[tuple[str, bytes]]:
-        """Return (path, bytes) of what is to be written."""
+        """Return (path, bytes) of the snapshots to write."""
         return [(self._path(offset), data) for offset, data in self._unwritten.items()]
 
     def is_unwritten(self, offset: int) -> bool:

@@ -95,7 +95,7 @@ class SyncState:
     def begin(
         self, log_end_offset: int, include_active: bool, epochs_text: str | None, snapshots: list[tuple[str, bytes]]
     ) -> FlushPlan:
-        """Collect what is to be synced: all segments, or all but the active one."""
+        """Collect the files to sync: all segments, or all but the active one."""
         assert self._plan is None, "one flush at a time"
         active = self._segments.active
         unsynced = [each for each in self._unsynced() if include_active or each is not active]

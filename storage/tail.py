@@ -125,7 +125,7 @@ class Tail:
         return self._slices(first, len(parts))
 
     def _slices(self, first: int, count: int) -> list[Part]:
-        """Return so many batches as slices of the files they were written to.
+        """Return this number of batches as slices of their files.
 
         A large batch has its data beside it, for a client that is not behind; adjacent small ones are one slice.
         """

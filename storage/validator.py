@@ -38,7 +38,7 @@ from kvorum.storage.producer_replay import end_marker
 from kvorum.storage.producer_state import Origin
 
 RECORD_ERRORS_MAX: Final = 1000
-"""So many bad records of one batch are named in the answer; the batch is refused whole in any case."""
+"""Maximum of bad records of one batch in the answer; the batch is rejected as a whole in any case."""
 
 
 class RecordError(NamedTuple):

@@ -26,7 +26,7 @@ class Splitter:
     """Of one body."""
 
     def __init__(self, size_max: int) -> None:
-        """Take objects of at most so many bytes."""
+        """Take objects of at most this number of bytes."""
         self._size_max = size_max
         self._data = bytearray()
         self._position = 0

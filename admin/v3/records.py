@@ -45,7 +45,7 @@ RECORD_BYTES_MAX: Final = 1 << 20
 AT_ONCE: Final = 1_000
 """Number of records that are held at a time, and answered with a known length."""
 IDLE_SECONDS: Final = 600
-"""A body of which nothing came for so long has ended."""
+"""A body without new bytes for this time has ended."""
 SEPARATOR: Final = b"\r\n"
 SHOWN_MAX: Final = 100
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -203,7 +203,7 @@ def record_of(request: ProduceRequest, now_ms: int) -> Record:
 
 
 def bytes_of(said: ProduceRequestData) -> bytes | None:
-    """Return what is to be written. Raises Unwritable."""
+    """Return the records to write. Raises Unwritable."""
     by_schema = (said.subject, said.subject_name_strategy, said.schema_id, said.schema_version, said.raw_schema)
     if said.type not in PLAIN:
         raise Unwritable(CODES[PAYLOAD].error_code, NO_REGISTRY)

@@ -206,7 +206,7 @@ def failed(ctx: RequestContext, request: FetchRequest, broker: Broker, code: Err
 
 
 def may_read(ctx: RequestContext, broker: Broker, topic: str) -> bool:
-    """Ask the authorizer for a consumer; the metadata log is the cluster's to describe."""
+    """Call the authorizer for a consumer; for the metadata log the DESCRIBE permission on the cluster counts."""
     if topic == METADATA_TOPIC:
         return may_describe(ctx, broker, topic)
     return broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic)

@@ -69,7 +69,7 @@ async def coordinator_of(ctx: RequestContext, key_type: int, key: str, broker: B
 
 
 def topic_of(ctx: RequestContext, key_type: int, key: str, broker: Broker) -> str:
-    """Return the topic a key's coordinator lives on. Raises KafkaError if the client may not ask for it."""
+    """Return the topic a key's coordinator lives on. Raises KafkaError if the client is not authorised for it."""
     authorize = broker.authorizer.authorize
     match key_type:
         case 0:  # GROUP

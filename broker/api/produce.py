@@ -53,7 +53,7 @@ INTERNAL_PREFIX = "__"
 ADMIN_CLIENT_ID = "__admin_client"
 """Client id that may write to internal topics, as in Kafka (AdminUtils.ADMIN_CLIENT_ID)."""
 ERRORS_NAMED_MAX = 10
-"""So many failed partitions are named in the log line of an acks=0 request that ends its connection."""
+"""Number of failed partitions in the log line of an acks=0 request that ends its connection."""
 
 Rows = dict[TopicPartition, PartitionProduceResponse]
 ProduceDone = Callable[[Rows], None]

@@ -60,11 +60,14 @@ VERSION_MIN: Final = 7
 """From here on every codec is allowed."""
 CORRELATION_ID_POSITION: Final = 4
 RUN_MAX: Final = 128
-"""Batches that are appended together. Where every second one is refused, each costs a look at so many, not at all."""
+"""Batches that are appended together.
+
+With every second one rejected, each costs a comparison with this number, not with all.
+"""
 SMALL_BYTES: Final = 4 * 1024
 """Up to here the data of a partition in one turn is small, and does not wait behind larger data."""
 SLICE_BYTES: Final = 64 * 1024
-"""So much of what is not small is appended at a time, whole partitions: a small one comes about 0.5 ms later for it."""
+"""Bytes of large appends per slice, whole partitions: a small one is delayed by about 0.5 ms for it."""
 
 log = get_logger("broker")
 
@@ -75,7 +78,7 @@ class Taken:
     __slots__ = ("caller", "came_s", "frame", "head", "left", "rows", "since_s", "slot", "waits_s")
 
     def __init__(self, head: Head, caller: LaneCaller, frame: memoryview, count: int, since_s: float) -> None:
-        """Wait for so many partitions."""
+        """Wait for this number of partitions."""
         self.head = head
         self.caller = caller
         self.slot: Slot = caller.hold()
@@ -138,7 +141,7 @@ class ProduceLane:
         self._replicas = replicas
         self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
         self._turn: Groups = {}
-        """Taken since the last turn, so many bytes; the rest of turns before."""
+        """Bytes taken since the last iteration; the rest of iterations before."""
         self._size = 0
         self._rest: Groups = {}
         self._has_waited = False
@@ -239,7 +242,7 @@ class ProduceLane:
             self._loop.call_soon(self._end_turn)
 
     def _taken(self, everything: bool) -> Groups:
-        """Return what is to be appended now; what is not stays in `_rest`."""
+        """Return the appends of this slice; the others stay in `_rest`."""
         turn, size, rest = self._turn, self._size, self._rest
         self._turn, self._size = {}, 0
         if not rest and (everything or size <= SLICE_BYTES):

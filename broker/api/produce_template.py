@@ -72,7 +72,7 @@ class Template:
 
 
 def sample(topic: TopicProduceData, count: int) -> ProduceResponse:
-    """Return an answer with so many rows of marks."""
+    """Return an answer with this number of rows."""
     index, _, base_offset, log_append_time, log_start_offset = ROW_MARK
     rows = [
         PartitionProduceResponse(

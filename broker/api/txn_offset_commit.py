@@ -90,7 +90,7 @@ def sift(
 
 
 async def commit(ctx: RequestContext, request: TxnOffsetCommitRequest, broker: Broker) -> TxnOffsetCommitResponse:
-    """Have the transaction verified, then ask the coordinator."""
+    """Have the transaction verified, then send to the coordinator."""
     try:
         guard = await verified(request, broker, ctx.api_version)
     except KafkaError as error:

@@ -132,7 +132,7 @@ class TransactionParts:
     sender: MarkerSender
 
     async def close(self) -> None:
-        """Decide, send and ask nothing more. Idempotent."""
+        """Stop deciding and sending. Idempotent."""
         await self.runtime.close()
         await self.sender.close()
         await self.verifier.close()

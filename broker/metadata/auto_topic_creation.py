@@ -60,7 +60,7 @@ class AutoTopicCreation:
         return answers
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop sending requests."""
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:

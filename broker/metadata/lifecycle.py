@@ -82,11 +82,11 @@ class LifecycleController(Protocol):
     """The active controller, as far as this module needs it."""
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-        """Ask the active controller once. Raises KafkaError if it cannot be reached in time."""
+        """Send to the active controller once. Raises KafkaError if it cannot be reached in time."""
         ...
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        """Ask the active controller once. Raises KafkaError if it cannot be reached in time."""
+        """Send to the active controller once. Raises KafkaError if it cannot be reached in time."""
         ...
 
 
@@ -191,7 +191,7 @@ class BrokerLifecycleManager:
         await asyncio.shield(self._unfenced)
 
     def set_ready_to_unfence(self) -> None:
-        """Ask to be unfenced from now on: the logs are recovered, the listeners are open."""
+        """Request to be unfenced from now on: the logs are recovered, the listeners are open."""
         self._ready_to_unfence = True
         self._wake.set()
 
@@ -287,7 +287,7 @@ class BrokerLifecycleManager:
         loop = asyncio.get_running_loop()
         who = self._identity
         previous = who.previous_broker_epoch if self.broker_epoch == NO_BROKER_EPOCH else self.broker_epoch
-        # Nothing in a directory that has failed is to be elected. Where none is left, the process is about to end.
+        # Replicas in a failed directory must not be elected. Where none is left, the process is about to end.
         online = [each for each in who.log_dirs if each not in self._offline_log_dirs] or list(who.log_dirs)
         request = BrokerRegistrationRequest(
             broker_id=who.broker_id,

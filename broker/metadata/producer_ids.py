@@ -26,7 +26,7 @@ class ProducerIdSource(Protocol):
     """The active controller, as far as this module needs it."""
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """Ask the active controller. Raises KafkaError (retriable) if it cannot be reached in time."""
+        """Send to the active controller. Raises KafkaError (retriable) if it cannot be reached in time."""
         ...
 
 
@@ -79,7 +79,7 @@ class ProducerIdManager:
                 request.result()
 
     def close(self) -> None:
-        """Stop asking."""
+        """Stop sending requests."""
         if self._request is not None:
             self._request.cancel()
 

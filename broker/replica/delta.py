@@ -234,7 +234,7 @@ class DeltaApplier:
             self._slice_began_ms = self._clock.monotonic_ms()
 
     def _let_go(self, key: TopicPartition, topic_id: Uuid) -> bool:
-        """Host a partition of this topic no more; return whether its log is to go, which is the caller's to do."""
+        """Stop hosting a partition of this topic; return whether the caller must delete its log."""
         partition = self._hosted.by_name.get(key)
         if partition is not None and partition.topic_id != topic_id:
             return False
@@ -378,8 +378,8 @@ class DeltaApplier:
     async def _open_log(self, key: TopicPartition, info: PartitionInfo) -> Log:
         """Return the partition's log; one left over from an earlier topic of this name makes room first.
 
-        A future log takes the place of one that is known to be lost. Raises KafkaError KAFKA_STORAGE_ERROR, also where
-        no other log is to be made; see missing_logs.
+        A future log takes the place of one that is known to be lost. Raises KafkaError KAFKA_STORAGE_ERROR, also if no
+        other log may be created; see missing_logs.
         """
         found = self._log_manager.get_log(key)
         if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):

@@ -38,7 +38,7 @@ class DirectoriesController(Protocol):
     """The active controller, as far as this module needs it."""
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        """Ask the active controller. Raises KafkaError if it cannot be reached in time."""
+        """Sends to the active controller. Raises KafkaError if it cannot be reached in time."""
         ...
 
 

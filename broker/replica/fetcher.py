@@ -40,7 +40,7 @@ log = get_logger("broker")
 M = TypeVar("M", bound=Message)
 
 RENEW_DELAY_MS = 2
-"""So long after a partition was added the waiting poll is given up: the rest of the same delta comes along."""
+"""Delay between a new partition and the cancellation of the waiting poll: the rest of the same delta is included."""
 
 
 class LeaderChannel(Protocol):
@@ -182,7 +182,10 @@ class ReplicaFetcher:
                 await self._wait(now_ms)
 
     def _settle(self, now_ms: int) -> list[Follower]:
-        """Have the session ask for what is ready, and for nothing else. Return those that need the leader's range."""
+        """Put all ready partitions, and no others, into the session's request.
+
+        Return those that need the leader's range.
+        """
         resetting: list[Follower] = []
         quota = self._quota
         exceeded, self._holds_back = bool(quota.throttled) and quota.is_exceeded(now_ms), False
@@ -339,7 +342,7 @@ class ReplicaFetcher:
             self._unsynced[key] = None
 
     async def _reset(self, followers: list[Follower]) -> None:
-        """Ask the leader where its logs start and end, and leave RESETTING by that."""
+        """Query the leader's log ranges, and leave RESETTING with them."""
         ends = await self._offsets(followers, LATEST_TIMESTAMP)
         starts = await self._offsets(followers, EARLIEST_TIMESTAMP)
         for follower in followers:

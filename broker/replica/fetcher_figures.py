@@ -21,7 +21,7 @@ Row = tuple[tuple[object, ...], float]
 
 
 def follow_fetchers(metrics: Metrics, fetchers: FetcherManager) -> None:
-    """Let the gauges ask these at each scrape. O(partitions followed)."""
+    """Register the gauges, which call these at each scrape. O(partitions followed)."""
     numbers: dict[str, Callable[[], float]] = {
         names.FOLLOWERS_MAX_LAG: lambda: max((each.lag or 0 for each in fetchers.followers()), default=0),
         names.FOLLOWERS_FAILED_PARTITIONS: lambda: sum(each.has_failed for each in fetchers.followers()),

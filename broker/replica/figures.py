@@ -74,7 +74,7 @@ class Figures:
     def follow(
         self, hosted: HostedPartitions, outbox: Outbox, wall_ms: Callable[[], int], txn_timeout_ms_max: int
     ) -> None:
-        """Let the gauges ask these at each scrape."""
+        """Register the gauges, which call these at each scrape."""
         self._follow_producers(hosted, wall_ms, txn_timeout_ms_max + LATE_TRANSACTION_BUFFER_MS)
         gauge = self._metrics.gauge
         gauge(names.PARTITION_COUNT).labels().follow(lambda: len(hosted.by_name))
@@ -103,13 +103,13 @@ class Figures:
             gauge(names.PURGATORY_SIZE).labels(kind).follow(partial(watching, purgatory))
 
     def follow_quotas(self, quotas: ReplicationQuotas, now_ms: Callable[[], int]) -> None:
-        """Let the gauges ask how fast what is throttled goes."""
+        """Register the gauges of the throttled rate."""
         gauge = self._metrics.gauge
         gauge(names.LEADER_REPLICATION_RATE).labels().follow(lambda: quotas.leader.measured(now_ms()))
         gauge(names.FOLLOWER_REPLICATION_RATE).labels().follow(lambda: quotas.follower.measured(now_ms()))
 
     def _follow_producers(self, hosted: HostedPartitions, wall_ms: Callable[[], int], lateness_ms: int) -> None:
-        """Let the gauges ask how many producers and hanging transactions there are. O(replicas here)."""
+        """Register the gauges of producers and hanging transactions. O(replicas here)."""
 
         def late() -> int:
             now_ms = wall_ms()
@@ -137,7 +137,7 @@ class Figures:
                 self._metrics.counter(name).remove(topic)
 
     def appended(self, topic: str, size: int, records_count: int, requests: int = 1) -> None:
-        """Count what producers brought, in so many requests."""
+        """Count received records, and their requests."""
         for figures in (self.of(topic), self._all):
             figures.produces.add(requests)
             figures.bytes_in.add(size)

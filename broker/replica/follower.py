@@ -213,7 +213,7 @@ class Follower:
             self.delay(error, now_ms)
 
     def delay(self, error: ErrorCode, now_ms: int) -> None:
-        """Ask again after the back-off, in the same phase."""
+        """Retry after the back-off, in the same phase."""
         self.last_error = error
         self.not_before_ms = now_ms + min(self.backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 30))
         self.failures += 1

@@ -73,7 +73,7 @@ def joined(parts: tuple[Part, ...]) -> memoryview:
 
 
 def catch_up(current: Log, future: Log, bytes_max: int) -> bool:
-    """Copy what is missing here and now, if it is not more than so much; return whether both end at one offset then.
+    """Copy the missing part now, if it is not larger than this; return whether both end at one offset then.
 
     Raises KafkaError, OSError.
     """

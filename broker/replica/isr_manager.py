@@ -45,7 +45,7 @@ log = get_logger("broker")
 
 RETRY_BACKOFF_MS = 50
 UNANSWERED_HOLD_MS = 30_000
-"""request.timeout.ms' default: so long a request may wait somewhere."""
+"""request.timeout.ms' default: the longest time that a request may be delayed."""
 PROPOSALS_MAX = 10_000
 """In one request: a controller's batch takes as many records, more wait for the next request."""
 
@@ -54,7 +54,7 @@ class AlterPartitionController(Protocol):
     """The active controller, as far as this module needs it."""
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Ask the active controller. Raises KafkaError if it cannot be reached in time."""
+        """Sends to the active controller. Raises KafkaError if it cannot be reached in time."""
         ...
 
 

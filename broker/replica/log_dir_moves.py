@@ -66,7 +66,7 @@ class MoveQuota:
         self._rate.note(size, now_ms)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return for how long nothing is to be copied: until the rate may have fallen to the bound, 0 if it has."""
+        """Return the pause before the next copy: until the rate may have fallen to the bound, 0 if it has."""
         if self.bound is None:
             return 0
         measured = self._rate.measured(now_ms)
@@ -329,7 +329,7 @@ class LogDirMoves:
         return None if current.failure is not None or future.failure is not None else (current, future)
 
     async def _copy_some(self, current: Log, future: Log) -> bool:
-        """Copy a chunk, if one is missing; return whether it is to be looked again at once. Raises KafkaError."""
+        """Copy a chunk, if one is missing; return whether to check again at once. Raises KafkaError."""
         async with self._slots:
             # Before anything is read: what a log shows while one waits may be cut, failed or gone afterwards.
             is_behind = future.log_end_offset < current.log_end_offset

@@ -148,7 +148,7 @@ class ReplicaLog(Protocol):
 
     @property
     def is_sync_due(self) -> bool:
-        """Whether nothing appended is to be answered before a sync (flush.messages)."""
+        """Whether an append may be answered only after a sync (flush.messages)."""
         ...
 
     @property

@@ -15,7 +15,7 @@ CLIENT_ID: Final = "ReplicaAlterLogDirs"
 
 
 def follow_moves(metrics: Metrics, moves: LogDirMoves) -> None:
-    """Let the gauges ask these at each scrape."""
+    """Register the gauges, which call these at each scrape."""
     numbers: dict[str, Callable[[], float]] = {
         names.MOVES_MAX_LAG: lambda: moves.max_lag,
         names.MOVES_FAILED_PARTITIONS: lambda: moves.failed_count,

@@ -53,7 +53,7 @@ class Offsets:
         """Return the first record of at least this timestamp (ms), or the offset of a special one; all -1 if none.
 
         A client sees nothing above its isolation level's bound; a replica sees the whole log; the debugging replica id
-        (-2) may ask a follower too. Reads the disk for a real timestamp.
+        (-2) may query a follower too. Reads the disk for a real timestamp.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,

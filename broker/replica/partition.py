@@ -172,7 +172,7 @@ class Partition:
         self._listeners = [each for each in self._listeners if each is not listener]
 
     def take_effects(self) -> Effects | None:
-        """Return what is to be done outside, once."""
+        """Return and clear the effects on the outside."""
         effects, self.effects = self.effects, None
         return effects
 
@@ -221,7 +221,7 @@ class Partition:
         self.effects = None
 
     def add_effects(self) -> Effects:
-        """Return where to note what is to be done outside."""
+        """Return the collector of effects on the outside."""
         if self.effects is None:
             self.effects = Effects()
         return self.effects

@@ -28,7 +28,7 @@ class WindowedRate:
         self._current = 0
 
     def note(self, size: int, now_ms: int) -> None:
-        """Count so many bytes."""
+        """Count bytes."""
         if not self._windows:
             self._windows.append(_Window(now_ms))
         window = self._windows[self._current]

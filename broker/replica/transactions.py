@@ -283,7 +283,7 @@ def _known_to(producer: TransactionalProducer, code: ErrorCode) -> ErrorCode:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and producer.support is Support.DEFAULT_ERROR:
         return ErrorCode.INVALID_TXN_STATE
-    # The client has no part in what brokers may ask each other.
+    # Requests among brokers do not depend on the client.
     return ErrorCode.INVALID_TXN_STATE if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code
 
 

@@ -45,7 +45,7 @@ class Log:
         return list(self.visible[first : min(bisect_left(self.visible, target), first + limit)])
 
     def at(self, offset: int, limit: int | None = None) -> list[int]:
-        """Return the rows known at an offset, or the first so many."""
+        """Return the rows known at an offset, up to a limit."""
         first, end = bisect_left(self.offsets, offset), bisect_right(self.offsets, offset)
         return list(self.rows[first : end if limit is None else min(end, first + limit)])
 

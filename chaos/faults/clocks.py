@@ -19,7 +19,7 @@ class NodeClock:
                 file.write(bytes(OFFSET_BYTES))
 
     def set(self, offset_ms: int) -> None:
-        """Put the clock ahead (or behind) by so much of the true time."""
+        """Shift the clock ahead of (or behind) the true time."""
         with open(self.path, "r+b", buffering=0) as file:
             written = file.write(offset_ms.to_bytes(OFFSET_BYTES, "little", signed=True))
         assert written == OFFSET_BYTES, "one write of eight bytes: a reader sees the old offset or the new one"

@@ -128,7 +128,7 @@ def used_size(path: str) -> int:
 
 
 def flip_bits(path: str, count: int, rng: Random, position: int | None = None) -> list[FlippedBit]:
-    """Flip so many bits, each anywhere in the part of the file that is used (or in the byte at `position`).
+    """Flip this number of bits, each anywhere in the used part of the file (or in the byte at `position`).
 
     Raises NothingToDamage, OSError.
     """

@@ -295,7 +295,7 @@ class Lab:
         return self.disks.read_only(name)
 
     def jump_clock(self, name: str, offset_ms: int) -> Injected:
-        """Put a node's wall clock off by so much of the true time, at once; its end puts it right."""
+        """Shift a node's wall clock from the true time, at once; its end corrects it."""
         clock = self.clocks[name]
         return self.register.begin(
             "clock_jump",
@@ -328,7 +328,7 @@ class Lab:
         return self._cuts().isolate(name, kind or self._cuts().cut_kind, clients=clients)
 
     def slow(self, a: str, b: str, latency_ms: int, jitter_ms: int = 0) -> Injected:
-        """Let everything between a and b take so much longer, in each direction."""
+        """Delay everything between a and b by this time, in each direction."""
         return self.fault("latency", a, b, latency=latency_ms, jitter=jitter_ms)
 
     def lose_requests(self, a: str, b: str) -> Injected:

@@ -1,6 +1,6 @@
 """`python -m kvorum.chaos.faults.leash PARENT COMMAND...`: become a command that the kernel kills with its parent.
 
-For programs that do not ask for it themselves, as Kvorum's own processes do.
+For programs that do not set it themselves, as Kvorum's own processes do.
 """
 
 import os
@@ -15,7 +15,7 @@ def leashed(command: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Ask the kernel, then become the command."""
+    """Set the signal with the kernel, then become the command."""
     die_with_parent(int(sys.argv[1]))
     os.execvp(sys.argv[2], sys.argv[2:])
 

@@ -180,13 +180,13 @@ def addresses_of(direct: Mapping[str, str], ids: Mapping[str, int], role: str) -
 async def ask_all(
     addresses: Mapping[int, Address], request: Message, response: type[M], timeout_ms: int = ASK_MS
 ) -> dict[int, M]:
-    """Ask all at the same time; return the answers of those that answer in time."""
+    """Query all at the same time; return the answers that arrive in time."""
     answers = await asyncio.gather(*(ask(address, request, response, timeout_ms) for address in addresses.values()))
     return {node: answer for node, answer in zip(addresses, answers, strict=True) if answer is not None}
 
 
 async def ask(address: Address, request: Message, response: type[M], timeout_ms: int = ASK_MS) -> M | None:
-    """Ask one, over a connection of its own; None where it does not answer, or not to this."""
+    """Query one, over its own connection; None without an answer, or without support."""
     channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random())
     try:
         return await channel.ask(request, response, timeout_ms=timeout_ms)

@@ -163,7 +163,7 @@ def _entries(
         ),
         "metrics.listener": f"http://{host}:{port()}",
         "kvorum.peer.addresses": peer_addresses(shape, name, proxies),
-        "inter.broker.listener.name": INTERNAL,  # controllers too: it is where they ask whether a broker still lives
+        "inter.broker.listener.name": INTERNAL,  # controllers too: they probe brokers at this address
     }
     if advertised:
         lab["advertised.listeners"] = ",".join(advertised)

@@ -84,7 +84,7 @@ class Parties:
         """Return every way on which connections are made.
 
         Clients to brokers, brokers to each other, brokers to controllers (their own node's too), controllers to each
-        other. Controllers ask brokers nothing but whether their direct address refuses.
+        other. Controllers connect to brokers only to see whether their direct address refuses.
         """
         brokers, controllers = self.processes(BROKER), self.processes(CONTROLLER)
         found = [Way(group, broker) for group in self.groups for broker in brokers]

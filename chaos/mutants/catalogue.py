@@ -65,7 +65,7 @@ class Mutant:
     quorum: Callable[[int], dict[str, object]] = lambda seed: {}
     """Fixed options of the quorum alone, for the seed."""
     beyond: int = 0
-    """So many seeds of the quorum are left out: it shows once in hundreds, and who looks for it begins near there."""
+    """Number of seeds of the quorum that are skipped: it shows once in hundreds, and a search starts near there."""
     apply_real: Callable[[Patches], None] | None = None
     """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
     first: int = 1

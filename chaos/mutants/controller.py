@@ -28,7 +28,7 @@ from kvorum.runtime.disk import File
 
 T = TypeVar("T")
 WITHHELD_WRITES: Final = 5
-"""So many writes of a journal are lost: some seconds' worth."""
+"""Number of writes of a journal that are lost: some seconds' worth."""
 
 
 class Unsynced:
@@ -222,7 +222,7 @@ def acknowledge_metadata_before_commit(patches: Patches) -> None:
 
 
 def read_without_round(patches: Patches) -> None:
-    """A leader of the quorum confirms reads without asking whether it still leads."""
+    """A leader of the quorum confirms reads without a check that it still leads."""
     start = ReadRounds.start
 
     def alone_always(self: ReadRounds, *, sequence: int, commit_index: int, alone: bool) -> None:

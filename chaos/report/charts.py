@@ -66,7 +66,7 @@ def row(label: Child, plot: Child, *, class_: str = "", hint: str | None = None)
 
 
 def svg(height: int, *children: Child, class_: str | None = None) -> Markup:
-    """Return a plot of so many pixels' height."""
+    """Return a plot of this height in pixels."""
     return tag("svg", *children, width="100%", height=height, class_=class_, role="img", focusable="false")
 
 

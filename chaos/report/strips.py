@@ -20,7 +20,7 @@ PARTITIONS_DRAWN_MAX: Final = 24
 """Partitions with strips of their own: those that were worst off."""
 
 SLOTS: Final = 800
-"""Of the axis: changes within one are drawn as the last of them, so that a strip has at most so many pieces."""
+"""Width on the axis: changes within one are drawn as the last of them, which limits the pieces of a strip."""
 
 LEADER: Final = 14
 ISR: Final = 11

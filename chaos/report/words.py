@@ -164,5 +164,5 @@ def unbroken(text: str) -> str:
 
 
 def clipped(text: str, length: int) -> str:
-    """Return a text of at most so many letters."""
+    """Return a text of limited length."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"

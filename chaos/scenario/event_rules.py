@@ -1,7 +1,7 @@
 """Expectations that are checked on the events of a history instead of the figures: pure.
 
 A partition's ISR changes with each PartitionChange of the followed metadata log that sets another one. A late answer is
-a broker's word to a client of one attempt, so long after the send began: its request was on its way, or waited.
+a broker's response to a client of one attempt, this time after the send began: its request was in flight, or waited.
 """
 
 from collections.abc import Iterable

@@ -160,7 +160,7 @@ class Condition(Strict):
     lies_in: dict[str, int] = Field(default_factory=dict)
     """{partition: the number of the log directory of its leader's replica}, and no move is under way."""
     acked: int = Field(default=0, ge=0)
-    """So many more acknowledgements than when the step began."""
+    """Number of acknowledgements since the step began."""
     controller: str = ""
     """"some", or "not TARGET"."""
     resigned: str = ""
@@ -170,7 +170,7 @@ class Condition(Strict):
     empty: str = ""
     """A target that has no replica of any partition."""
     voters: int | None = Field(default=None, ge=1)
-    """So many controllers vote, as the active one has it."""
+    """Number of voters, according to the active controller."""
 
 
 class Step(Strict):
@@ -211,7 +211,7 @@ class Step(Strict):
     """Whether `isolate` cuts clients off too."""
     times: int = Field(default=1, ge=1, le=10_000)
     every: float = Field(default=1.0, gt=0)
-    """The step is done so often, so many seconds apart."""
+    """Number of repetitions of the step, and the seconds between them."""
     gap: float = Field(default=1.0, ge=0)
     """Seconds between the nodes of a rolling restart, once all is well again."""
     until: Condition | None = None
@@ -220,7 +220,7 @@ class Step(Strict):
     acked: Literal["some", "none", "any"] | dict[str, Literal["some", "none", "any"]] = "any"
     """Expectations of a `window` on sends begun and acknowledged in it; by topic (or `name*`), or for all."""
     acked_max: int | None = Field(default=None, ge=0)
-    """So many sends may be acknowledged within a `window` at most, whenever they were begun."""
+    """Maximum of sends that may be acknowledged within a `window`, whenever they began."""
 
     @field_validator("configs", mode="before")
     @classmethod

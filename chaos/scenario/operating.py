@@ -93,7 +93,7 @@ def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
 
 
 def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-    """Ask until it is done. Raises Refused."""
+    """Retry until it is done. Raises Refused."""
     return in_a_thread(lambda: _with_retries(bootstrap, ask))
 
 

@@ -271,7 +271,7 @@ class ExternalSystem:
         return []
 
     def close(self) -> None:
-        """Delete the run's topics, unless they are to be kept."""
+        """Delete the run's topics, unless they are kept."""
         if not self._elsewhere.keep_topics:
             client = admin_client(self._elsewhere.bootstrap)
             there = sorted(self._topics & set(client.list_topics(timeout=REQUEST_SECONDS).topics))

@@ -312,7 +312,7 @@ class Verbs:
         self._operation(value, lambda: move(address, step.partition, path))
 
     def _elect(self, step: Step) -> None:
-        """Ask for elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
+        """Request elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
         kind = UNCLEAN if step.do == "elect-unclean" else PREFERRED
         names = [step.partition]
         if step.partition == "all":

@@ -160,7 +160,7 @@ class Admin:
             check_published(image, lambda image: partitions_in(image, name) == PARTITIONS_GROWN, f"growth of {name}")
 
     async def _change(self, request: Message, response: type[M], newest: int | None) -> tuple[M, MetadataImage | None]:
-        """Ask some broker; return its answer and what it has published then, None where it may be behind."""
+        """Send to some broker; return its answer and its published image then, None if it may be behind."""
         loop = asyncio.get_running_loop()
         address, began_s = self._client.any_address(), loop.time()
         answer = await self._client.ask(address, request, response, newest=newest)

@@ -106,7 +106,7 @@ class SimClient:
         future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
     async def ask_any(self, request: Message, response: type[M], *, newest: int | None = None) -> M:
-        """Ask some broker once, see `ask`. Raises NoAnswer."""
+        """Send to some broker once, see `ask`. Raises NoAnswer."""
         return await self.ask(self.any_address(), request, response, newest=newest)
 
     def any_address(self) -> tuple[str, int]:
@@ -114,7 +114,7 @@ class SimClient:
         return self.rng.choice([*self._addresses.values()] or [(host, PORT) for host in self._bootstrap])
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Ask some broker who leads these topics' partitions. Raises NoAnswer."""
+        """Query some broker for the leaders of these topics' partitions. Raises NoAnswer."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False
         )

@@ -279,7 +279,7 @@ class SimCluster:
         )
 
     def run_for(self, seconds: float) -> None:
-        """Run for so many virtual seconds. Raises Violation."""
+        """Run for this number of virtual seconds. Raises Violation."""
         self.loop.run_until(lambda: self.violation is not None, limit_s=seconds)
         if self.violation is not None:
             raise self.violation

@@ -23,7 +23,7 @@ from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
 UNDISTURBING: Final = frozenset({"reassign", "replication_rate", "throttled_replicas", "departure_rate", "duty"})
 """Operations that remove only replaced replicas from the ISR."""
 FULL_SLACK_BYTES: Final = 2_000
-"""A full disk takes so much more."""
+"""Further capacity of a full disk."""
 
 
 class Faults:

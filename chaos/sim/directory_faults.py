@@ -21,7 +21,7 @@ from kvorum.storage.checkpoints import read_meta_properties
 from kvorum.storage.names import TopicPartition, parse_folder
 
 DOWN_S: Final = 0.2
-"""A broker that is to start with a broken directory is down for so long, at least."""
+"""Minimum down time of a broker that starts with a failed directory."""
 
 
 @dataclass

@@ -116,7 +116,7 @@ class SimDisk:
         self._failures: dict[str, int] = {}
         self._steps_left: int | None = None
         self.alarm: tuple[int, Callable[[], None]] | None = None
-        """(operations, action): called once, right before the operation after so many more, reads included."""
+        """(operations, action): called once, right before the operation after this number, reads included."""
         self.broken: set[str] = set()
         """Folders below which every operation fails with EIO, in all lives, until they are taken out of here."""
         self.life = 0
@@ -136,7 +136,7 @@ class SimDisk:
         self._failures.clear()
 
     def power(self, steps: int | None) -> None:
-        """Let so many more mutating operations happen; None for no limit."""
+        """Permit this number of further mutating operations; None for no limit."""
         self._steps_left = steps
 
     def before(self, operation: str, path: str) -> None:

@@ -63,7 +63,7 @@ def dramatised(
 
 
 def _replicas(rng: Random, options: Options, least: int) -> Stage:
-    """At least so many replicas, and one of them more than the minimum needs."""
+    """At least this number of replicas, and one of them more than the minimum needs."""
     brokers = max(options.brokers, least)
     replication_factor = max(options.replication_factor, least)
     return {

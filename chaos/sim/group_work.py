@@ -1,6 +1,6 @@
 """Clients that use groups and transactions in a run, and checks after healing.
 
-At the end no transaction may hang: so long after the last one could have begun as its timeout, every last stable offset
+At the end no transaction may hang: a transaction timeout after the last one could have begun, every last stable offset
 is at the high watermark. Then the groups' offsets are fetched, and SOURCE and SINK read at read_committed.
 """
 

@@ -34,7 +34,7 @@ class SimHandle(asyncio.TimerHandle):
         context: contextvars.Context | None,
         host: Host | None,
     ) -> None:
-        """Hold what is to be called, and when."""
+        """Hold the callback and its time."""
         self.at = at
         self.callback = callback
         self.args = args

@@ -276,7 +276,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._ready.extend(deferred)
 
     def run_until(self, until: Callable[[], bool], *, limit_s: float) -> bool:
-        """Run until the condition holds (True), or so many virtual seconds have passed (False)."""
+        """Run until the condition holds (True), or this number of virtual seconds has passed (False)."""
         end, step, ready = self._now + limit_s, self.step, self._ready
         self._enter()
         try:
@@ -290,7 +290,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return True
 
     def run_for(self, seconds: float) -> None:
-        """Run for so many virtual seconds."""
+        """Run for this number of virtual seconds."""
         self.run_until(lambda: False, limit_s=seconds)
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:

@@ -34,7 +34,7 @@ from kvorum.storage.tail import TailBudget
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 RESTART_S: Final = 0.3
-"""After so long the supervisor starts again what ended by itself."""
+"""Time after which the supervisor restarts a process that ended by itself."""
 
 
 class ProcessEnded(SystemExit):
@@ -120,7 +120,7 @@ class SimProcess:
         self.disk.crash()
 
     def terminate(self) -> None:
-        """Ask it to end in order, as SIGTERM does."""
+        """Stop it in order, like SIGTERM."""
         if self.state is State.RUNNING and not self.host.paused:
             self.state = State.STOPPING
             self._do(self._stop)

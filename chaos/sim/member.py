@@ -25,7 +25,7 @@ from kvorum.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 REBALANCE_MS: Final = 2_000
-"""So long a rebalance waits for members: less than a request may take."""
+"""Time that a rebalance waits for members: less than a request may take."""
 PROTOCOL_TYPE: Final = "consumer"
 PROTOCOL: Final = "simulated"
 

@@ -281,7 +281,7 @@ class Operator:
     # Brokers.
 
     def duty(self, fault: Fault) -> Story | None:
-        """Ask maintenance or decommission of a broker, by a throttle if there is an amount; or take it back."""
+        """Request maintenance or decommission of a broker, with a throttle if there is an amount; or revert it."""
         values = {STATE_KEY: fault.detail}
         if fault.amount:
             values[DECOMMISSION_THROTTLE] = str(round(fault.amount))

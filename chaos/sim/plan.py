@@ -57,8 +57,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     admin_every_s: float
     burst_s: float = 0.0
-    """Producers send for about so long, then pause as long; 0: all the time. Elections without a write in between show
-    what leans on writes."""
+    """Producers send for about this time, then pause as long; 0: all the time.
+
+    Elections without a write in between show what leans on writes.
+    """
 
 
 class Coordination(msgspec.Struct, frozen=True, kw_only=True):

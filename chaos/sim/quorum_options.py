@@ -18,9 +18,10 @@ class Options:
     voters: int = 3
     """How many nodes there are; in a static quorum all of them vote."""
     initial: int = 0
-    """A dynamic quorum (KIP-853) begins with so many voters, the others follow as observers; 0: a static one."""
+    """Number of initial voters of a dynamic quorum (KIP-853), the others follow as observers; 0: a static one."""
     static: int = 0
-    """A static quorum has so many voters and is upgraded to a dynamic one, the others follow; 0: all are its voters."""
+    """Number of voters of a static quorum that is upgraded to a dynamic one, the others follow; 0: all are its voters.
+    """
     moves: bool = False
     """Controllers return with other addresses, and report them; in a dynamic quorum, or when it becomes one."""
     duration_s: float = 12.0

@@ -23,7 +23,7 @@ PATH: Final = "/node/raft"
 
 
 def endpoint(node_id: int, moves: int = 0) -> Endpoint:
-    """Return where a node listens, after so many moves."""
+    """Return a node's address after this number of moves."""
     return LISTENER, f"controller-{node_id}", 9093 + moves
 
 

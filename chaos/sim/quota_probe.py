@@ -47,7 +47,7 @@ M = TypeVar("M", bound=Message)
 NAME: Final = "quota-probe"
 LIMIT_S: Final = 120.0
 LATE_S: Final = 1.0
-"""So long behind the end of a throttle an answer may come: the slowest of links, there and back."""
+"""Permitted delay of an answer after the end of a throttle: the slowest of links, there and back."""
 FIRST_S: Final = 1.0
 """The longest throttle of a share of time: only the new connection's creator gets its first answer."""
 REQUESTS: Final = 4
@@ -202,7 +202,7 @@ class Probe:
     async def _answer(
         self, address: tuple[str, int], request: Message, response: type[M], newest: int | None = None
     ) -> M:
-        """Ask over the connection there is; it answers when it may, and soon then. Raises Violation."""
+        """Send over the present connection; it answers when it may, and soon then. Raises Violation."""
         requested_s, connection = self._loop.time(), self._client.channel(address).connection
         held_s = max(0.0, self._cluster.throttles.until_s(connection) - requested_s) if connection else FIRST_S
         prefix = f"{address[0]}, asked {type(request).__name__} while it throttled for {held_s:.3f} s,"

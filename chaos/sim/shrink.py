@@ -90,7 +90,7 @@ def lessen_load(shrinker: Shrinker[Plan]) -> None:
 
 
 def without_pieces(faults: list[T], size: int) -> Iterator[list[T]]:
-    """Go over the lists that lack one piece of so many faults, the last piece first."""
+    """Iterate over the lists that lack one piece of this number of faults, the last piece first."""
     for start in range((len(faults) - 1) // size * size, -1, -size):
         yield faults[:start] + faults[start + size :]
 

@@ -223,7 +223,7 @@ class StreamNetwork:
             self.heal(*way)
 
     def slow(self, source: str, target: str, seconds: float) -> None:
-        """Let what goes from one machine to another take about so many seconds longer; 0 for no longer."""
+        """Delay everything between two machines by about this number of seconds; 0: no delay."""
         if seconds:
             self._slow[source, target] = seconds
         else:

@@ -75,7 +75,7 @@ class Costs:
     """Stands between listeners and handlers: every request came so much earlier than it did, and took that long."""
 
     def __init__(self, cost_ms: float) -> None:
-        """Have every request cost so much of the loop's time."""
+        """Let every request cost this share of the loop's time."""
         self._cost_ms = cost_ms
 
     def around(self, api_key: int, handle: HandlerFunction) -> HandlerFunction:

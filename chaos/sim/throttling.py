@@ -45,7 +45,7 @@ DEPARTURES: Final = ("300", "2000", "50000")
 AHEAD: Final = 0.3
 """How likely another broker gets one that is not to leave yet; and that two are seen to leave one after the other."""
 PEACE_S: Final = 5.0
-"""So long after the last fault a session, a lag and a restart are over, but for what they are configured with."""
+"""Time after the last fault when a session, a lag and a restart are over, in addition to their configs."""
 
 
 def throttled_reassignments(

@@ -12,7 +12,7 @@ from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options
 
 SLACK_S: Final = 5.0
-"""A broker may have fallen so long before a commit to which its last fetch, slow on its way, still led."""
+"""A broker may have failed this long before a commit to which its last fetch, delayed in the network, still led."""
 
 
 def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:

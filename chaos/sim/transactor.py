@@ -49,7 +49,7 @@ from kvorum.quorum.image.features import TRANSACTION_VERSION
 
 SECOND_VERSION: Final = 2
 LIMIT_S: Final = 6.0
-"""So long a step is tried again before the transaction is given up."""
+"""Time limit of retries of a step before the transaction is given up."""
 CLIENTS_ADD_PARTITIONS: Final = 3
 """The newest AddPartitionsToTxn for clients; later ones are for brokers."""
 FIRST_VERSION: Final = {"produce": 11, "end": 4, "offsets": 4}
@@ -326,7 +326,7 @@ class Transactor:
         await self._repeat(link, request, TxnOffsetCommitResponse, code_of, newest=newest)
 
     async def _end(self, commit: bool) -> None:
-        """Ask for the end until there is an answer. Raises Refused."""
+        """Request the end until there is an answer. Raises Refused."""
         producer_id, epoch = self._current()
         request = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=commit
@@ -355,7 +355,7 @@ class Transactor:
         *,
         newest: int | None = None,
     ) -> M:
-        """Ask a coordinator until it answers with something final; returns its answer. Raises Refused."""
+        """Send to a coordinator until its answer is final; return it. Raises Refused."""
         loop = asyncio.get_running_loop()
         deadline, certain, reason = loop.time() + LIMIT_S, True, ""
         while loop.time() < deadline:

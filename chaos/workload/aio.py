@@ -32,7 +32,7 @@ from kvorum.chaos.workload.threads import LoopThread
 
 RETRY_SECONDS: Final = 0.2
 REQUEST_SECONDS_MAX: Final = 30.0
-"""One number for a request and for a send with all its attempts: more, and a frozen broker holds it up so long."""
+"""One value for a request and for a send with all its attempts: more, and a frozen broker blocks it that long."""
 CLOSE_SECONDS: Final = 5.0
 POLL_MS: Final = 300
 POLL_RECORDS_MAX: Final = 500

@@ -30,7 +30,7 @@ class NotElected(Exception):
 
 
 def elect(bootstrap: str, kind: int, partitions: Sequence[str]) -> None:
-    """Ask for elections; a leader that is there already is fine. Raises NotElected."""
+    """Request elections; an existing leader is not an error. Raises NotElected."""
     in_a_thread(lambda: _elect(bootstrap, kind, partitions))
 
 

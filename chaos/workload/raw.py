@@ -102,7 +102,7 @@ class RawSender(LoopThread):
                 recorder.complete(op, failed_send(code.name, "one"), error=code.name)
 
     async def _produce(self, leader: tuple[Address, Uuid], partition: str, value: int) -> tuple[ErrorCode, int | None]:
-        """Ask the leader once. Raises ChannelError, KafkaError."""
+        """Send to the leader once. Raises ChannelError, KafkaError."""
         address, topic_id = leader
         topic, number = split_partition(partition)
         record = Record(
@@ -140,7 +140,7 @@ class RawSender(LoopThread):
         return None if address is None or topic_id is None else (address, topic_id)
 
     async def _refresh(self) -> None:
-        """Ask one broker after the other for the leaders, until one answers."""
+        """Query one broker after the other for the leaders, until one answers."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic) for topic in self._topics], allow_auto_topic_creation=False
         )

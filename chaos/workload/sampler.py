@@ -83,7 +83,7 @@ class MetadataSampler:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, node: int, address: Address) -> None:
-        """Ask one broker for ever."""
+        """Query one broker for ever."""
         while True:
             channel = Channel(*address, client_id="kvorum-chaos-sample", chance=new_random())
             try:

@@ -50,7 +50,7 @@ class Pace:
     """Evenly spaced moments, without catching up on what a wait at the limit cost."""
 
     def __init__(self, rate: float) -> None:
-        """So many a second."""
+        """Rate per second."""
         self._gap = 1.0 / rate
         self._next = time.monotonic()
 

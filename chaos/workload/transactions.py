@@ -109,11 +109,11 @@ class Transactional:
         )
 
     def commit(self) -> None:
-        """Ask for the commit until it is certain. Raises Failed."""
+        """Request the commit until it is certain. Raises Failed."""
         self._tried(lambda: self.producer.commit_transaction(STEP_SECONDS), is_uncertain=True)
 
     def abort(self) -> None:
-        """Ask for the abort until it is certain. Raises Failed."""
+        """Request the abort until it is certain. Raises Failed."""
         self._tried(lambda: self.producer.abort_transaction(STEP_SECONDS), is_uncertain=False)
 
     def sends(self, records: list[Row]) -> list[MicroOp]:

@@ -344,7 +344,7 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
 
 
 def scenarios_are_of_time(options: dict[str, Any]) -> bool:
-    """Tell whether groups are to go to a time."""
+    """Tell whether groups are reset to a time."""
     return options["to_datetime"] is not None or options["by_duration"] is not None
 
 

@@ -156,7 +156,7 @@ def create(connection: Connection, topic: str) -> None:
 
 
 def measure(producer: Any, consumer: Any, topic: str, count: int, sizes: dict[str, int]) -> list[int]:
-    """Send and read so many records; return how many ns each took."""
+    """Send and read this number of records; return the ns of each."""
     chance = random.Random(0)
     latencies: list[int] = []
     for number in range(count):

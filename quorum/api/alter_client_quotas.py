@@ -52,7 +52,7 @@ async def unresolved(request: AlterClientQuotasRequest) -> frozenset[str]:
 
 
 async def is_resolvable(host: str) -> bool:
-    """Ask the resolver for a host, off the loop."""
+    """Resolve a host, off the loop."""
     try:
         return bool(await asyncio.get_running_loop().getaddrinfo(host, None))
     except (OSError, UnicodeError):

@@ -13,6 +13,6 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: AlterPartitionRequest, services: ControllerServices
 ) -> AlterPartitionResponse:
-    """Change the ISRs that their leaders ask for."""
+    """Apply the ISRs that leaders propose."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     return await services.submit(ctx, alter_partition, request, name="alterPartition")

@@ -17,7 +17,7 @@ PARTITIONS_A_STEP: Final = 50
 
 
 def place_partitions(context: Context, count: int, replication_factor: int) -> Steps[list[Replicas]]:
-    """Find replicas for so many partitions. Raises KafkaError INVALID_REPLICATION_FACTOR."""
+    """Place replicas of this number of partitions. Raises KafkaError INVALID_REPLICATION_FACTOR."""
     brokers = [each for each in usable_brokers(context.image.cluster) if not context.is_leaving(each.broker_id)]
     placer = ReplicaPlacer(brokers, context.random)
     placed: list[Replicas] = []

@@ -1,7 +1,7 @@
 """Known configs, their valid and effective values (Kafka's KafkaConfigSchema, LogConfig.validate).
 
-Sans-IO. `ConfigSchema` is what decisions ask; `KafkaConfigSchema` answers from the tables of runtime.config_defs and
-the node's own configuration.
+Sans-IO. Decisions use `ConfigSchema`; `KafkaConfigSchema` answers from the tables of runtime.config_defs and the node's
+own configuration.
 """
 
 from collections.abc import Collection, Mapping

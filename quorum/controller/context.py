@@ -111,7 +111,7 @@ class Context:
     """The configs of new topics of this decision, by their overrides: most topics of a request have the same."""
 
     def charge(self, partitions_count: int) -> None:
-        """Note so many partitions to be made or removed; KafkaError THROTTLING_QUOTA_EXCEEDED: not now.
+        """Count partition changes; KafkaError THROTTLING_QUOTA_EXCEEDED: not now.
 
         Before anything is made of them, with `validate_only` too (ControllerRequestContext.applyPartitionChangeQuota).
         """

@@ -141,7 +141,7 @@ def partition_election(
 
 
 def balance_leaders(context: Context) -> Steps[Result[bool]]:
-    """Give leaderships back to preferred leaders that are alive and in sync; the answer: ask again at once.
+    """Move leaderships back to preferred leaders that are alive and in sync; the answer: repeat at once.
 
     For auto.leader.rebalance.enable, each leader.imbalance.check.interval.seconds. Never unclean.
     """

@@ -35,7 +35,7 @@ from kvorum.quorum.records import BrokerRegistrationChange, MetadataRecord
 from kvorum.quorum.steps import Steps, pieces
 
 BROKERS_FENCED_MAX: Final = 1
-"""Stale brokers fenced in one decision: the effect of each is to be seen before the next one is judged."""
+"""Stale brokers fenced in one decision: the effect of each must be visible before the next one is judged."""
 
 
 class BrokerState(Enum):

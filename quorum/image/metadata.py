@@ -170,7 +170,7 @@ class MetadataDelta:
         return finish(self.applied(offset, epoch))
 
     def applied(self, offset: int, epoch: int) -> Steps[MetadataImage]:
-        """As `apply`, in steps: nothing is to be replayed before the last of them."""
+        """As `apply`, in steps: nothing may be replayed before the last of them."""
         before, topics, configs = self.image, self.image.topics, self.image.configs
         if not self.topics_delta.is_empty:
             topics = yield from self.topics_delta.applied()

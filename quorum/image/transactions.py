@@ -102,7 +102,7 @@ class TransactionBuffer:
 def split_into_batches(
     values: Sequence[bytes], records_max: int, bytes_max: int, name: str = ""
 ) -> Iterator[list[bytes]]:
-    """Cut one change, its records encoded, into batches of at most so many records and so many bytes of values.
+    """Divide one change, its records encoded, into batches of limited size, in records and in bytes of values.
 
     A change that fits one batch stays unchanged; a larger one gets BeginTransaction first and EndTransaction last,
     counted in. No records: no batch.

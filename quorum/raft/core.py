@@ -1,8 +1,8 @@
 """RaftCore: pysyncobj's SyncObj as the algorithm, with typed names for its state and its own machinery taken out.
 
 Unchanged from pysyncobj: the roles and the election (`_onTick`: deadline, term, votes; the vote messages), becoming
-leader with a no-op entry, the commit rule (majority, own term only), stepping down without a majority's answers. What
-is taken out, each through the hook named: sending entries (`send_appends`), applying (`apply_committed`), the command
+leader with a no-op entry, the commit rule (majority, own term only), stepping down without a majority's answers.
+Replaced, each through the hook named: sending entries (`send_appends`), applying (`apply_committed`), the command
 queue (`drain_appends`), dumps (`compact`), the gate before an election (`may_stand`), and the handling of Append and
 its answer, which QuorumNode does itself (why: docs/decisions/0005).
 

@@ -12,7 +12,7 @@ from kvorum.quorum.raft.messages import PreVote, PreVoteAnswer, TimeoutNow, Vote
 from kvorum.quorum.raft.replica import Replica
 
 ROUNDS_BACKED_OFF = 4
-"""The retry time doubles with each lost round in a row, so many times at most."""
+"""The retry time doubles with each consecutive lost round, this number of times at most."""
 
 
 class Elections:
@@ -85,7 +85,7 @@ class Elections:
         self._rounds = 0
 
     def leader_refused(self) -> None:
-        """The leader's own address refused a connection: hold it for gone, ask soon."""
+        """The leader's own address refused a connection: consider it gone, start a pre-vote soon."""
         replica = self._replica
         replica.prevotes.refused = True
         soon = replica.now() + replica.settings.hint_delay_max_s * replica.prevotes.rng.random()

@@ -302,7 +302,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return self._file_position + size >= self._segment_bytes
 
     def begin_spare(self) -> bool:
-        """Tell whether the next segment is to be prepared by `make_spare`: the present one is half full.
+        """Tell whether `make_spare` should prepare the next segment: the present one is half full.
 
         Not while a write is under way.
         """

@@ -52,7 +52,7 @@ class MetadataLogError(Exception):
 
 
 class NotController(MetadataLogError):
-    """This node is not the active leader in the given epoch; nothing was appended. Ask `leader_id`."""
+    """This node is not the active leader in the given epoch; nothing was appended. See `leader_id`."""
 
 
 class Dropped(MetadataLogError):

@@ -128,7 +128,7 @@ class MemoryLog:
         return future
 
     def commit(self, count: int | None = None) -> int:
-        """Commit and apply so many open batches (None: all); return how many there were."""
+        """Commit and apply this number of open batches (None: all); return how many there were."""
         done = 0
         while self._open and (count is None or done < count):
             data, header, future = self._open.popleft()

@@ -11,11 +11,11 @@ class RaftObserver(Protocol):
         ...
 
     def synced(self, seconds: float) -> None:
-        """A group commit of the journal is durable; it took so long."""
+        """A group commit of the journal is durable; with its duration."""
         ...
 
     def committed(self, seconds: float) -> None:
-        """An append made here is committed and applied here, so long after it was made."""
+        """An append made here is committed and applied here, with its duration."""
         ...
 
 

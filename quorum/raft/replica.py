@@ -83,7 +83,7 @@ class Outbox:
         self._unanswered.pop(peer, None)
 
     def reset_silent(self, silence_s: float) -> None:
-        """Give up connections over which nothing was answered for so long: the path may have come back without them."""
+        """Close connections without an answer for this time: the network may have recovered without them."""
         since = loop_time() - silence_s
         for peer in [peer for peer, sent in self._unanswered.items() if sent < since]:
             del self._unanswered[peer]

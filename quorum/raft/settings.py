@@ -17,7 +17,7 @@ ELECTION_SECONDS_MIN: Final = 0.05
 CHECK_QUORUM_SHARE: Final = 0.5
 """A leader that no majority answered for this share of fetch.timeout steps down (Kafka: 1.5 times the whole)."""
 HEARTBEATS_PER_TIMEOUT: Final = 5
-"""So many heartbeats fit into the shortest election timeout; pysyncobj demands more than three."""
+"""Number of heartbeats in the shortest election timeout; pysyncobj demands more than three."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ RAFT_KEY: Final = PRIVATE_KEY_MIN
 GREETING_VERSION: Final = 1
 DIRECT_PROBE_TIMEOUT_MS: Final = 200
 FOREIGN_SECONDS: Final = 10.0
-"""A controller of another cluster is left alone so long: it logs each greeting that it refuses."""
+"""A controller of another cluster is ignored for this time: it logs each rejected greeting."""
 GUESTS_MAX: Final = 16
 """Controllers that follow and do not vote; one more is refused. An operator adds them one at a time."""
 

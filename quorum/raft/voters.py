@@ -121,7 +121,7 @@ UNKNOWN_PEER = PeerInfo()
 
 @dataclass(slots=True)
 class Voters:
-    """One node's view of who counts. `state` is to be made durable whenever a method returns True."""
+    """One node's view of who counts. `state` must be made durable whenever a method returns True."""
 
     state: StoredState
     pending: list[Pending] = field(default_factory=list)

@@ -122,7 +122,9 @@ class BatchFilter:
         self.records_read = self.records_kept = self.invalid_records = 0
 
     def filtered(self, view: memoryview, header: BatchHeader, is_last: bool) -> Steps:
-        """Return what is to be written of a batch, None for nothing. `is_last`: of the segment that is written.
+        """Return the bytes to write of a batch, None for nothing.
+
+        `is_last`: of the segment that is written.
 
         Raises KafkaError INVALID_RECORD, MESSAGE_TOO_LARGE for records that cannot be read.
         """

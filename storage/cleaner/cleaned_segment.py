@@ -58,8 +58,8 @@ class CleanedSegment:
     ) -> None:
         """Begin empty files of that name; what is there of an earlier attempt goes.
 
-        `has_txn_file`: there is to be a transaction index even without an entry, since the segment of this name has
-        one, which must not outlive it.
+        `has_txn_file`: a transaction index is needed even without an entry, since the segment of this name has one,
+        which must not outlive it.
         """
         self._disk = disk
         self._folder = folder

@@ -69,7 +69,7 @@ class CleanerStats:
 
 @dataclass(slots=True)
 class Cleaner:
-    """Cleans one log after another, with one map. `io_buffer_size`: so much is read, and written, at a time."""
+    """Cleans one log after another, with one map. `io_buffer_size`: bytes per read and per write."""
 
     disk: Disk
     offset_map: OffsetMap

@@ -33,8 +33,9 @@ STEPS_AT_ONCE_MAX: Final = 3
 
 LOOK_SECONDS: Final = 10.0
 LOOKS_MAX: Final = 6
-"""So often it is seen that a slice, which takes SLICE_MS, is not done; then the worker is stuck, and killed. One long
-wait would also be over when the whole machine has slept for so long.
+"""Checks of a slice, which takes SLICE_MS, before the worker counts as stuck, and is killed.
+
+One long wait would also end if the whole machine had been suspended for that time.
 """
 log = get_logger("storage")
 

@@ -36,13 +36,13 @@ from kvorum.storage.segment import CorruptSegment
 log = get_logger("storage")
 
 LOGS_PER_LOOK = 50
-"""After so many logs were looked at, others have their turn."""
+"""Number of logs that are checked before other work runs."""
 IDLE_SECONDS = 60.0
-"""A host that had nothing to do for so long gives its memory back."""
+"""A host that is idle for this time is closed to free memory."""
 CLEANERS_MAX = 64
-"""So many run at once, however large log.cleaner.threads is: each is a process with its buffers."""
+"""Maximum of simultaneous workers, however large log.cleaner.threads is: each is a process with its buffers."""
 LOST_MAX = 3
-"""So often in a row a worker may die of a log: killed for memory perhaps. Then it is the log, and a person looks."""
+"""Consecutive deaths of a worker (killed for memory, perhaps) after which the log is the cause; an operator acts."""
 
 
 class LogCleaner:

@@ -24,7 +24,7 @@ class Throttle:
             self._paid_at = 0.0
 
     def charge(self, size: int, now: float) -> None:
-        """Count so many bytes at this time (seconds)."""
+        """Count bytes at this time (seconds)."""
         self._paid_at = max(self._paid_at, now) + size / self._rate
 
     def wait(self, now: float) -> float:

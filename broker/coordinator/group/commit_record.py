@@ -18,7 +18,7 @@ OFFSET_COMMIT: Final = GroupRecordType.OFFSET_COMMIT
 SHAPE: Final = GROUP_SHAPES[OFFSET_COMMIT]
 VERSION: Final = 4
 EXPIRING_VERSION: Final = 1
-"""The one version that has an expiry of its own, which clients up to OffsetCommit v4 could ask for."""
+"""The only version with its own expiry, which clients up to OffsetCommit v4 could set."""
 NO_EXPIRY: Final = -1
 SHORT_MAX: Final = 126
 """The longest metadata whose length, plus one, is one byte."""

@@ -36,7 +36,7 @@ def anything(topic_id: Uuid, partition: int) -> None:
 
 
 def commit_terms(group: ClassicGroup | ConsumerGroup | None, terms: CommitTerms) -> ValidatePartition:
-    """Return what each partition is to be held against. Raises KafkaError if nothing may be committed."""
+    """Return the checks of each partition. Raises KafkaError if nothing may be committed."""
     if group is None:
         if terms.epoch < 0:
             return anything

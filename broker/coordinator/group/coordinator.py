@@ -72,7 +72,7 @@ class GroupCoordinator:
     """Entry point of group requests. Also services.GroupTransactions."""
 
     def __init__(self, homes: Homes, assignors: tuple[str, ...] = ConsumerSettings().assignors) -> None:
-        """Decide on the partitions there are; `assignors` are those of the server's that members may ask for."""
+        """Decide on the existing partitions; `assignors` are the server's that members may request."""
         self._homes = homes
         self._assignors = assignors
 

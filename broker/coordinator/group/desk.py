@@ -46,7 +46,7 @@ class ShardDesk:
         return self.turn.now_ms()
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call back once so much time has passed, unless the leadership is over by then."""
+        """Call back after this time, unless the leadership is over by then."""
 
         def due() -> None:
             if not self.is_over:

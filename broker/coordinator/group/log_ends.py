@@ -158,7 +158,7 @@ class LogEnds:
 
 
 def pieces(keys: Sequence[TopicPartition], size: int) -> Iterator[list[TopicPartition]]:
-    """Cut keys into lists of at most so many."""
+    """Split keys into lists of limited size."""
     rest = iter(keys)
     while some := list(islice(rest, size)):
         yield some

@@ -18,7 +18,7 @@ class SessionDesk(Protocol):
         ...
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call back once so much time has passed."""
+        """Call back after this time."""
         ...
 
 

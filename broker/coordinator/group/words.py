@@ -113,7 +113,7 @@ class ResolvedRegex(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A consumer group. `target` has a row for each member that is to have partitions."""
+    """A consumer group. `target` has a row for each member with target partitions."""
 
     group_id: str
     group_epoch: int = FIRST_GROUP_EPOCH
@@ -128,7 +128,7 @@ class ConsumerGroup:
     owners: HashTrieMap[tuple[Uuid, int], str] = field(default_factory=HashTrieMap)
     """The member that owns a partition, or still has to revoke it: the members' states, by partition."""
     has_partition_metadata: bool = False
-    """Whether an earlier release's record of the topics is in the log, which is to be forgotten."""
+    """Whether an earlier release's record of the topics is in the log, which must be removed."""
 
 
 Group: TypeAlias = ClassicGeneration | ConsumerGroup

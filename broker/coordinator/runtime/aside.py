@@ -1,6 +1,6 @@
 """Runs coordinators' work off the event loop, one item at a time, in order of submission.
 
-So many busy groups use one thread, and other users of threads (above all fsync) find them free. Long work is submitted
+Many busy groups use one thread, and other users of threads (above all fsync) find them free. Long work is submitted
 in small pieces, between which other work runs.
 """
 

@@ -15,7 +15,7 @@ from kvorum.quorum.image import MetadataImage
 from kvorum.runtime.config_defs import COORDINATOR_PARTITIONS
 
 KEPT_KEYS_MAX: Final = 4096
-"""Keys whose hash is remembered: groups that are busy ask again and again."""
+"""Number of cached hashes of keys: busy groups use them repeatedly."""
 KEPT_CHARS_MAX: Final = 256
 """Longer keys are not cached, so that the cache has at most some MiB."""
 _UNIT: Final = struct.Struct(">H")

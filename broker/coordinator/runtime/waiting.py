@@ -31,7 +31,7 @@ class Waiting:
     __slots__ = ("_is_armed", "_now_ms", "_timeout_ms", "_waiters")
 
     def __init__(self, timeout_ms: int, now_ms: Callable[[], int]) -> None:
-        """Let each wait so long, by this monotonic clock."""
+        """Time limit of each wait, by this monotonic clock."""
         self._timeout_ms = timeout_ms
         self._now_ms = now_ms
         self._waiters: deque[tuple[int, Callable[[], bool], Answer]] = deque()

@@ -60,7 +60,7 @@ class TransactionFilter:
         return [name for name in self.state_names if name not in STATES_BY_NAME]
 
     def lets_pass(self, metadata: TransactionMetadata, wall_ms: int) -> bool:
-        """Tell whether this one is to be listed."""
+        """Tell whether to list this one."""
         if self.producer_ids and metadata.producer_id not in self.producer_ids:
             return False
         if self.state_names and metadata.state.wire_name not in self.state_names:

@@ -28,7 +28,7 @@ class LocalBroker(Protocol):
         ...
 
     def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest) -> Awaitable[AddPartitionsToTxnResponse]:
-        """Ask the coordinators here."""
+        """Send to the coordinators here."""
         ...
 
 
@@ -84,7 +84,7 @@ class Peers:
             await channel.close()
 
     async def _ask(self, broker_id: int, request: Message, response: type[M]) -> M:
-        """Ask another broker. Raises KafkaError: NETWORK_EXCEPTION, UNSUPPORTED_VERSION."""
+        """Send to another broker. Raises KafkaError: NETWORK_EXCEPTION, UNSUPPORTED_VERSION."""
         idle = self._idle.get(broker_id)
         channel = idle.pop() if idle else self._open_channel(broker_id)
         self._busy.setdefault(broker_id, {})[channel] = None

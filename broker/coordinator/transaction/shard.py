@@ -166,7 +166,7 @@ class TransactionShard:
     def init_producer_id(
         self, request: InitProducer, new_producer_id: int | None = None
     ) -> Decide[TransactionsState, Answer | None]:
-        """InitProducerId. A response of None: ask again with a new producer id; so for all that may need one."""
+        """InitProducerId. A response of None: retry with a new producer id; so for all that may need one."""
 
         def decide(state: TransactionsState, now_ms: int) -> Decision[Answer | None]:
             metadata = self._known(state, request.transactional_id)

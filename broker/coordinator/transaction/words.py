@@ -80,7 +80,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """A producer's transaction is to be committed or aborted."""
+    """Commit or abort a producer's transaction."""
 
     transactional_id: str
     producer: Producer
@@ -102,7 +102,7 @@ class Verdict(NamedTuple):
     next: TransactionMetadata | None
     answer: Answer
     needs_producer_id: bool = False
-    """Nothing is decided: ask again with a new producer id."""
+    """Nothing is decided: retry with a new producer id."""
 
 
 NEEDS_PRODUCER_ID: Final = Verdict(None, Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), needs_producer_id=True)

@@ -54,6 +54,8 @@ PROSE_BANNED = {
     "a for per": r"\b([Oo]ne|lines?|rows?|bytes) a (second|partition|broker|topic|group|request|record|batch|run)\b",
     "as it is": r"\bas (it is|they are) now\b|\b(come|comes|came) to be\b|\b(becomes|became|become) of\b",
     "What without a noun": r"(^|[.;] )What (?!if )\w+ ",
+    "So many without a noun": r"(^|[.;] )So (many|much|long|often) (?!as )",
+    "Ask for a request": r"(^|[.;] )(Asks?|Tells?) (?!whether\b|at\b|from\b)",
 }
 """Shapes that are in no docstring and no comment, except in diagrams and quoted names."""
 NAMES_BANNED = r"(^|_)(told|asked)(_|$)|^Narrator$"
@@ -237,6 +239,8 @@ def test_each_shape_of_prose_is_found() -> None:
         "a for per": "One a broker.",
         "as it is": "Return the quotas as they are now.",
         "What without a noun": "What clients are given.",
+        "So many without a noun": "So long a rebalance waits.",
+        "Ask for a request": "Ask the active controller.",
     }
     assert {shape for shape, text in found.items() if re.search(PROSE_BANNED[shape], text, re.M | re.I)} == set(
         PROSE_BANNED

@@ -23,7 +23,7 @@ ROUNDS_MAX: Final = 16
 
 
 def assign_heterogeneous(spec: GroupSpec) -> Targets:
-    """Return who is to have which partitions. Cost: partitions, times the logarithm of their readers, a round."""
+    """Return the assignment. Cost: partitions, times the logarithm of their readers, a round."""
     plan = _Plan(spec)
     plan.hand_out()
     plan.balance()
@@ -122,7 +122,7 @@ class _Plan:
         return moved
 
     def targets(self) -> Targets:
-        """Return what each member is to have."""
+        """Return each member's assignment."""
         rows: list[dict[Uuid, set[int]]] = [{} for _ in self._member_ids]
         for topic_id, owners in self._owners.items():
             for partition, owner in enumerate(owners):

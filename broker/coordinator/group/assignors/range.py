@@ -10,7 +10,7 @@ from kvorum.protocol.uuids import Uuid
 
 
 def assign_ranges(spec: GroupSpec) -> Targets:
-    """Return who is to have which partitions. Cost: the number of members times that of their topics."""
+    """Return the assignment. Cost: the number of members times that of their topics."""
     members = spec.members
     order = sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
     readers: dict[Uuid, list[str]] = {}

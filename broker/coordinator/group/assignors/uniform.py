@@ -12,14 +12,14 @@ from kvorum.protocol.uuids import Uuid
 
 
 def assign_uniformly(spec: GroupSpec) -> Targets:
-    """Return who is to have which partitions."""
+    """Return the assignment."""
     if not spec.members:
         return {}
     return assign_homogeneous(spec) if spec.is_homogeneous else assign_heterogeneous(spec)
 
 
 def assign_homogeneous(spec: GroupSpec) -> Targets:
-    """Return who is to have which partitions, all members reading the same. Cost: members and partitions."""
+    """Return the assignment if all members have the same subscriptions. Cost: members and partitions."""
     topics = next(iter(spec.members.values())).topics
     if not topics:
         return {member_id: {} for member_id in spec.members}
@@ -61,7 +61,7 @@ def assign_homogeneous(spec: GroupSpec) -> Targets:
 def _keep(
     assignment: Assignment, counts: dict[Uuid, int], quota: int, held: set[tuple[Uuid, int]]
 ) -> tuple[dict[Uuid, frozenset[int]], list[tuple[Uuid, int]]]:
-    """Return what a member keeps within its quota, and what it gives up that others are to have.
+    """Return the partitions that a member keeps within its quota, and those it gives up for others.
 
     Partitions `held` by an earlier member are not its own: leaders of classic groups can assign a partition twice.
     """

@@ -43,7 +43,7 @@ class Desk(Protocol):
         ...
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call back once so much time has passed."""
+        """Call back after this time."""
         ...
 
     def write_change(self, name: str, operation: Callable[[], Change]) -> None:

@@ -289,7 +289,7 @@ def is_settled(group: ConsumerGroup) -> bool:
 
 
 def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Tell whether some of what a member is to have, and has not, is another's still."""
+    """Tell whether another member still owns some of a member's target partitions."""
     for topic_id, numbers in target_of(group, member.member_id).items():
         assigned = member.assigned.get(topic_id, {})
         if any(each not in assigned and (topic_id, each) in group.owners for each in numbers):

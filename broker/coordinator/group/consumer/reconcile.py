@@ -27,7 +27,7 @@ State = MemberState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Where a member is to go, and what it has to be known for that."""
+    """The target of a member, and the state for its next step."""
 
     epoch: int
     target: Assignment

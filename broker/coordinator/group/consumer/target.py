@@ -37,7 +37,7 @@ def may_assign(group: ConsumerGroup, interval_ms: int, wall_ms: int) -> bool:
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:
-    """Return the assignor most members ask for; of equals, the first by name; the broker's first if none is."""
+    """Return the assignor that most members request; of equals, the first by name; the broker's first without any."""
     counts = Counter(each.server_assignor for each in group.members.values() if each.server_assignor is not None)
     return min(counts, key=lambda name: (-counts[name], name)) if counts else default
 
@@ -61,7 +61,7 @@ def spec_of(group: ConsumerGroup, topics: TopicsImage) -> GroupSpec:
 
 
 def target_of(group: ConsumerGroup, member_id: str) -> Assignment:
-    """Return what a member is to have."""
+    """Return a member's target."""
     return group.target.get(member_id, NO_ASSIGNMENT)
 
 

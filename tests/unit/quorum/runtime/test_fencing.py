@@ -12,8 +12,8 @@ from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.fencing import (
     ACTIVATION_GAP_MS,
     ATTEMPT_GAP_MS,
+    CONNECTS_MAX,
     LATER_ATTEMPT_GAP_MS,
-    OPEN_DOORS_MAX,
     PROBES_MAX,
     Connections,
     FastFencing,
@@ -33,8 +33,8 @@ from tests.unit.quorum.runtime.runtime_kit import World
         ([None, False, None, True, None, True], [Step.ATTEMPT, Step.WAIT] * 2 + [Step.ATTEMPT, Step.FENCE]),
         ([None, True, None, False, None, True], [Step.ATTEMPT, Step.WAIT] * 3),
         (
-            [None, False] * (OPEN_DOORS_MAX + 2) + [None, True, None, True],
-            [Step.ATTEMPT, Step.WAIT] * OPEN_DOORS_MAX
+            [None, False] * (CONNECTS_MAX + 2) + [None, True, None, True],
+            [Step.ATTEMPT, Step.WAIT] * CONNECTS_MAX
             + [Step.ATTEMPT, Step.WAIT_LONGER] * 2
             + [Step.ATTEMPT, Step.WAIT, Step.ATTEMPT, Step.FENCE],
         ),
@@ -101,7 +101,7 @@ def test_a_broker_whose_address_answers_stays(world: World) -> None:
     world.advance(LATER_ATTEMPT_GAP_MS)
     assert not is_fenced(world, 11)
     asked = len(world.doors.asked)
-    assert asked == OPEN_DOORS_MAX + 1, "after these it is asked less often"
+    assert asked == CONNECTS_MAX + 1, "after these it is asked less often"
     world.advance(2 * LATER_ATTEMPT_GAP_MS)
     assert not is_fenced(world, 11) and len(world.doors.asked) == asked + 2
     broker = world.image.cluster.broker(11)
@@ -190,7 +190,7 @@ def test_a_broker_that_has_not_come_to_the_new_controller_yet_but_answers_stays(
     world.advance(ACTIVATION_GAP_MS + LATER_ATTEMPT_GAP_MS)
     assert not is_fenced(world, 11) and not is_fenced(world, 12)
     assert set(world.doors.asked) == {("127.0.0.1", 9011), ("127.0.0.1", 9012)}
-    assert len(world.doors.asked) == 2 * (OPEN_DOORS_MAX + 1), "then less often"
+    assert len(world.doors.asked) == 2 * (CONNECTS_MAX + 1), "then less often"
 
 
 def test_a_controller_deposed_before_it_asks_asks_nobody(world: World) -> None:
