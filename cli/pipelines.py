@@ -20,8 +20,6 @@ COMMANDS = {
     "mirror": ("pipelines.mirror.command:mirror", "Copy topics of one cluster to another, and groups with them."),
     "archive": ("pipelines.jobs.command:archive", "A topic into Parquet files by day or hour, with a manifest."),
     "replay": ("pipelines.jobs.command:replay", "An archive, or a time range of a topic, into a topic."),
-    "audit": ("pipelines.jobs.command:audit", "Is a compacted topic what its archive's last values say?"),
-    "profile": ("pipelines.jobs.command:profile", "What is in a topic: keys, sizes, nulls, rates."),
     "plugins": ("cli.pipelines_run:plugins", "List sources, sinks and what packages add to them."),
     "package": ("cli.pipelines_run:package", "Write the zip that spark-submit wants as --py-files."),
     "doctor": ("cli.pipelines_run:doctor", "Say what pipelines need, what is there, and what is missing."),

@@ -1,11 +1,10 @@
-"""`kvorum pipelines archive | replay | audit | profile`: batch jobs over topics."""
+"""`kvorum pipelines archive | replay`: batch jobs over topics."""
 
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,14 +14,10 @@ from kvorum.pipelines.bridge.lookup import TopicMissing
 from kvorum.pipelines.bridge.sink import Delivery
 from kvorum.pipelines.jobs.archive import Archiving, verify
 from kvorum.pipelines.jobs.archive import archive as take
-from kvorum.pipelines.jobs.audit import as_text
-from kvorum.pipelines.jobs.audit import audit as compare
 from kvorum.pipelines.jobs.manifest import ArchiveError
-from kvorum.pipelines.jobs.profile import profile as look
 from kvorum.pipelines.jobs.reading import Cluster
 from kvorum.pipelines.jobs.replay import FromArchive, FromTopic, Replay
 from kvorum.pipelines.jobs.replay import replay as write_again
-from kvorum.pipelines.jobs.report import page
 from kvorum.pipelines.session.build import SessionSettings, build
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -182,50 +177,3 @@ def replay(
     )
     with session(f"replay-{name}", master, memory) as spark:
         click.echo(f"{write_again(spark, wanted)} records are in {topic}")
-
-
-@click.command()
-@click.argument("topic")
-@click.argument("path")
-@bootstrap_option
-@shared
-def audit(topic: str, path: str, bootstrap: str, options: tuple[str, ...], master: str | None, memory: str) -> None:
-    """Check that compacted TOPIC equals the last value per key of its archive below PATH. Exit code 1 if not.
-
-    \b
-    kvorum pipelines audit prices /lake/prices -b localhost:9092
-    """
-    with session(f"audit-{topic}", master, memory) as spark:
-        found = compare(spark, cluster_of(bootstrap, options), topic, path)
-    click.echo(as_text(found))
-    sys.exit(0 if found.is_equal else 1)
-
-
-@click.command()
-@click.argument("topic")
-@bootstrap_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Output file (default: TOPIC.html).")
-@click.option("--newest", type=int, help="Only about this many of the newest records.")
-@shared
-def profile(
-    topic: str,
-    bootstrap: str,
-    out: Path | None,
-    newest: int | None,
-    options: tuple[str, ...],
-    master: str | None,
-    memory: str,
-) -> None:
-    """Write a report on TOPIC: keys, sizes, nulls, rates.
-
-    \b
-    kvorum pipelines profile orders -b localhost:9092 -o orders.html
-    """
-    with session(f"profile-{topic}", master, memory) as spark:
-        found = look(spark, cluster_of(bootstrap, options), topic, newest)
-    if found is None:
-        click.echo(f"{topic} has no records")
-        return
-    out = out or Path(f"{topic}.html")
-    out.write_text(page(found), encoding="utf-8")
-    click.echo(f"{out}: {found.records} records")
