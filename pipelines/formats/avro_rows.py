@@ -169,7 +169,7 @@ def _refused(value: Any, schema: Any, error: Exception) -> Unfit:
     try:
         validate(value, schema, raise_errors=True)
     except ValidationError as invalid:
-        return Unfit(f"field {'; '.join(map(str, invalid.errors or ()))}")
+        return Unfit(f"field {'; '.join(map(str, invalid.errors or [error]))}")
     except Exception:  # validation fails as writing did: that error is the reason
         return Unfit(f"{type(error).__name__}: {error}")
     return Unfit(f"{type(error).__name__}: {error}")
@@ -181,7 +181,7 @@ def preparer(schema: Any, kind: DataType) -> Callable[[Any], Any]:
     plain = branches[0] if len(branches) == 1 else None
     if isinstance(plain, dict) and isinstance(plain.get("type"), dict | list):
         return preparer(plain["type"], kind)
-    given = plain if isinstance(plain, dict) else {"type": plain}
+    given: dict[str, Any] = plain if isinstance(plain, dict) else {"type": plain}
     match kind:
         case StructType():
             types = {one["name"]: one["type"] for one in given.get("fields", ())}

@@ -166,7 +166,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         double = next(name for name in names if names.count(name) > 1)
-        raise Unfit(f"the key {double!r} is there twice")
+        raise Unfit(f"the key {double!r} occurs twice")
     return made
 
 
@@ -281,7 +281,7 @@ def _map(key: Convert, item: Convert, is_text: bool, value: Any) -> list[tuple[A
     except Unfit as unfit:
         raise unfit.within(f"[{_written(name)}]") from None
     if len({json.dumps(each, default=str) for each, _ in made}) < len(made):
-        raise Unfit("a key is there twice")
+        raise Unfit("a key occurs twice")
     return made
 
 

@@ -116,7 +116,7 @@ class LineRange(InputPartition):
     inode: int | None
     start: int
     end: int
-    tail: int
+    tail: int | None
     is_determined: ClassVar[bool] = True
 
 

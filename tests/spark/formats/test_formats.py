@@ -108,7 +108,7 @@ def test_failures_have_field_value_and_reason(spark: "SparkSession") -> None:
         "json: not JSON at character 2: Extra data",
         "json: field a: 1e400 is out of the range of double",
         None,
-        "json: the key 'a' is there twice",
+        "json: the key 'a' occurs twice",
         "json: not UTF-8 at byte 0",
     ]
     csv = {"schema": "a INT, d DECIMAL(4,2), t TIMESTAMP, s STRING, f DOUBLE, day DATE"}

@@ -99,6 +99,7 @@ SANS_IO = (
     "pipelines/cdc/pgoutput.py",
     "pipelines/cdc/position.py",
     "pipelines/cdc/values.py",
+    "pipelines/sources/file_lines.py",
 )
 IO_MODULES = {"aiohttp", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "pysyncobj", "random"}
 IO_MODULES |= {"secrets", "select", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"}

@@ -117,7 +117,7 @@ TABLE: list[tuple[DataType, str, Any]] = [
     (MapType(StringType(), LongType()), '{"a": 1, "b": null}', [("a", 1), ("b", None)]),
     (MapType(StringType(), LongType()), '{"a b": "x"}', Fails('field ["a b"]: "x" is not an integer')),
     (MapType(IntegerType(), LongType()), "[[1, 2]]", [(1, 2)]),
-    (MapType(IntegerType(), LongType()), "[[1, 2], [1, 3]]", Fails("a key is there twice")),
+    (MapType(IntegerType(), LongType()), "[[1, 2], [1, 3]]", Fails("a key occurs twice")),
     (VariantType(), '{"a": 1.50}', '{"a":1.50}'),
 ]
 
@@ -152,7 +152,7 @@ NOT_JSON = {
     b"\xff": "not UTF-8 at byte 0",
     b"[" * 100_000: "not read: nested too deeply",
     b"9" * 5000: "not read: Exceeds the limit",
-    b'{"a": 1, "a": 1}': "the key 'a' is there twice",
+    b'{"a": 1, "a": 1}': "the key 'a' occurs twice",
 }
 
 
