@@ -127,11 +127,13 @@ class ClusterTopics:
         if not offsets:
             return
         parts = [confluent_kafka.TopicPartition(topic, number, at) for (topic, number), at in offsets.items()]
-        for part, future in self._admin().delete_records(parts, operation_timeout=CREATE_TIMEOUT_SECONDS).items():
+        admin = self._admin()  # kept: without a reference to its client a future is never done
+        for part, future in admin.delete_records(parts, operation_timeout=CREATE_TIMEOUT_SECONDS).items():
             try:
                 future.result(CREATE_TIMEOUT_SECONDS)
             except (KafkaException, TimeoutError) as error:
-                logger.warning("processed records of %s-%d were not deleted: %s", part.topic, part.partition, error)
+                reason = error if str(error) else f"no response within {CREATE_TIMEOUT_SECONDS} s"
+                logger.warning("processed records of %s-%d were not deleted: %s", part.topic, part.partition, reason)
 
     def _keep_records(self, admin: AdminClient, topics: Sequence[str]) -> None:
         """Set an unlimited retention where there is another one. Raises TopologyError."""

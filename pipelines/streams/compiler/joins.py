@@ -24,12 +24,17 @@ def stream_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> Dat
     """
     windows = operation.windows
     sides = []
-    for name, frame in (("left", left), ("right", right)):
-        rows = timed(frame.where(F.col("value").isNotNull()), windows)
+    for name, frame, is_kept in (
+        ("left", left, operation.kind != "inner"),
+        ("right", right, operation.kind == "outer"),
+    ):
+        rows = frame.where(F.col("value").isNotNull())
+        rows = timed(rows if is_kept else rows.where(F.col("key").isNotNull()), windows)
         sides.append(rows.select(*(F.col(each).alias(f"_{name}_{each}") for each in ("key", *LOOKED_AT))))
-    pairs = _bucket_join(*sides, windows, "inner" if operation.kind == "inner" else "left_outer")
+    left_rows, right_rows = sides
+    pairs = _bucket_join(left_rows, right_rows, windows, "inner" if operation.kind == "inner" else "left_outer")
     if operation.kind == "outer":
-        unmatched = _bucket_join(*sides, windows, "right_outer").where("_left_timestamp IS NULL")
+        unmatched = _bucket_join(left_rows, right_rows, windows, "right_outer").where("_left_timestamp IS NULL")
         pairs = pairs.unionByName(unmatched)
     pairs = pairs.select(
         F.coalesce("_left_key", "_right_key").alias("key"),
@@ -53,7 +58,7 @@ def _bucket_join(
     before, after = (milliseconds(each) for each in (windows.before_by, windows.after_by))
     size = bucket_micros(windows)
     left_micros, right_micros = F.unix_micros("_left_timestamp"), F.unix_micros("_right_timestamp")
-    # Null keys match nothing, but Spark's state has them as equal.
+    # Null keys match nothing; in the state of an outer join Spark takes them for equal.
     if how == "right_outer":
         left = left.where("_left_key IS NOT NULL").withColumn(
             "_left_bucket", _reached(left_micros, before, after, size)
