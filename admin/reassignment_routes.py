@@ -150,7 +150,7 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
     plan, moves = body.assignment(), body.moves()
     under_way = await found.under_way()
     if under_way and not body.additional:
-        message = f"{len(under_way)} reassignments are under way; additional=true begins this one beside them"
+        message = f"{len(under_way)} reassignments are in progress; additional=true starts this one in addition"
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
     check_brokers((broker for replicas in plan.values() for broker in replicas), await found.brokers())
     current = await found.current(place.topic for place in plan)

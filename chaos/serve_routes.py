@@ -240,7 +240,7 @@ class FaultRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""
-        faults, query = f"{PREFIX}/faults", {"health": "also ask everybody what is not well, which takes up to seconds"}
+        faults, query = f"{PREFIX}/faults", {"health": "also query the health of all nodes, which takes up to seconds"}
         return [
             Operation.get(f"{PREFIX}/state", "The cluster that may be broken", self.get_chaos_state, Lab, query=query),
             Operation.get(f"{PREFIX}/kinds", "Faults there are", self.list_fault_kinds, FaultKind, many=True),

@@ -178,7 +178,7 @@ class Scenarios:
         try:
             return json.loads(output)
         except (ValueError, RecursionError):
-            return {"error": errors[-ERROR_CHARS:] or "the checker said nothing"}
+            return {"error": errors[-ERROR_CHARS:] or "the checker printed nothing"}
 
     async def _said(self, *arguments: str) -> tuple[bytes, str]:
         """Run one of the commands beside `run` to its end; return what it printed, and what it complained of."""

@@ -94,7 +94,7 @@ def remarks(reader: HistoryReader) -> list[str]:
     """Return what the reader of the verdict should know about the file."""
     found: list[str] = []
     if reader.torn:
-        found.append("the last line is cut off: the run ended while it wrote; what stands before it is checked")
+        found.append("the last line is cut off: the run ended during the write; the lines before it are checked")
     if reader.unknown_kinds:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in reader.unknown_kinds.most_common())
         found.append(f"lines of unknown kinds were left out: {kinds}")

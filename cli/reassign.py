@@ -151,8 +151,8 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
         under_way = await found.under_way()
         if under_way and not additional:
             fail(
-                "there are reassignments under way; --additional begins this one beside them (or, with the file of "
-                "what is under way, changes its throttle)"
+                "reassignments are in progress; --additional starts this one in addition (or, with the file of those "
+                "in progress, changes their throttle)"
             )
         before = await current_of(found, wanted)
         now = as_file(before, await found.log_dirs(before))

@@ -158,7 +158,7 @@ class ChaosControl:
             async with asyncio.timeout(TOKEN_SECONDS):
                 first = await reader.readline()
             if not self._knows_token(first):
-                await _send(writer, {"ok": False, "error": "the first line must say the token"})
+                await _send(writer, {"ok": False, "error": "the first line must have the token"})
                 return
             await _send(writer, {"ok": True, **self._identity})
             while line := await reader.readline():

@@ -161,7 +161,7 @@ def check_voters_ports(settings: Settings) -> None:
 def write_ports(disk: Disk, paths: NodePaths, overrides: Mapping[str, str]) -> None:
     """Record the chosen ports in the node's folder."""
     disk.mkdir(paths.folder)
-    text = "# Ports chosen by `kvorum format` where the configuration says 0.\n"
+    text = "# Ports chosen by `kvorum format` where the configuration has 0.\n"
     disk.write_atomic(paths.ports, (text + "".join(f"{k}={v}\n" for k, v in overrides.items())).encode())
 
 

@@ -158,5 +158,5 @@ def bad_length(size: int, bytes_max: int) -> str:
         return f"a frame of negative length {size}"
     text = size.to_bytes(LENGTH_SIZE, "big")
     if all(0x20 <= byte < 0x7F for byte in text):
-        return f"not Kafka's protocol: {text.decode()!r} stands where a frame's length is expected (an HTTP port?)"
+        return f"not Kafka's protocol: {text.decode()!r} is in place of a frame's length (an HTTP port?)"
     return f"a frame of {size} bytes exceeds the limit of {bytes_max} bytes"

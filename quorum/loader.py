@@ -297,7 +297,7 @@ class MetadataLoader:
         """Fetch and load the snapshot the leader named, and show publishers how it differs."""
         snapshot_id = SnapshotId(end_offset=partition.snapshot_id.end_offset, epoch=partition.snapshot_id.epoch)
         if snapshot_id.end_offset < copy.end_offset:
-            await self._start_over(copy, f"the log begins anew at the snapshot of {snapshot_id.end_offset}")
+            await self._start_over(copy, f"the log restarts at the snapshot of {snapshot_id.end_offset}")
             return
         log.info("fetching metadata snapshot", end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch)
         loop = asyncio.get_running_loop()

@@ -238,7 +238,7 @@ class FutureLogs:
             self._table.remove(partition)
             self._table.add(target, future)
             take(future)
-            current.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} lies in another directory now"))
+            current.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is in another directory now"))
             self._removal.rename_folder(source, current)
             failpoints.hit("log.promote.after")
             await self._checkpoints.forget_deleted()

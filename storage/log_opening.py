@@ -114,7 +114,7 @@ class LogOpening:
                 self._table.rivals.append((directory, opened))
                 return
             opened.release()
-            text = f"{partition} lies in two log directories, {other.path} and {directory.path}"
+            text = f"{partition} is in two log directories, {other.path} and {directory.path}"
             self._table.take_offline(directory, LogDirectoryError(text))
         elif directory.is_online:
             self._table.add(directory, opened)

@@ -126,7 +126,7 @@ class LogRemoval:
             kept = max(kept, second if kept is first else first, key=lambda each: reach_of(each[1]))
         if kept is None or not kept[0].is_online:
             second[1].release()
-            text = f"{partition} lies in two log directories, {first[0].path} and {second[0].path}"
+            text = f"{partition} is in two log directories, {first[0].path} and {second[0].path}"
             self._table.take_offline(second[0], LogDirectoryError(text))
             return
         place, given_up = second if kept is first else first

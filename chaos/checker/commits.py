@@ -146,7 +146,7 @@ class Commits:
             reason = (
                 f"group {group} accepted offset {offset} for {name} (op {event.op} of process {event.process}, begun "
                 f"at {begun.t:.3f} s), though op {highest.op} had committed {highest.offset} by "
-                f"{highest.completed:.3f} s and nobody had reset it"
+                f"{highest.completed:.3f} s without a reset"
             )
             self.facts.append(self._fact("offset-regression", name, offset, event.t, reason, highest))
 
@@ -188,7 +188,7 @@ class Commits:
                 self.facts.append(self._fact("offset-lost", name, newest.offset, fetch.completed, reason, newest))
             return
         if not writes:
-            anomaly, why = "unknown-offset", "which nobody ever committed"
+            anomaly, why = "unknown-offset", "which was never committed"
         elif any(write.outcome != FAIL for write in writes):
             anomaly, why = (
                 "open-offset",

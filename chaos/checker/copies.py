@@ -110,7 +110,7 @@ def disordered(derivation: Derivation, group: str, made: dict[tuple[str, int], l
                 name = derivation.partitions[target].name
                 reason = (
                     f"group {group} made value {sends.value[before]} of {name} of an earlier record of {partition} "
-                    f"than value {sends.value[after]}, and they lie at offsets {sends.read_offset[before]} and "
+                    f"than value {sends.value[after]}, and they are at offsets {sends.read_offset[before]} and "
                     f"{sends.read_offset[after]}"
                 )
                 t = sends.first_read[after]

@@ -220,7 +220,7 @@ class Judge:
             for election in elections:
                 if election.marked and (election.allowed or election.last_known):
                     continue
-                config = "although unclean.leader.election.enable is not true and nobody asked for it"
+                config = "although unclean.leader.election.enable is not true and no operator requested it"
                 mark = "uncleanly" if election.marked else "from outside the ISR, not marked as unclean"
                 reason = f"node {election.leader} was elected leader of {name} {mark}, {config}"
                 t = election.t
@@ -306,7 +306,7 @@ class Judge:
         excuse = self._loss.turn_between(name, step.since, step.t) or self._all_gone(finding, step.t)
         last: list[Sentence] = [
             (step.since, f"process {step.process} polls {name} and gets up to offset {step.source}"),
-            (step.t, f"process {step.process} goes on with offset {step.target} (op {step.op})"),
+            (step.t, f"process {step.process} continues with offset {step.target} (op {step.op})"),
         ]
         self._put(
             finding.anomaly,

@@ -133,7 +133,7 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
         acked = tuple(row for row in known if sends.kind[row] == OK and sends.acked_offset[row] == offset)
         if len(acked) > 1:
             named = listed([sends.value[row] for row in acked])
-            reason = f"{len(acked)} sends were told offset {offset}: those of {named}"
+            reason = f"{len(acked)} responses have offset {offset}: those of {named}"
             yield Finding("acked-twice", partition.index, acked, offset, sends.value[acked[0]], reason)
     yield from _duplicates(derivation, partition, log)
 
@@ -200,6 +200,6 @@ def unknown_values(derivation: Derivation, partition: Partition) -> Iterator[Fin
             reported.add(read.value)
             reason = (
                 f"op {read.op} of process {read.process} polled value {read.value} at offset {read.offset} "
-                f"at {read.t:.3f} s; nobody sent it"
+                f"at {read.t:.3f} s; it was never sent"
             )
             yield Finding("unknown-value", partition.index, (), read.offset, read.value, reason, read.t)

@@ -45,7 +45,7 @@ def lost_values(derivation: Derivation, partition: Partition, committed: bytearr
                 )
                 yield Finding("lost-write", partition.index, (row,), last, value, reason)
         elif derivation.final_reads:
-            where = f"offset {last}" if last != NOWHERE else "an offset nobody knows"
+            where = f"offset {last}" if last != NOWHERE else "an unknown offset"
             reason = (
                 f"value {value} was acknowledged at {where} and never seen at the end: the final reads {_reach(bound)}"
             )

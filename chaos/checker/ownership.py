@@ -120,7 +120,7 @@ class Ownership:
             )
             if other.owned.rebalance:
                 reason += (
-                    f"; at {other.undisturbed:.3f} s it would have been told of a rebalance, which would have waited "
+                    f"; at {other.undisturbed:.3f} s it would have received a rebalance, which would have waited "
                     f"for {other.owned.rebalance:g} s"
                 )
             story = (

@@ -34,7 +34,7 @@ def append_order(derivation: Derivation, logs: list[Log]) -> Iterator[Finding]:
             known = earliest[index, floor] = nsmallest(2, there, key=sends.evident)  # one of the two is another
         earlier = [r for r in known if r != row and sends.evident(r) <= sends.invoked[row]]
         reason = (
-            f"value {sends.value[row]} lies at offset {position}, but offset {floor} had been acknowledged or polled "
+            f"value {sends.value[row]} is at offset {position}, but offset {floor} had been acknowledged or polled "
             f"before it was sent at {sends.invoked[row]:.3f} s"
         )
         yield Finding("realtime-order", index, (row, *earlier[:1]), position, sends.value[row], reason)

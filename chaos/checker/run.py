@@ -152,7 +152,7 @@ class Checker:
             elr = "" if timeline.sampled_elr else " and without eligible leader replicas"
             yield (
                 f"Leaders and ISRs were sampled, not followed{elr}: the ISR at acknowledgement time is that of the "
-                "nearest samples, and nobody is blamed for an unclean election."
+                "nearest samples, and unclean elections are not reported."
             )
         elif not timeline.followed:
             yield "The metadata log was not followed: neither ISRs nor unclean elections are known."
@@ -165,7 +165,7 @@ class Checker:
         if not self._images.compared:
             yield "No metadata images were compared."
         if not self._derivation.final_reads:
-            yield "There were no final reads: what nobody ever saw cannot be judged."
+            yield "There were no final reads: values that were never read cannot be judged."
 
     def _unseen_replicas(self) -> Iterator[tuple[str, int]]:
         """Yield partition and node of replicas on record, of partitions of which others were looked at."""

@@ -95,7 +95,7 @@ def send_order(derivation: Derivation, allowed: Counter[str]) -> Iterator[SendFi
             allowed[f"{prefix}send-skip"] += 1
         elif distance < 1:
             reason = (
-                f"process {process} sent value {sends.value[before]} and then value {sends.value[row]}, which lie at "
+                f"process {process} sent value {sends.value[before]} and then value {sends.value[row]}, which are at "
                 f"offsets {sends.position(before)} and {position}"
             )
             yield SendFinding(f"{prefix}nonmonotonic-send", index, before, row, reason)

@@ -68,7 +68,7 @@ class Storyteller:
                 f"{sends.value[row]} to {name} (op {sends.op[row]})",
             )
         ]
-        value, error = sends.value[row], self._derivation.errors.get(row, "no error told")
+        value, error = sends.value[row], self._derivation.errors.get(row, "no error recorded")
         offset = sends.acked_offset[row]
         if sends.kind[row] == OK:
             at = f"at offset {offset}" if offset != NOWHERE else "without an offset"

@@ -255,7 +255,7 @@ class Timeline:
         """Return what may have deleted the start of a log, as far as a record written then; None if nothing did."""
         requested_s = self.requests.deletion(partition)
         if requested_s is not None:
-            return f"an operator asked at {requested_s:.3f} s to delete records"
+            return f"an operator requested the deletion of records at {requested_s:.3f} s"
         jumped = any(fault.fault == "clock_jump" for fault in self.faults)
         config = self.configs.retention(partition.rpartition("-")[0], NEVER if jumped else self.ended - written)
         return None if config is None else f"{config} lets retention delete it"

@@ -63,7 +63,7 @@ def open_reads(derivation: Derivation) -> Iterator[Finding]:
             value, at = sends.value[row], sends.read_offset[row]
             reason = (
                 f"op {op} got value {value} at read_committed by {t:.3f} s, and the end of its transaction (op "
-                f"{sends.op[row]}) was asked for at {ended:.3f} s"
+                f"{sends.op[row]}) was requested at {ended:.3f} s"
             )
             yield Finding("open-read", sends.partition[row], (row,), at, value, reason)
 

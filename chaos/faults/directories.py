@@ -93,7 +93,9 @@ class DirectoryFaults:
             with open(config, "w", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
 
-        return self._lost("drop_directory", name, path, f"log directory {number} of {name} is in log.dirs no more", do)
+        return self._lost(
+            "drop_directory", name, path, f"log directory {number} of {name} is removed from log.dirs", do
+        )
 
     def lies_in(self, name: str, partition: str, number: int) -> bool:
         """Tell whether a partition's log is in a directory of a node, and no copy of it in any other."""

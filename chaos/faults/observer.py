@@ -111,7 +111,7 @@ class Observer:
     def _quorum_ailments(self) -> list[str]:
         rows = self._quorum()
         if len(rows) != 1:
-            return [f"{len(rows)} controllers say that they are active"]
+            return [f"{len(rows)} controllers claim to be active"]
         (row,) = rows.values()
         behind = {voter.replica_id: row.high_watermark - voter.log_end_offset for voter in row.current_voters}
         found = [f"controller {each} does not vote" for each in sorted(self.controllers.keys() - behind.keys())]

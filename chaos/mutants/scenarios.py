@@ -108,7 +108,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
 
 CELLS_OF_CLIENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "show-above-high-watermark": {
-        "title": "A follower is cut off, readers go on at the other; it and the leader die, and who was cut off leads",
+        "title": "A follower is cut off, readers continue at the other; it and the leader die; the one cut off leads",
         "cluster": {
             **PROXIES,
             "configs": {**PATIENT, "replica.selector.class": RACK_AWARE_SELECTOR},

@@ -72,7 +72,7 @@ def findings(title: str, found: Sequence[Violation], id: str, empty: str) -> Mar
         return section(title, tag("p", empty, class_="quiet"), id=id)
     items = [_finding(each, first=place == 0 and id == "violations") for place, each in enumerate(found[:FINDINGS_MAX])]
     left = Counter(each.anomaly for each in found[FINDINGS_MAX:])
-    more = tag("p", "Not told: " + ", ".join(f"{count} {name}" for name, count in left.items())) if left else None
+    more = tag("p", "Not shown: " + ", ".join(f"{count} {name}" for name, count in left.items())) if left else None
     box = tag("input", type="search", placeholder="Filter by any word", data_search=id, aria_label=f"Filter {title}")
     return section(f"{title} ({len(found)})", box if len(found) > 3 else None, items, more, id=id)
 

@@ -266,7 +266,7 @@ class Run:
             watermarks = high_watermarks(system.direct_bootstrap, partitions)
             for name, end in watermarks.items():
                 if end < recorder.ends.get(name, 0):
-                    recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was once told")
+                    recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was returned before")
             behind = read_all(recorder, system.direct_bootstrap, watermarks)
             if behind:
                 outcome.failures.append(f"the final reads did not come to the end of {', '.join(behind)}")

@@ -253,7 +253,7 @@ class Faults:
             return None
         controller, loop = active.controller, self._cluster.loop
         loop.call_at_host(active.host, loop.time(), lambda: loop.create_task(controller.resign()))
-        return f"{active.name} is asked to resign", [active.name], None
+        return f"{active.name} is requested to resign", [active.name], None
 
     def _disk_error(self, fault: Fault) -> Story | None:
         processes = self._targets.processes(fault)

@@ -109,6 +109,6 @@ class LogStarts:
             self.highest = after
             return None
         return (
-            f"its log starts at {after}, before at {before}: nobody asked for that, and no retention ever in force "
+            f"its log starts at {after}, before at {before}: no request and no retention ever in force "
             f"explains it ({kept_bytes} bytes are kept)"
         )

@@ -44,7 +44,7 @@ def stop_drawn(cluster: SimCluster, rng: Random) -> None:
 def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float) -> float:
     """Stop every node, and demand that each process ends in time; return the seconds it took. Raises Violation."""
     cluster.invariants.end_peace()  # replicas leave the ISR
-    cluster.note(f"all nodes are told to stop within {stagger_s:g} s" + (f"; before: {before}" if before else ""))
+    cluster.note(f"all nodes are stopped within {stagger_s:g} s" + (f"; before: {before}" if before else ""))
     cluster.invariants.peace_since = None
     if before:
         _disturb(cluster, rng, before)

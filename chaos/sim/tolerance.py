@@ -47,7 +47,7 @@ def unexplained(
     """
     text = f"{commit_text(ledger)}: {lacks}"
     if not (robbed | ledger.bereaved.keys()) & ledger.witnesses:
-        return Violation("KillLosesNothing", f"nobody lost what was not synced, but {text}")
+        return Violation("KillLosesNothing", f"no broker lost unsynced data, but {text}")
     fallen = sorted({*fallen_since(ledger, uncleans)} | dismissed & ledger.witnesses)
     if borne is not None and len(fallen) < min(borne + 1, len(ledger.witnesses)):
         return Violation("ElrTolerance", f"only {fallen} fell hard, but {text}")
@@ -66,7 +66,7 @@ def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | No
         return None
     return Violation(
         "NoCommittedRecordLostGlobally",
-        f"only {fallen} fell hard, but neither ISR nor ELR has anybody left: {commit_text(ledger)}",
+        f"only {fallen} fell hard, but ISR and ELR are empty: {commit_text(ledger)}",
     )
 
 

@@ -301,7 +301,7 @@ class Producer:
         try:
             if self._acks == 0:
                 await self._client.send_unanswered(address, request)
-                send.outcome, send.error = Info, "nobody answers acks=0"
+                send.outcome, send.error = Info, "acks=0 has no response"
                 note()
                 return
             response = await self._client.ask(address, request, ProduceResponse)

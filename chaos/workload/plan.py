@@ -56,9 +56,9 @@ class SendClients(Strict):
     @model_validator(mode="after")
     def _can_be(self) -> "SendClients":
         if self.idempotent and self.acks != "all":
-            raise ValueError("idempotent producers need acks: all (say idempotent: false)")
+            raise ValueError("idempotent producers need acks: all (set idempotent: false)")
         if self.client == "kvorum" and self.idempotent:
-            raise ValueError("client kvorum sends each record once: say idempotent: false")
+            raise ValueError("client kvorum sends each record once: set idempotent: false")
         if self.client == "kvorum" and self.acks == "0":
             raise ValueError("client kvorum waits for answers: acks all or 1")
         return self

@@ -117,7 +117,7 @@ class ConfluentSender:
                 return
         except KafkaException as error:
             # A fatal error: an idempotent producer does not know its written records any more.
-            recorder.note(f"process {process} cannot go on: {error.args[0].name()}")
+            recorder.note(f"process {process} cannot continue: {error.args[0].name()}")
         recorder.invoke(process, "crash", [])
         recorder.abandon(process)
         # Its end takes as long as its connections take: the next life does not wait for that.

@@ -31,7 +31,7 @@ def join_or_tell(thread: threading.Thread, recorder: Recorder) -> None:
     """Wait for a stopped client; one that does not end in time hangs, which is a problem of the run."""
     thread.join(HANGS_SECONDS)
     if thread.is_alive():
-        recorder.problem(f"the client thread {thread.name} hangs: it was told to stop {HANGS_SECONDS:g} s ago")
+        recorder.problem(f"the client thread {thread.name} hangs: it was stopped {HANGS_SECONDS:g} s ago")
 
 
 class LoopThread:

@@ -131,7 +131,7 @@ class CoordinatorPartition(Generic[S, H]):
         """Lead in a new epoch: load. An epoch that is not newer changes nothing."""
         if epoch <= self.epoch:
             return
-        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is led anew, in epoch {epoch}"))
+        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} has a new leader epoch, {epoch}"))
         self.epoch = epoch
         self._begin_loading()
 
@@ -378,5 +378,5 @@ class CoordinatorPartition(Generic[S, H]):
     def _load_anew(self, offset: int) -> None:
         """Another writer appended to the partition: the states are unknown now."""
         log.error("unexpected write to a coordinator partition, state is reloaded", partition=self.key, offset=offset)
-        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded anew"))
+        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded again"))
         self._begin_loading()

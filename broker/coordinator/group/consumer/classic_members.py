@@ -112,7 +112,7 @@ class ClassicMembers:
             is_behind = draft.group.assignment_epoch < draft.group.group_epoch
             if not is_behind:
                 updated = self._groups.reconcile(draft, member_id, owned, has_new_subscription=bumps)
-            reason = "a static member speaks the classic protocol now, and not everybody has what it is to have"
+            reason = "a static member uses the classic protocol now, and not all members have their target assignment"
             end = self._groups.downgrade(draft.group, (), None if is_settled(draft.group) else reason)
             return self._answered(join, updated, Change((*draft.records, *end.records), end.outcome), is_classic=True)
         self._groups.update_target(draft)

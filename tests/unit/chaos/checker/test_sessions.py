@@ -14,7 +14,7 @@ def test_a_poll_that_skips_a_record_between_two_polls() -> None:
     history = three().poll((0, 1)).poll((2, 3)).poll((1, 2), process=8)
     verdict = history.check()
     assert [(v.anomaly, v.values) for v in verdict.violations] == [("poll-skip", [2])]
-    assert any("process 9 goes on with offset 2" in sentence for sentence in verdict.violations[0].story)
+    assert any("process 9 continues with offset 2" in sentence for sentence in verdict.violations[0].story)
 
 
 def test_a_poll_that_skips_a_record_within() -> None:

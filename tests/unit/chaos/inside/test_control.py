@@ -135,7 +135,7 @@ def test_who_does_not_know_the_token_is_told_once_and_sent_away(play: Play) -> N
             reader, writer = await asyncio.open_connection("127.0.0.1", door.endpoint.port)
             writer.write(first + b'\n{"do": "inject", "action": "drop", "api": 3}\n')
             answer = json.loads(await reader.readline())
-            assert answer == {"ok": False, "error": "the first line must say the token"}
+            assert answer == {"ok": False, "error": "the first line must have the token"}
             with suppress(ConnectionError):
                 assert await reader.read() == b""
             writer.close()
