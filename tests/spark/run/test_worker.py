@@ -55,7 +55,7 @@ def running(spark: SparkSession, data: Mapping[str, Any] | Pipeline, root: Path,
     pipeline = data if isinstance(data, Pipeline) else from_data(data)
     folder = Folder(root, pipeline.name)
     session = Session(spark=spark, choice=choose("kvorum", None, {}))
-    with worker_in(folder, pipeline, Launch(**launch), session) as worker:
+    with worker_in(folder, pipeline, Launch(**launch), lambda: session) as worker:
         thread = threading.Thread(target=worker.run)
         thread.start()
         try:
