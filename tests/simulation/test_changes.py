@@ -181,7 +181,7 @@ def moved(starts: LogStarts, before: int, after: int, wall_ms: int | None = 0, e
 
 def test_a_log_start_that_nobody_asked_for_is_wrong() -> None:
     starts = LogStarts()
-    assert "nobody asked" in str(moved(starts, 0, 1))
+    assert "no request" in str(moved(starts, 0, 1))
     assert starts.highest == 0
 
 
