@@ -80,10 +80,12 @@ class Reader:
     envelope: bool = False
     zone: str = "UTC"
     """Of times that have none."""
+    defaults: bool = True
+    """Null becomes the field's default."""
 
     def function(self) -> Callable[[bytes], Any]:
         """Return the function that reads one text; it raises Unfit. Raises FormatError for a type without JSON."""
-        convert = _Types(connect=self.connect, zone=self.zone).convert(self.kind, self.schema)
+        convert = _Types(connect=self.connect, zone=self.zone, defaults=self.defaults).convert(self.kind, self.schema)
         return lambda data: convert(payload(data) if self.envelope else parsed(data))
 
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
@@ -180,8 +182,9 @@ DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number,
 class _Types:
     """The conversions of a schema."""
 
-    def __init__(self, *, connect: bool, zone: str) -> None:
+    def __init__(self, *, connect: bool, zone: str, defaults: bool) -> None:
         self.connect = connect
+        self.defaults = defaults
         self.zone: tzinfo = UTC if zone in ("UTC", "Z") else ZoneInfo(zone)
 
     def convert(self, kind: DataType, schema: Schema) -> Convert:
@@ -190,7 +193,7 @@ class _Types:
         default, is_required = None, False
         if schema is not None:
             is_required = schema.get("optional") is not True
-            if schema.get("default") is not None:
+            if self.defaults and schema.get("default") is not None:
                 default = plain(DECODER.decode(json.dumps(schema["default"])))
 
         if default is None and not is_required:

@@ -55,6 +55,8 @@ class JsonOptions(FormatOptions):
     dialect: Literal["plain", "connect"] | None = None
     nulls: Literal["keep", "drop"] = "keep"
     decimals: Literal["BASE64", "NUMERIC"] = Option(default="BASE64", alias="decimal.format")
+    defaults: bool = Option(default=True, alias="replace.null.with.default")
+    """Whether null is read as the default of its field."""
     cache: int | None = Option(default=None, alias="schemas.cache.size")
     """Connect's; nothing to do here."""
     options: dict[str, str | int | bool] = Option(default_factory=dict)
@@ -90,6 +92,7 @@ class JsonFormat:
             connect=self.options.connect,
             envelope=self.options.envelope,
             zone=str(spark.conf.get("spark.sql.session.timeZone")),
+            defaults=self.options.defaults,
         )
         reader.function()  # a type that has no JSON is an error before anything is started
         text = as_text(kind)

@@ -305,7 +305,7 @@ def test_serdes_timestamps_and_bad_records(spark: "SparkSession", tmp_path: Path
     with TopologyTestDriver(topology, spark, tmp_path / "skip", on_bad_record="skip") as driver:
         driver.pipe("in", ("a", '{"at": "1970-01-01T00:00:07Z"}', 1), ("a", "no json", 2), ("b", None, 3))
         driver.run()
-        assert [tuple(each) for each in driver.read("out-a")] == [("a", '{"at":"1970-01-01T00:00:07.000Z"}', 7000)]
+        assert [tuple(each) for each in driver.read("out-a")] == [("a", '{"at":"1970-01-01T00:00:07.000000Z"}', 7000)]
         assert [tuple(each) for each in driver.read("out-b")] == [("b", None, 3)]
     with TopologyTestDriver(topology, spark, tmp_path / "fail") as driver:
         driver.pipe("in", ("a", "no json", 2))

@@ -168,7 +168,8 @@ def test_nulls_become_defaults_unless_told_otherwise(spark: "SparkSession") -> N
 
     schema = {"type": "struct", "fields": [{"field": "a", "type": "int32", "optional": True, "default": 7}]}
     raw = frames.record_frame(spark.createDataFrame([(b'{"schema":{},"payload":{"a":null}}',)], "value binary"))
-    read = formats.converter("json", {"schemas.enable": True, "schema": schema}).decode(raw, "value")
+    options = {"schemas.enable": True, "schema": schema, "replace.null.with.default": False}
+    read = formats.converter("json", options).decode(raw, "value")
     kept = build({"type": "ReplaceField$Value", "renames": "a:b", "replace.null.with.default": False})(read)
     filled = build({"type": "ReplaceField$Value", "renames": "a:b"})(read)
     rows = kept.select("value.b").unionByName(filled.select("value.b")).collect()
