@@ -56,7 +56,7 @@ def merged(before: Offsets, wanted: Offsets) -> list[tuple[Json, Json | None]]:
     return [table[key] for key in sorted(table)]
 
 
-def asked(body: Any, type_: Literal["sink", "file", "source"]) -> Offsets:
+def requested(body: Any, type_: Literal["sink", "file", "source"]) -> Offsets:
     """Return the positions of a request: {"offsets": [{"partition", "offset"}]}. Raises ConnectError.
 
     Of sources, only a file's position can be set.

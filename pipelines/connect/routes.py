@@ -286,7 +286,7 @@ async def moved(service: Service, request: web.Request) -> web.StreamResponse:
     """PATCH /connectors/{name}/offsets."""
     name, herder = name_in(request), service.herder
     connector = herder.existing(name)
-    wanted = offsets.asked(await body_of(request), offsets_of(connector.properties))
+    wanted = offsets.requested(await body_of(request), offsets_of(connector.properties))
     await herder.submit(lambda: herder.move(name, wanted))
     return answer({"message": "The offsets for this connector have been altered successfully"})
 

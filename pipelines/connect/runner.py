@@ -1,7 +1,6 @@
 """Worker processes, one a pipeline: what the manager asks of them, and the real thing on this machine."""
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import logging
@@ -209,10 +208,18 @@ class LocalRunner:
                 time.sleep(POLL_SECONDS)
 
     async def end(self) -> None:
-        """Ask the shared process to end, and wait for it."""
-        with contextlib.suppress(StateError, OSError, ValueError):  # it does not run
+        """Stop the shared process, with SIGKILL if it does not stop in time."""
+        try:
+            pid = int((await asyncio.to_thread(control.ask, self._root, HOST, "status", ASK_SECONDS))["pid"])
+        except (StateError, OSError, ValueError):
+            return  # it does not run
+        try:
             await asyncio.to_thread(control.ask, self._root, HOST, "stop", STOP_SECONDS)
-        await self._gone(HOST, STOP_SECONDS)
+        except (StateError, OSError, ValueError) as error:
+            log.warning("shared process does not stop error=%s", error)
+        if not await self._gone(HOST, KILL_SECONDS):
+            log.warning("shared process killed pid=%d", pid)
+            kill_tree(pid)
         if self._host is not None:
             await asyncio.to_thread(self._host.wait)
             self._host = None

@@ -55,7 +55,7 @@ def validated(properties: Mapping[str, str], bootstrap: str) -> Json:
         wrong |= _topics(properties)
     for about, message in catalogue.check(name or "unnamed", properties, bootstrap):
         if (about not in required or about in properties) and about not in ("topics", "topics.regex"):
-            said = missing(about) if message == "is missing" else named(about, properties, message)
+            said = missing(about) if message == "is missing" else invalid_value(about, properties, message)
             wrong.setdefault(about, []).append(said)
     keys += [Key(name=given, group=_group(given)) for given in sorted({*properties, *wrong} - known)]
     orders: dict[str, int] = {}
@@ -94,7 +94,7 @@ def missing(key: str) -> str:
     return f'Missing required configuration "{key}" which has no default value.'
 
 
-def named(key: str, properties: Mapping[str, str], message: str) -> str:
+def invalid_value(key: str, properties: Mapping[str, str], message: str) -> str:
     """Return a message with its key and the key's value, in Connect's words; secrets are hidden."""
     value = shown(key, properties.get(key))
     if value is None:

@@ -2,7 +2,7 @@
 
     start NAME          a thread takes the pipeline's folder, answers, and runs it (worker.py)
     stop, SIGTERM       all pipelines stop, then the process ends
-    no pipeline for IDLE_SECONDS, or Spark's context has ended      the process ends
+    no command for IDLE_SECONDS and no pipeline, or Spark's context has ended      the process ends
 
 A pipeline has its own session (temporary views, SQL settings), its own FAIR scheduler pool and its own log. One that
 fails or restarts leaves the others alone. What ends the process interrupts all of them; each goes on from its
@@ -29,11 +29,9 @@ from kvorum.pipelines.run.launch import Launch, parse
 from kvorum.pipelines.run.state import HOST, Folder, StateError
 from kvorum.pipelines.run.worker import Worker, worker_in
 from kvorum.pipelines.session.build import Session, SessionSettings, build
-from kvorum.pipelines.spec import SpecError, load
+from kvorum.pipelines.spec import load
 
 COMMANDS: Final = ("start", "stop")
-ENDED: Final = "ended"
-"""What a pipeline's thread puts into the queue of commands at its end."""
 IDLE_SECONDS: Final = 60.0
 POOL: Final = "spark.scheduler.pool"
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -52,7 +50,7 @@ class Host:
     root: Path
     launch: Launch
     workers: dict[str, Worker] = field(default_factory=dict)
-    threads: dict[str, threading.Thread] = field(default_factory=dict)
+    threads: list[threading.Thread] = field(default_factory=list)
     _shared: Session | None = None
     _building: threading.Lock = field(default_factory=threading.Lock)
 
@@ -65,36 +63,28 @@ class Host:
         try:
             while True:
                 try:
-                    request = requests.get(timeout=None if self.threads else IDLE_SECONDS)
+                    request = requests.get(timeout=IDLE_SECONDS)
                 except queue.Empty:
-                    logger.info("no pipeline for %g s: the process ends", IDLE_SECONDS)
+                    self.threads = [thread for thread in self.threads if thread.is_alive()]
+                    if not self.threads:
+                        logger.info("no pipeline runs: the process ends")
+                        return
+                    continue
+                if request.command == "stop":
+                    self.stop()
+                    request.answer.put(self.status())
                     return
-                match request.command:
-                    case "start" if self.is_broken():
-                        request.answer.put({"error": "the Spark context has ended, and so does its process"})
-                        return
-                    case "start":
-                        self.start(request, requests)
-                    case "stop":
-                        self.stop()
-                        request.answer.put(self.status())
-                        return
-                    case _:
-                        self.threads.pop(request.name).join()
+                if self.is_broken():
+                    request.answer.put({"error": "the Spark context has ended, and so does its process"})
+                    return
+                thread = threading.Thread(target=self.keep, args=(request,), name=f"pipeline-{request.name}")
+                self.threads.append(thread)
+                thread.start()
         finally:
             self.stop()
 
-    def start(self, request: control.Request, requests: "queue.Queue[control.Request]") -> None:
-        """Start a pipeline's thread, which answers."""
-        if request.name in self.threads:
-            request.answer.put({"error": "it is already running"})
-            return
-        thread = threading.Thread(target=self.keep, args=(request, requests), name=f"pipeline-{request.name}")
-        self.threads[request.name] = thread
-        thread.start()
-
-    def keep(self, request: control.Request, requests: "queue.Queue[control.Request]") -> None:
-        """Run a pipeline until it ends."""
+    def keep(self, request: control.Request) -> None:
+        """Run a pipeline until it ends. Its folder's lock allows one at a time."""
         name = request.name
         folder = Folder(self.root, name)
         try:
@@ -102,16 +92,17 @@ class Host:
             with log_of(folder), worker_in(folder, pipeline, self.launch, lambda: self.session(name)) as worker:
                 self.workers[name] = worker
                 request.answer.put(self.status())
-                worker.run()
-        except (SpecError, StateError, OSError) as error:
-            logger.error("pipeline %s: %s", name, error)
-            if name not in self.workers:
-                request.answer.put({"error": str(error)})
+                try:
+                    worker.run()
+                finally:
+                    del self.workers[name]
+        except Exception as error:
+            logger.exception("pipeline %s ended", name)
+            with contextlib.suppress(queue.Full):  # answered: it had started
+                request.answer.put_nowait({"error": str(error)})
         finally:
-            self.workers.pop(name, None)
             with contextlib.suppress(Exception):  # the JVM may have ended: it has no thread of ours then
                 InheritableThread._clean_py4j_conn_for_current_thread()  # type: ignore[attr-defined]
-            requests.put(control.Request(ENDED, name))
 
     def session(self, name: str) -> Session:
         """Return a session for a pipeline; the first one starts Spark. Call in the pipeline's thread."""
@@ -141,7 +132,7 @@ class Host:
         """Stop all pipelines, and Spark."""
         for worker in list(self.workers.values()):
             worker.told = True
-        for thread in self.threads.values():
+        for thread in self.threads:
             thread.join()
         self.threads.clear()
         if self._shared is not None:
