@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from kvorum.cluster import readiness
 from kvorum.cluster.formatting import CONTROLLER_FOLDERS, format_node, new_directory_id, undo_format, unmounted_hint
@@ -54,7 +55,7 @@ TRACEBACK = "Traceback (most recent call last)"
 METADATA_FOLDERS = frozenset(CONTROLLER_FOLDERS)
 """Contents of a log directory besides partitions of topics."""
 LAST_STEPS_SECONDS = 10.0
-"""From the removal of its pid file to a process's end."""
+"""From the removal of its pid file to a process's end; also the limit of a stop after other nodes had to be killed."""
 
 
 @dataclass(slots=True)
@@ -296,19 +297,34 @@ class LocalCluster:
         return [pid for role, pid in processes.items() if (not roles or role in roles) and send(pid, number)]
 
     def stop(self, *names: str, timeout_seconds: float | None = None) -> list[str]:
-        """SIGTERM nodes (all, when none is named): a controlled shutdown. Returns the names that had to be killed."""
+        """SIGTERM nodes (all if none is named) and wait for their controlled shutdown. Return those that were killed.
+
+        Nodes without a controller stop first, then nodes with both roles, then controllers without a broker: a broker
+        that shuts down needs an active controller. After a kill the next nodes have LAST_STEPS_SECONDS.
+        """
         wanted = names or tuple(node.name for node in self.plan.nodes)
         running = {name: processes["node"] for name in wanted if "node" in (processes := self.processes(name))}
         for pid in running.values():
             send(pid, signal.SIGCONT)
-            send(pid, signal.SIGTERM)
         deadline = time.monotonic() + (self.stop_seconds if timeout_seconds is None else timeout_seconds)
-        late = self._wait_for_ends(running, deadline)
-        for name in late:
-            self.kill(name)
+        killed = []
+        for _, group in groupby(sorted(running, key=self._stop_rank), self._stop_rank):
+            ends = {name: running[name] for name in group}
+            for pid in ends.values():
+                send(pid, signal.SIGTERM)
+            late = self._wait_for_ends(ends, deadline)
+            for name in late:
+                self.kill(name)
+            if late:
+                deadline = time.monotonic() + LAST_STEPS_SECONDS
+            killed += late
         for name in wanted:
             self._reap(name)
-        return late
+        return killed
+
+    def _stop_rank(self, name: str) -> tuple[bool, bool]:
+        roles = self.plan.node(name).roles
+        return "broker" not in roles, "controller" in roles
 
     def _wait_for_ends(self, running: dict[str, ProcessId], deadline: float) -> list[str]:
         """Wait until these nodes have ended, and report those that are slow. Return those that run at the deadline."""

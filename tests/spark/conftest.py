@@ -25,8 +25,11 @@ JARS = os.environ.pop(VARIABLE, None) or None
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Return a local session of two cores. Skips with its reason where Java is not on the machine."""
+def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster) -> Iterator["SparkSession"]:
+    """Return a local session of two cores. Skips with its reason where Java is not on the machine.
+
+    It ends before the cluster: its Python workers keep consumers, which report every lost connection on stderr.
+    """
     if shutil.which("java") is None:
         pytest.skip("missing tool: java (17 or 21)")
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from kvorum.cluster.exits import Exit
 from kvorum.cluster.foreground import run_until_signal
 from kvorum.cluster.local import ClusterError, LocalCluster
 from kvorum.cluster.plan import plan_of
-from kvorum.runtime.cluster_file import dev_cluster
+from kvorum.runtime.cluster_file import dev_cluster, load_cluster
 from kvorum.runtime.process import identify
 from tests.cluster.clients import eventually
 from tests.unexpected import NodeLogs, assert_none_unexpected
@@ -89,6 +89,37 @@ def test_a_stop_reports_the_node_that_it_waits_for(cluster: LocalCluster, monkey
     assert cluster.stop(NODE, timeout_seconds=0.2) == [NODE]
     assert (NODE, f"its node process still runs, and logged last: 7 ({log})") in reports
     assert len(reports) <= 4, "after 0.02 s, then after twice as long each time"
+
+
+def test_brokers_stop_before_the_controllers_that_they_need(tmp_path: Path) -> None:
+    file, folder = tmp_path / "c.yaml", str(tmp_path / "c")
+    roles = {"node-1": "CONTROLLER", "node-2": "BROKER, CONTROLLER", "node-3": "BROKER"}
+    listeners = {name: ", ".join(f"{role}://127.0.0.1:0" for role in roles[name].split(", ")) for name in roles}
+    file.write_text(
+        "defaults: {listener.security.protocol.map: 'BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT'}\nnodes:\n"
+        + "".join(
+            f"- {{name: {name}, node.id: {number}, process.roles: [{role.lower()}], listeners: [{listeners[name]}]}}\n"
+            for number, (name, role) in enumerate(roles.items(), start=1)
+        )
+    )
+    cluster = LocalCluster.create(folder, plan_of(load_cluster(str(file), folder, []), "id"))
+    stopped = tmp_path / "stopped"
+    script = (
+        "import signal, sys\n"
+        "def end(*_): open(sys.argv[1], 'a').write(sys.argv[2] + ' '); sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end); print(flush=True)\nwhile 1: signal.pause()"
+    )
+    cluster.wrap = lambda name, command: [sys.executable, "-c", script, str(stopped), name]
+    cluster.start_seconds = 0.05
+    try:
+        cluster.start(*roles)
+        logs = [Path(cluster.node(name).log("node")) for name in roles]
+        eventually(lambda: all(log.read_text() == "\n" for log in logs), "SIGTERM handled")
+        assert cluster.stop() == []
+        assert stopped.read_text().split() == ["node-3", "node-2", "node-1"]
+    finally:
+        for name in roles:
+            cluster.kill(name)
 
 
 @pytest.mark.parametrize(("code", "told"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
