@@ -112,7 +112,7 @@ def stop(name: str, timeout: float, state_dir: str | None) -> None:
     from kvorum.pipelines.run import process
 
     with answered():
-        found = process.stop(folder.root, name, timeout)
+        found = process.stop(folder, timeout)
     click.echo(f"pipeline {name} is {found.state if found else 'not started'}")
 
 
@@ -130,8 +130,8 @@ def restart(name: str, state_dir: str | None) -> None:
     from kvorum.pipelines.run.state import State
 
     with answered():
-        started = process.restart(folder.root, name)
-        found = process.wait(started, folder.root, (State.RUNNING, State.FINISHED), RUNNING_SECONDS)
+        started = process.restart(folder)
+        found = process.wait(started, folder, (State.RUNNING, State.FINISHED), RUNNING_SECONDS)
     refuse_unstarted(folder, found)
     click.echo(f"pipeline {name} is {found.state} (process {found.pid})")
 
@@ -153,16 +153,19 @@ def offsets(name: str, reset: bool, state_dir: str | None, output: str) -> None:
     kvorum pipelines stop orders; kvorum pipelines offsets orders --reset
     """
     folder = known(state_dir, name)
-    from kvorum.pipelines.run import offsets as positions
+    from kvorum.pipelines.run import checkpoint
     from kvorum.pipelines.run.control import ask
 
     with answered():
         if reset:
-            positions.reset(folder)
+            checkpoint.reset(folder)
             click.echo(f"pipeline {name} starts from the beginning")
             return
-        found = ask(folder.root, name, "offsets") if folder.alive() else positions.stopped(folder)
-    rows = [line for index, source in enumerate(found.get("sources", ())) for line in positions.rows(index, source)]
+        if folder.alive():
+            found = ask(folder.root, name, "offsets")
+        else:
+            found = checkpoint.committed(checkpoint.of_pipeline(folder))
+    rows = [line for index, source in enumerate(found.get("sources", ())) for line in checkpoint.rows(index, source)]
     show(found if output != "table" else rows, output)
 
 

@@ -90,8 +90,8 @@ def run(
         click.echo(f"pipeline {pipeline.name}: state and Spark's log are in {folder.path}", err=True)
         if not detach:
             raise SystemExit(run_here(folder, pipeline, wanted, verbose))
-        started = process.start(pipeline, folder.root, wanted)
-        status = process.wait(started, folder.root, (State.RUNNING, State.PAUSED, State.FINISHED))
+        started = process.start(pipeline, folder, wanted)
+        status = process.wait(started, folder, (State.RUNNING, State.PAUSED, State.FINISHED))
     refuse_unstarted(folder, status)
     click.echo(f"pipeline {pipeline.name} is {status.state} (process {status.pid}; {status.connector})")
 

@@ -187,13 +187,16 @@ def pipeline_of(name: str, properties: Mapping[str, str], bootstrap: str, places
     return from_data(data)
 
 
+def checkpoint_of_run(checkpoint: str, run: int) -> str:
+    """Return the checkpoint of a run when the configuration names one."""
+    return f"{checkpoint.rstrip('/')}-{run}" if run else checkpoint
+
+
 def started_at(pipeline: Pipeline, checkpoint: str, start: Start) -> Pipeline:
     """Return the pipeline with where it begins: its checkpoint, and for a run without one the offsets set by hand."""
     data: dict[str, Any] = pipeline.as_data()
-    if pipeline.checkpoint is None:
-        data["checkpoint"] = checkpoint
-    elif start.run:
-        data["checkpoint"] = f"{pipeline.checkpoint.rstrip('/')}-{start.run}"
+    own = pipeline.checkpoint
+    data["checkpoint"] = checkpoint if own is None else checkpoint_of_run(own, start.run)
     if start.offsets and pipeline.source.type == "topics":
         by_topic: dict[str, dict[str, int]] = {}
         for partition, offset in start.offsets:
@@ -207,7 +210,7 @@ def started_at(pipeline: Pipeline, checkpoint: str, start: Start) -> Pipeline:
 
 
 def secured(pipeline: Pipeline, bootstrap: str, client: Mapping[str, str]) -> Pipeline:
-    """Return the pipeline with the clients' settings at each end that is topics of the managers' own cluster."""
+    """Return the pipeline with the clients' settings at each end that is topics of the manager's own cluster."""
     data: dict[str, Any] = pipeline.as_data()
     ours = {f"kafka.{key}": value for key, value in client.items()}
     for end in (data["source"], data["sink"]):
@@ -218,7 +221,7 @@ def secured(pipeline: Pipeline, bootstrap: str, client: Mapping[str, str]) -> Pi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The managers' own cluster, in which pipelines have their topics unless they name another one."""
+    """The manager's own cluster, in which pipelines have their topics unless they name another one."""
 
     bootstrap: str
     client: Mapping[str, str] = field(default_factory=dict)

@@ -2,17 +2,18 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
+EXIT_SUPERSEDED = 5
+"""Of a manager that another one replaced: a service manager must not start it again."""
 
 
 @click.command()
 @click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="Cluster that stores the state.")
 @click.option("--listen", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="Port 0: a free one.")
-@click.option("--advertise", metavar="URL", help="URL for other managers, if it differs from --listen.")
 @click.option(
     "--state",
     "state_dir",
@@ -20,25 +21,17 @@ EXIT_USAGE = 2
     show_default=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for workers, used by this manager only.",
+    help="Folder of workers and their checkpoints.",
 )
+@click.option("--checkpoints", metavar="DIR|URL", help="Folder of checkpoints, if not --state: reachable everywhere.")
 @click.option(
-    "--checkpoints",
-    metavar="DIR|URL",
-    help="Folder of checkpoints; shared by all managers.",
+    "--group",
+    default="connect-cluster",
+    show_default=True,
+    help="Group id; a new manager replaces the earlier one.",
 )
-@click.option("--group", default="connect-cluster", show_default=True, help="Group id of the managers of one cluster.")
 @click.option(
     "--prefix", default="connect", show_default=True, help="Prefix of the topics -configs, -offsets and -status."
-)
-@click.option("--alone", is_flag=True, help="Single manager without leader election: workers survive its end.")
-@click.option("--leave-workers", is_flag=True, help="On shutdown, keep the workers for the next manager.")
-@click.option(
-    "--lease",
-    "lease_seconds",
-    default=60.0,
-    show_default=True,
-    help="Seconds after which workers without a manager exit.",
 )
 @click.option("--master", metavar="URL", help="local[2], spark://host:port, k8s://..., yarn.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of each worker's driver.")
@@ -49,22 +42,14 @@ EXIT_USAGE = 2
     "--log-level", default="INFO", show_default=True, type=click.Choice(("DEBUG", "INFO", "WARNING", "ERROR"))
 )
 def connect(
-    bootstrap: str,
-    listen: str,
-    advertise: str | None,
     state_dir: Path,
-    checkpoints: str | None,
-    group: str,
-    prefix: str,
-    alone: bool,
-    leave_workers: bool,
-    lease_seconds: float,
     master: str | None,
     memory: str,
     jars: str | None,
     conf: tuple[str, ...],
     client: tuple[str, ...],
     log_level: str,
+    **options: Any,
 ) -> None:
     """Run pipelines managed over Kafka Connect's REST interface.
 
@@ -76,34 +61,23 @@ def connect(
     import asyncio
     import logging
 
-    from kvorum.pipelines.connect.lease import FolderTaken
-    from kvorum.pipelines.connect.manager import Settings, serve
-    from kvorum.pipelines.connect.store import Names
-    from kvorum.pipelines.run.launch import Launch
+    from kvorum.pipelines.connect.errors import RunnerError, Superseded
+    from kvorum.pipelines.connect.manager import serve
+    from kvorum.pipelines.run.launch import RETRIES_OF_CONNECTORS, Launch
+    from kvorum.pipelines.run.state import StateError
     from kvorum.pipelines.spec import SpecError
 
     logging.basicConfig(
         level=log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr, force=True
     )
-    settings = Settings(
-        bootstrap=bootstrap,
-        state_dir=state_dir.absolute(),
-        listen=listen,
-        advertise=advertise,
-        group=group,
-        names=Names(configs=f"{prefix}-configs", offsets=f"{prefix}-offsets", status=f"{prefix}-status"),
-        checkpoints=checkpoints,
-        launch=Launch(master=master, memory=memory, jars=jars, settings=pairs(conf, "--conf")),
-        client=pairs(client, "--client"),
-        alone=alone,
-        leave_workers=leave_workers,
-        lease_seconds=lease_seconds,
+    launch = Launch(
+        master=master, memory=memory, jars=jars, settings=pairs(conf, "--conf"), retries=RETRIES_OF_CONNECTORS
     )
     try:
-        asyncio.run(serve(settings))
-    except (FolderTaken, SpecError, OSError) as error:
+        asyncio.run(serve(launch=launch, client=pairs(client, "--client"), state_dir=state_dir.absolute(), **options))
+    except (RunnerError, StateError, SpecError, OSError, Superseded) as error:
         click.echo(f"kvorum: {error}", err=True)
-        sys.exit(EXIT_FAILED)
+        sys.exit(EXIT_SUPERSEDED if isinstance(error, Superseded) else EXIT_FAILED)
 
 
 def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
@@ -112,3 +86,7 @@ def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
         if not value.partition("=")[0] or "=" not in value:
             raise click.BadParameter(f"{value!r} is not KEY=VALUE", param_hint=option)
     return {key: text for key, _, text in (value.partition("=") for value in values)}
+
+
+if __name__ == "__main__":
+    connect(prog_name="kvorum pipelines connect")

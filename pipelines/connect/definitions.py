@@ -69,7 +69,7 @@ def shown(name: str, value: str | None) -> str | None:
 EVERY: Final = (
     Key(
         name="name", required=True, importance="HIGH", display="Connector name",
-        documentation="Unique among the connectors of this cluster of managers.",
+        documentation="Unique among the connectors of this manager.",
     ),
     Key(
         name="connector.class", required=True, importance="HIGH", display="Connector class",

@@ -1,46 +1,42 @@
-"""Errors of requests: Connect's {"error_code", "message"} and its HTTP status."""
+"""Errors of requests, with Connect's HTTP status, and of the manager."""
 
+from dataclasses import dataclass
 from typing import Final
 
 REBALANCING: Final = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+"""Connect's message for a temporary conflict: clients retry."""
 
 
+@dataclass(eq=False)
 class ConnectError(Exception):
-    """A failed request. The message is for the client."""
+    """A failed request."""
 
-    def __init__(self, status: int, message: str) -> None:
-        """Store the HTTP status, which is also Connect's error_code."""
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-    def body(self) -> dict[str, object]:
-        """Return the answer."""
-        return {"error_code": self.status, "message": self.message}
+    status: int
+    """HTTP status, which is also Connect's error_code."""
+    message: str
 
 
 def bad_request(message: str) -> ConnectError:
-    """Return what answers a request that is not right in itself."""
+    """Return the error for an invalid request."""
     return ConnectError(400, message)
 
 
-def unknown_connector(name: str) -> ConnectError:
-    """Return what answers a request for a connector that is not there."""
-    return ConnectError(404, f"Connector {name} not found")
-
-
 def conflict(message: str = REBALANCING) -> ConnectError:
-    """Return the error for a temporary conflict: the client should retry."""
+    """Return the error for a conflict with the present state."""
     return ConnectError(409, message)
 
 
 class Fenced(Exception):
-    """Another manager leads: what was to be written was not."""
+    """Another manager fenced this one; the records were not written."""
 
 
 class Unavailable(Exception):
-    """The cluster did not take it in time: it may be tried again."""
+    """The cluster did not respond in time; the outcome of a write is not known."""
+
+
+class Superseded(Exception):
+    """Another manager took over: this one ends."""
 
 
 class RunnerError(Exception):
-    """A worker process could not be started or did not answer, and why."""
+    """A worker could not be started, stopped or reached."""

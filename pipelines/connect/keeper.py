@@ -1,37 +1,36 @@
 """Keeps one connector's worker in its target state. `decide` is pure; Keeper acts on it, one task per connector.
 
-wanted    worker               action
-STARTED   none, stopped        START (after the back-off, if it failed)
-          failed               note the failure; START after a back-off; after FAILURES_MAX in a row, or if the
-                               worker says that a new start does not help: give up
-          other configuration  STOP, then START
-          paused               RESUME
-          finished             nothing: its trigger has nothing left to do
-PAUSED    running              PAUSE; without a worker nothing: what does not run is paused
-STOPPED   alive                STOP
-deleted   alive                STOP, and the keeper ends
+target    worker                   action
+STARTED   none                     START; not after a failure that the worker reported, nor after the end of a pipeline
+                                   with the trigger once or available-now, nor before the next try
+          of another configuration STOP, then START
+          paused                   RESUME
+PAUSED    running                  PAUSE; without a worker nothing
+STOPPED   any                      STOP
+deleted   any                      STOP, and the keeper ends
+
+A worker retries by itself what may pass (run/failures.py), so a failure that it reports is final. Only the end of its
+process is retried here.
 """
 
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final
 
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.connect.records import Condition, Target
-from kvorum.pipelines.connect.runner import Runner, Worker, revision_of
-from kvorum.pipelines.run.state import State
+from kvorum.pipelines.connect.runner import Runner
+from kvorum.pipelines.connect.state import Connector, Start
+from kvorum.pipelines.run.failures import Backoff
+from kvorum.pipelines.run.state import State, Status
 from kvorum.pipelines.spec import Pipeline
 
-BACKOFF_MS: Final = 1_000
-BACKOFF_MS_MAX: Final = 60_000
-FAILURES_MAX: Final = 6
-"""In a row: half a minute of back-off. What passes by itself the worker tries again itself, and for longer."""
-STEADY_MS: Final = 300_000
-"""Who ran so long is well: what failed before is forgotten."""
+RESTARTS_MAX: Final = 5
+"""Of a worker whose process ends again and again: half a minute of pauses."""
 LOOK_SECONDS: Final = 1.0
 STARTING_LOOK_SECONDS: Final = 0.1
 """While a worker starts: its state is reported soon after it changes."""
@@ -52,61 +51,47 @@ class Action(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """Failures of a worker."""
+    """Events that outlive a worker."""
 
-    failures: int = 0
-    retry_at_ms: int = 0
-    gave_up: bool = False
-    running_since_ms: int | None = None
+    backoff: Backoff = field(default_factory=lambda: Backoff(RESTARTS_MAX))
+    retry_at: float = 0.0
     trace: str | None = None
-    counted: bool = False
-    """The present failure is in `failures`."""
+    """Of the last failure, until the worker runs again."""
+    is_failed: bool = False
+    is_finished: bool = False
+    """The trigger was once or available-now, and all records were read."""
     restart: bool = False
-    """Somebody asked for a restart."""
+    """A restart was requested."""
 
-    def failed(self, trace: str | None, now_ms: int, *, lasting: bool = False) -> None:
-        """Note a failure, once each. `lasting`: a new start does not help."""
-        if self.counted:
-            return
-        self.counted, self.running_since_ms, self.trace = True, None, trace
-        self.failures += 1
-        self.gave_up = lasting or self.failures >= FAILURES_MAX
-        self.retry_at_ms = now_ms + backoff_ms(self.failures)
+    def ended(self, worker: Status, now: float) -> None:
+        """Note how a worker ended."""
+        if worker.state is State.FAILED and worker.died:
+            self.crashed(worker.trace, now)
+        elif worker.state is State.FAILED:
+            self.is_failed, self.trace = True, worker.trace
+        self.is_finished = worker.state is State.FINISHED
 
-    def runs(self, now_ms: int) -> None:
-        """Note that the worker runs; after a while it is well."""
-        self.counted = False
-        if self.running_since_ms is None:
-            self.running_since_ms = now_ms
-        elif now_ms - self.running_since_ms >= STEADY_MS:
-            self.failures, self.trace = 0, None
+    def crashed(self, trace: str | None, now: float) -> None:
+        """Note that a process ended or could not be started."""
+        pause = self.backoff.next(now)
+        self.trace, self.is_failed, self.retry_at = trace, pause is None, now + (pause or 0.0)
 
     def forget(self) -> None:
-        """Reset the failures after a change of the configuration or a restart."""
-        self.failures, self.retry_at_ms, self.gave_up = 0, 0, False
-        self.running_since_ms, self.trace, self.counted = None, None, True
+        """Forget failures and the end after a change of the configuration, a resume or a restart."""
+        self.backoff.failed, self.retry_at, self.trace = 0, 0.0, None
+        self.is_failed = self.is_finished = False
 
 
-def backoff_ms(failures: int) -> int:
-    """Return how long to wait after so many failures in a row."""
-    return min(BACKOFF_MS << min(failures - 1, 20), BACKOFF_MS_MAX)
-
-
-def decide(wanted: Target | None, revision: str | None, worker: Worker | None, memory: Memory, now_ms: int) -> Action:
-    """Return what is to be done. `wanted` None: deleted; `revision` None: its configuration makes no pipeline."""
-    alive = worker is not None and worker.alive
-    if wanted is None or wanted is Target.STOPPED or (memory.restart and alive):
-        return Action.STOP if alive else Action.NOTHING
-    if worker is not None and alive and worker.revision != revision:
+def decide(target: Target | None, worker: Status | None, memory: Memory, *, is_changed: bool, now: float) -> Action:
+    """Return the next action. `target` None: deleted; `is_changed`: the worker has another configuration."""
+    if worker is None:
+        waits = memory.is_failed or memory.is_finished or now < memory.retry_at
+        return Action.NOTHING if target is not Target.STARTED or waits else Action.START
+    if target in (None, Target.STOPPED) or memory.restart or is_changed:
         return Action.STOP
-    if wanted is Target.PAUSED:
-        return Action.PAUSE if worker is not None and alive and worker.state is State.RUNNING else Action.NOTHING
-    if worker is not None and alive:
-        return Action.RESUME if worker.state is State.PAUSED else Action.NOTHING
-    if memory.gave_up or now_ms < memory.retry_at_ms:
-        return Action.NOTHING
-    finished = worker is not None and worker.state is State.FINISHED and worker.revision == revision
-    return Action.NOTHING if finished and not memory.restart else Action.START
+    if target is Target.PAUSED:
+        return Action.PAUSE if worker.state is State.RUNNING else Action.NOTHING
+    return Action.RESUME if worker.state is State.PAUSED else Action.NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,63 +103,53 @@ class Report:
     trace: str | None = None
 
 
-def report(wanted: Target, worker: Worker | None, memory: Memory) -> Report:
+def report(target: Target, worker: Status | None, memory: Memory) -> Report:
     """Return the state of a connector."""
-    alive = worker is not None and worker.alive
-    if wanted is Target.STOPPED:
+    if target is Target.STOPPED:
         return Report(connector=Condition.STOPPED, task=None)
-    if wanted is Target.PAUSED:
-        return Report(connector=Condition.PAUSED, task=Condition.PAUSED if alive else None)
-    if memory.gave_up:
+    if target is Target.PAUSED:
+        return Report(connector=Condition.PAUSED, task=Condition.PAUSED if worker is not None else None)
+    if memory.is_failed:
         return Report(connector=Condition.RUNNING, task=Condition.FAILED, trace=memory.trace)
-    if worker is not None and alive and worker.state in (State.RUNNING, State.PAUSED):
+    if worker is not None and worker.state in (State.RUNNING, State.PAUSED):
         return Report(connector=Condition.RUNNING, task=Condition.RUNNING)
-    if worker is not None and not alive and worker.state is State.FINISHED:
+    if memory.is_finished:
         return Report(connector=Condition.STOPPED, task=None)
-    if memory.failures or memory.restart or (worker is not None and alive and worker.trace):
-        trace = memory.trace or (worker.trace if worker is not None else None)
-        return Report(connector=Condition.RUNNING, task=Condition.RESTARTING, trace=trace)
-    return Report(connector=Condition.RUNNING, task=Condition.UNASSIGNED)
-
-
-class Owner(Protocol):
-    """Interface of a keeper's owner."""
-
-    def wanted(self, name: str) -> tuple[Target | None, Callable[[], Pipeline] | None]:
-        """Return what a connector should be, and what makes its pipeline (raises RunnerError)."""
-        ...
-
-    async def reported(self, name: str, told: Report, worker: Worker | None) -> None:
-        """Take what a connector is now."""
-        ...
+    trace = memory.trace or (worker.trace if worker is not None else None)
+    task = Condition.RESTARTING if trace or memory.restart else Condition.UNASSIGNED
+    return Report(connector=Condition.RUNNING, task=task, trace=trace)
 
 
 @dataclass(slots=True)
 class Keeper:
-    """One connector's task."""
+    """Supervision of one connector."""
 
     name: str
-    owner: Owner
     runner: Runner
-    now_ms: Callable[[], int]
-    memory: Memory = field(default_factory=lambda: Memory(counted=True))
-    """A failure from before this keeper is not counted: a new connector or leader starts the worker."""
+    wanted: Callable[[], Connector | None]
+    make: Callable[[Connector], Pipeline]
+    """Makes its pipeline. Raises RunnerError."""
+    reported: Callable[[str, Report], Awaitable[None]]
+    now: Callable[[], float]
+    """Monotonic time in seconds."""
+    memory: Memory = field(default_factory=Memory)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _pipeline: Pipeline | None = None
-    _revision: str | None = None
-    _made_of: object = None
+    _made_of: tuple[Mapping[str, str], Start] | None = None
     _broken: str | None = None
+    _started: Pipeline | None = None
+    """The worker's; None without a worker."""
     _pause_seconds: float = LOOK_SECONDS
 
-    def wake(self, *, anew: bool = False, restart: bool = False) -> None:
-        """Check at once. `anew`: reset the failures; `restart`: stop the worker and start it again."""
-        if anew or restart:
+    def wake(self, *, forget: bool = False, restart: bool = False) -> None:
+        """Check at once. `forget`: forget failures and the end; `restart`: stop the worker and start it again."""
+        if forget or restart:
             self.memory.forget()
         self.memory.restart = self.memory.restart or restart
         self._woken.set()
 
     async def run(self) -> None:
-        """Keep until the connector is deleted and its worker gone."""
+        """Supervise until the connector is deleted and its worker has ended."""
         while await self._looked():
             try:
                 async with asyncio.timeout(self._pause_seconds):
@@ -189,78 +164,76 @@ class Keeper:
             return await self.look()
         except Exception as error:
             log.exception("connector supervision failed connector=%s", self.name)
-            trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:]
-            told = Report(connector=Condition.FAILED, task=Condition.FAILED, trace=trace)
-            await self.owner.reported(self.name, told, None)
+            await self._fail("".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:])
             return True
+
+    async def _fail(self, trace: str) -> None:
+        await self.reported(self.name, Report(connector=Condition.FAILED, task=Condition.FAILED, trace=trace))
 
     async def look(self) -> bool:
-        """See, decide, act, report. Return whether there is something left to keep."""
-        wanted, make = self.owner.wanted(self.name)
-        worker = await self.runner.seen(self.name)
-        self._remember(worker)
-        self.memory.restart = self.memory.restart and wanted is Target.STARTED
-        if make is not None and wanted is Target.STARTED:
-            self._prepare(make)
-        action = decide(wanted, self._revision, worker, self.memory, self.now_ms())
-        if wanted is Target.STARTED and self._broken is not None and action is not Action.STOP:
-            told = Report(connector=Condition.FAILED, task=Condition.FAILED, trace=self._broken)
-            await self.owner.reported(self.name, told, worker)
+        """See, decide, act, report. Return False when the connector is deleted and its worker has ended."""
+        connector = self.wanted()
+        target = None if connector is None else connector.target
+        worker = await self._worker()
+        self.memory.restart = self.memory.restart and worker is not None and target is Target.STARTED
+        if connector is not None and target is Target.STARTED:
+            self._prepare(connector)
+        is_changed = self._started is not self._pipeline
+        action = decide(target, worker, self.memory, is_changed=is_changed, now=self.now())
+        if target is Target.STARTED and self._broken is not None and action is not Action.STOP:
+            await self._fail(self._broken)
             return True
         if action is not Action.NOTHING:
-            try:
-                await self._act(action)
-            except RunnerError as error:
-                log.warning("connector action failed connector=%s action=%s error=%s", self.name, action.name, error)
-                if action is Action.START:
-                    self.memory.counted = False
-                    self.memory.failed(str(error), self.now_ms())
-            worker = await self.runner.seen(self.name)
-        is_starting = worker is not None and worker.alive and worker.state is State.STARTING
+            await self._act(action)
+            worker = await self._worker()
+        is_starting = worker is not None and worker.state is State.STARTING
         self._pause_seconds = STARTING_LOOK_SECONDS if is_starting else LOOK_SECONDS
-        now_wanted, _ = self.owner.wanted(self.name)
-        if now_wanted is None:
-            return worker is not None and worker.alive
-        await self.owner.reported(self.name, report(now_wanted, worker, self.memory), worker)
+        connector = self.wanted()
+        if connector is None:
+            return worker is not None
+        await self.reported(self.name, report(connector.target, worker, self.memory))
         if action is Action.STOP:
-            self._woken.set()  # what follows a stop is decided at once
+            self._woken.set()  # the next action follows at once
         return True
 
-    def _remember(self, worker: Worker | None) -> None:
-        if worker is None:
-            return
-        if worker.alive:
-            self.memory.counted = False
-            if worker.state in (State.RUNNING, State.PAUSED):
-                self.memory.runs(self.now_ms())
-        elif not worker.alive and worker.state not in (State.STOPPED, State.FINISHED) and worker.revision is not None:
-            trace = (worker.trace or "")[:TRACE_CHARACTERS_MAX]  # the reason is first
-            self.memory.failed(trace, self.now_ms(), lasting=worker.lasting)
+    async def _worker(self) -> Status | None:
+        """Return the status of the running worker; note how it ended, if it did."""
+        worker = None if self._started is None else await self.runner.seen(self.name)
+        if worker is not None and worker.alive:
+            if worker.state is State.RUNNING:
+                self.memory.trace = None
+            return worker
+        if worker is not None:
+            self.memory.ended(worker, self.now())
+        self._started = None
+        return None
 
-    def _prepare(self, make: Callable[[], Pipeline]) -> None:
-        """Make the pipeline, once for each configuration."""
-        if make is self._made_of and self._broken is None:
+    def _prepare(self, connector: Connector) -> None:
+        """Make the pipeline, once per configuration."""
+        made_of = (connector.properties, connector.start)
+        if self._broken is None and made_of == self._made_of:
             return
-        self._made_of = make
+        self._made_of = made_of
         try:
-            self._pipeline = make()
-            self._revision, self._broken = revision_of(self._pipeline), None
+            self._pipeline, self._broken = self.make(connector), None
         except RunnerError as error:
-            self._pipeline, self._revision, self._broken = None, None, str(error)
+            self._pipeline, self._broken = None, str(error)
 
     async def _act(self, action: Action) -> None:
-        match action:
-            case Action.START:
-                assert self._pipeline is not None and self._revision is not None
-                self.memory.restart = self.memory.counted = False
-                log.info("connector starts connector=%s failures=%d", self.name, self.memory.failures)
-                await self.runner.start(self._pipeline, self._revision)
-            case Action.STOP:
-                log.info("connector stops connector=%s", self.name)
-                await self.runner.stop(self.name)
-            case Action.PAUSE:
-                await self.runner.ask(self.name, "pause")
-            case Action.RESUME:
-                await self.runner.ask(self.name, "resume")
-            case Action.NOTHING:
-                pass
+        try:
+            match action:
+                case Action.START:
+                    assert self._pipeline is not None
+                    log.info("connector starts connector=%s", self.name)
+                    await self.runner.start(self._pipeline)
+                    self._started = self._pipeline
+                case Action.STOP:
+                    log.info("connector stops connector=%s", self.name)
+                    await self.runner.stop(self.name)
+                    self._started, self.memory.restart = None, False
+                case _:
+                    await self.runner.ask(self.name, action.name.lower())
+        except RunnerError as error:
+            log.warning("connector action failed connector=%s action=%s error=%s", self.name, action.name, error)
+            if action is Action.START:
+                self.memory.crashed(str(error), self.now())

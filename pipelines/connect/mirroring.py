@@ -25,7 +25,7 @@ KEYS: Final = (
     ),
     Key(
         name="target.cluster.bootstrap.servers", group=GROUP,
-        documentation="host:port of the target; by default the managers' cluster.",
+        documentation="host:port of the target; by default the manager's cluster.",
     ),
     Key(name="topics", type="LIST", default=".*", importance="HIGH", group=GROUP, documentation="Names or patterns."),
     Key(

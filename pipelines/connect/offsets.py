@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from kvorum.pipelines.connect.errors import bad_request
 from kvorum.pipelines.connect.records import Json, compact
-from kvorum.pipelines.run.progress import committed_offsets, topic_offsets
+from kvorum.pipelines.run import checkpoint as checkpoints
+from kvorum.pipelines.run.progress import topic_offsets
 
 Offsets = Sequence[tuple[Json, Json | None]]
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
@@ -41,10 +42,8 @@ def _place(item: tuple[tuple[str, str], int]) -> tuple[str, int]:
 
 def of_checkpoint(checkpoint: str, name: str) -> list[tuple[Json, Json]]:
     """Return the positions in a checkpoint on this machine; none where it is elsewhere or not there."""
-    if "://" in checkpoint and not checkpoint.startswith("file://"):
-        return []
     try:
-        return of_answer(committed_offsets(checkpoint), name)
+        return of_answer(checkpoints.committed(checkpoint), name)
     except (OSError, ValueError):
         return []
 

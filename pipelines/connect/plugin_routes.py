@@ -1,112 +1,138 @@
-"""Routes that every manager answers itself: /, /health, /connector-plugins, /admin/loggers."""
+"""Routes that need no connector: /, /health, /connector-plugins, and /admin/loggers for the levels of this process."""
 
 import asyncio
+import logging
+import time
 from typing import Final
 
 from aiohttp import web
 
 from kvorum.pipelines import plugins
-from kvorum.pipelines.connect import catalogue, loggers, validation
+from kvorum.pipelines.connect import catalogue, validation
 from kvorum.pipelines.connect.errors import ConnectError, bad_request
-from kvorum.pipelines.connect.service import Service, answer, flag, strings_of
+from kvorum.pipelines.connect.herder import Herder
+from kvorum.pipelines.connect.records import Json
+from kvorum.pipelines.connect.rest import Table, answer, as_strings, body_of, flag, without_nulls
 from kvorum.pipelines.plugins import PluginError
 
 CONNECT: Final = "4.3.0"
-"""Whose interface this is; scripts look at it to know what they may ask."""
+"""Version of Connect's interface: scripts read it."""
+ROOT: Final = "root"
+LEVELS: Final = {
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": 1000,
+}
+"""log4j's names."""
+MODIFIED: Final = "_connect_modified_ms"
+"""An attribute of a logger whose level was set here."""
 
 
-def routes(service: Service) -> list[web.RouteDef]:
-    """Return the routes."""
-
-    async def root(request: web.Request) -> web.StreamResponse:
-        commit = f"kvorum-{plugins.own_version()}"
-        return answer({"version": CONNECT, "commit": commit, "kafka_cluster_id": service.cluster_id})
-
-    async def health(request: web.Request) -> web.StreamResponse:
-        return _health(service)
-
-    table = [
-        ("GET", "/", root),
-        ("GET", "/health", health),
-        ("GET", "/connector-plugins", listed),
-        ("GET", "/connector-plugins/", listed),
-        ("GET", "/connector-plugins/{plugin}/config", described),
-        ("GET", "/admin/loggers", logged),
-        ("GET", "/admin/loggers/", logged),
-        ("GET", "/admin/loggers/{logger}", logger),
-        ("PUT", "/admin/loggers/{logger}", set_level),
-    ]
-
-    async def validate(request: web.Request) -> web.StreamResponse:
-        return await _validate(service, request)
-
-    found = [web.route(method, path, operation) for method, path, operation in table]
-    return [*found, web.put("/connector-plugins/{plugin}/config/validate", validate)]
+async def root(herder: Herder, request: web.Request) -> web.Response:
+    """GET /: versions."""
+    commit = f"kvorum-{plugins.own_version()}"
+    return answer({"version": CONNECT, "commit": commit, "kafka_cluster_id": herder.cluster_id})
 
 
-def _health(service: Service) -> web.Response:
-    """GET /health (KIP-1017): whether the cluster is reachable and a leader exists, as known by this manager."""
-    if not service.ready:
+async def health(herder: Herder, request: web.Request) -> web.Response:
+    """GET /health (KIP-1017): whether the cluster has responded."""
+    if not herder.cluster_id:
         return answer({"status": "starting", "message": "Worker is still starting up."}, 503)
-    healthy = "Worker has completed startup and is ready to handle requests."
-    return answer({"status": "healthy", "message": healthy})
+    message = "Worker has completed startup and is ready to handle requests."
+    return answer({"status": "healthy", "message": message})
 
 
-async def listed(request: web.Request) -> web.StreamResponse:
+async def listed(herder: Herder, request: web.Request) -> web.Response:
     """GET /connector-plugins: connectors, or with connectorsOnly=false all plugins."""
     only = flag(request, "connectorsOnly", True)
     try:
         found = [each.as_json() for each in await asyncio.to_thread(catalogue.connectors)]
-        if not only:
-            found += await asyncio.to_thread(catalogue.others)
+        found += [] if only else await asyncio.to_thread(catalogue.others)
     except PluginError as error:
         raise ConnectError(500, str(error)) from error
     return answer(found)
 
 
-async def described(request: web.Request) -> web.StreamResponse:
-    """GET /connector-plugins/{plugin}/config: the keys it takes (KIP-769)."""
+async def described(herder: Herder, request: web.Request) -> web.Response:
+    """GET /connector-plugins/{plugin}/config: its keys (KIP-769)."""
     name = request.match_info["plugin"]
     found = catalogue.find(name)
     if found is None:
         raise ConnectError(404, f"Unknown plugin {name}.")
     keys = await asyncio.to_thread(validation.keys_for, found)
-    orders: dict[str, int] = {}
-    definitions = []
-    for key in keys:
-        orders[key.group] = orders.get(key.group, 0) + 1
-        definitions.append(key.definition(orders[key.group]))
-    return answer(definitions)
+    return answer(validation.definitions_of(keys))
 
 
-async def _validate(service: Service, request: web.Request) -> web.StreamResponse:
-    """PUT /connector-plugins/{plugin}/config/validate."""
+async def validate(herder: Herder, request: web.Request) -> web.Response:
+    """PUT /connector-plugins/{plugin}/config/validate: errors per key."""
     plugin = request.match_info["plugin"]
-    given = await strings_of(request)
-    properties = {key: value for key, value in given.items() if value is not None}
+    properties = without_nulls(as_strings(await body_of(request)))
     cls = properties.get("connector.class")
     if cls is not None and not cls.removesuffix("Connector").endswith(plugin.removesuffix("Connector")):
         raise bad_request(f"Included connector type {cls} does not match request type {plugin}")
-    return answer(await asyncio.to_thread(validation.validated, properties, service.bootstrap))
+    return answer(await asyncio.to_thread(validation.validated, properties, herder.cluster.bootstrap))
 
 
-async def logged(request: web.Request) -> web.StreamResponse:
-    """GET /admin/loggers."""
-    return answer(loggers.listed())
+def all_loggers() -> dict[str, logging.Logger]:
+    """Return the loggers of this process."""
+    found = {k: v for k, v in sorted(logging.Logger.manager.loggerDict.items()) if isinstance(v, logging.Logger)}
+    return {**found, ROOT: logging.getLogger()}
 
 
-async def logger(request: web.Request) -> web.StreamResponse:
+def level_of(logger: logging.Logger) -> Json:
+    """Return a logger's level."""
+    level = logger.getEffectiveLevel()
+    name = next((name for name, number in LEVELS.items() if number >= level), "OFF")
+    return {"level": name, "last_modified": getattr(logger, MODIFIED, None)}
+
+
+async def loggers(herder: Herder, request: web.Request) -> web.Response:
+    """GET /admin/loggers: those whose level is set."""
+    found = sorted(all_loggers().items())
+    return answer({name: level_of(logger) for name, logger in found if logger.level != logging.NOTSET})
+
+
+async def logger(herder: Herder, request: web.Request) -> web.Response:
     """GET /admin/loggers/{logger}."""
-    return answer(loggers.one(request.match_info["logger"]))
+    name = request.match_info["logger"]
+    found = all_loggers().get(name)
+    if found is None:
+        raise ConnectError(404, f"Logger {name} not found.")
+    return answer(level_of(found))
 
 
-async def set_level(request: web.Request) -> web.StreamResponse:
-    """PUT /admin/loggers/{logger}: {"level": "DEBUG"}; ?scope=worker is this manager, the only scope there is."""
-    body = await strings_of(request)
-    level = body.get("level")
+async def set_level(herder: Herder, request: web.Request) -> web.Response:
+    """PUT /admin/loggers/{logger}: {"level": "DEBUG"} for a logger and all below it; the scope `worker` only."""
+    name, level = request.match_info["logger"], as_strings(await body_of(request)).get("level")
     if level is None:
         raise bad_request("Desired 'level' parameter was not specified in request.")
-    scope = request.query.get("scope", "worker").lower()
-    if scope == "cluster":
+    if request.query.get("scope", "worker").lower() == "cluster":
         raise ConnectError(501, "log levels are set per worker: use scope=worker")
-    return answer(loggers.set_level(request.match_info["logger"], level))
+    number = LEVELS.get(level.upper())
+    if number is None:
+        raise ConnectError(404, f"invalid log level '{level}'.")
+    known = all_loggers()
+    found = {name: known.get(name) or logging.getLogger(name)}
+    found |= {other: each for other, each in known.items() if name == ROOT or other.startswith(f"{name}.")}
+    for each in found.values():
+        each.setLevel(number)
+        setattr(each, MODIFIED, time.time_ns() // 1_000_000)
+    return answer(sorted(found))
+
+
+ROUTES: Table = {
+    ("GET", "/"): root,
+    ("GET", "/health"): health,
+    ("GET", "/connector-plugins"): listed,
+    ("GET", "/connector-plugins/"): listed,
+    ("GET", "/connector-plugins/{plugin}/config"): described,
+    ("PUT", "/connector-plugins/{plugin}/config/validate"): validate,
+    ("GET", "/admin/loggers"): loggers,
+    ("GET", "/admin/loggers/"): loggers,
+    ("GET", "/admin/loggers/{logger}"): logger,
+    ("PUT", "/admin/loggers/{logger}"): set_level,
+}

@@ -3,19 +3,20 @@
     connect-configs   connector-NAME             {"properties": {...}}                              null: deleted
                       target-state-NAME          {"state": "PAUSED", "state.v2": "STOPPED"}         (KIP-875)
                       commit-NAME                {"tasks": 1}
-                      kvorum-start-NAME          {"run": 2, "offsets": [...]}                       ours, see State
-                      kvorum-leader              {"folder": "...", "worker_id": "host:port"}        ours: whose workers
-    connect-offsets   ["NAME", {partition}]      {offset}                                           null: forgotten
+                      kvorum-start-NAME          {"run": 2, "offsets": [...]}                       see state.Start
+                      kvorum-manager             {"id", "worker_id", "checkpoints"}                 see state.Manager
+    connect-offsets   ["NAME", {partition}]      {offset}                                           null: reset
     connect-status    status-connector-NAME      {"state", "trace", "worker_id", "generation"}
                       status-task-NAME-0         the same
                       status-topic-TOPIC:connector-NAME   {"topic": {"name", "connector", "task", "discoverTimestamp"}}
 
-All JSON, as Connect's internal converters write it. Connect steps over the keys that it does not know.
+All JSON, as Connect's internal converters write it. Connect ignores the keys that begin with kvorum-. In the functions
+below None instead of a value deletes the key.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -27,17 +28,17 @@ CONNECTOR: Final = "connector-"
 TARGET: Final = "target-state-"
 COMMIT: Final = "commit-"
 START: Final = "kvorum-start-"
-LEADER: Final = "kvorum-leader"
+MANAGER: Final = "kvorum-manager"
 CONNECTOR_STATUS: Final = "status-connector-"
 TASK_STATUS: Final = "status-task-"
 TOPIC_STATUS: Final = "status-topic-"
 TOPIC_SEPARATOR: Final = ":connector-"
 TASK: Final = 0
-"""A pipeline is one task: one process, whose work Spark spreads. It is numbered as Connect numbers the first."""
+"""The number of a connector's only task. Spark divides its work."""
 
 
 class Topic(StrEnum):
-    """Which of the three; the value is the name's last word."""
+    """One of the three topics; the value is the last part of its name."""
 
     CONFIGS = "configs"
     OFFSETS = "offsets"
@@ -63,17 +64,13 @@ class Condition(StrEnum):
     RESTARTING = "RESTARTING"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One record of a topic; value None deletes the key."""
 
     topic: Topic
     key: str
     value: Json | None
-
-    def key_bytes(self) -> bytes:
-        """Return the key as it is written."""
-        return self.key.encode()
 
     def value_bytes(self) -> bytes | None:
         """Return the value as it is written."""
@@ -82,25 +79,23 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """State of a connector or a task, with its worker and trace."""
+    """State of a connector or a task, with its worker and trace. Two that differ in generation only are equal."""
 
     state: Condition
-    worker_id: str
-    generation: int
     trace: str | None = None
+    worker_id: str
+    generation: int = field(compare=False)
 
-    def as_value(self) -> Json:
-        """Return the record's value."""
-        fields = {"state": self.state.value, "trace": self.trace, "worker_id": self.worker_id}
-        return {**fields, "generation": self.generation}
 
-    def same(self, other: "Status | None") -> bool:
-        """Tell whether the other one says the same, whenever it was said."""
-        return other is not None and (self.state, self.trace, self.worker_id) == (
-            other.state,
-            other.trace,
-            other.worker_id,
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    """The manager that wrote the topics last."""
+
+    id: str
+    """Unique per process."""
+    worker_id: str
+    checkpoints: str
+    """Where checkpoints are that no configuration names: --checkpoints, or the id of its state folder."""
 
 
 def compact(value: object) -> str:
@@ -109,70 +104,59 @@ def compact(value: object) -> str:
 
 
 def connector(name: str, properties: Mapping[str, str] | None) -> Record:
-    """Return a connector's configuration; None: it is deleted."""
-    value = None if properties is None else {"properties": dict(properties)}
-    return Record(topic=Topic.CONFIGS, key=f"{CONNECTOR}{name}", value=value)
+    """Return a connector's configuration."""
+    return Record(Topic.CONFIGS, CONNECTOR + name, None if properties is None else {"properties": dict(properties)})
 
 
 def target(name: str, wanted: Target | None) -> Record:
     """Return a connector's target state; `state` is for workers that do not know STOPPED."""
-    if wanted is None:
-        value = None
-    else:
-        value = {"state": "PAUSED" if wanted is Target.STOPPED else wanted.value, "state.v2": wanted.value}
-    return Record(topic=Topic.CONFIGS, key=f"{TARGET}{name}", value=value)
+    old = Target.PAUSED if wanted is Target.STOPPED else wanted
+    return Record(Topic.CONFIGS, TARGET + name, None if wanted is None else {"state": old, "state.v2": wanted})
 
 
 def commit(name: str, tasks: int | None) -> Record:
-    """Return how many tasks a connector has."""
-    value = None if tasks is None else {"tasks": tasks}
-    return Record(topic=Topic.CONFIGS, key=f"{COMMIT}{name}", value=value)
+    """Return the number of a connector's tasks."""
+    return Record(Topic.CONFIGS, COMMIT + name, None if tasks is None else {"tasks": tasks})
 
 
 def start(name: str, run: int, offsets: Offsets) -> Record:
-    """Return from where a connector starts when it has no checkpoint of this run."""
+    """Return where a connector starts when it has no checkpoint of this run."""
     listed = [{"partition": partition, "offset": offset} for partition, offset in offsets]
-    return Record(topic=Topic.CONFIGS, key=f"{START}{name}", value={"run": run, "offsets": listed})
+    return Record(Topic.CONFIGS, START + name, {"run": run, "offsets": listed})
 
 
-def leader(folder: str | None, worker_id: str = "") -> Record:
-    """Return in whose folder the workers are; None: there are none any more."""
-    value = None if folder is None else {"folder": folder, "worker_id": worker_id}
-    return Record(topic=Topic.CONFIGS, key=LEADER, value=value)
+def manager(found: Manager) -> Record:
+    """Return the manager that writes."""
+    return Record(Topic.CONFIGS, MANAGER, asdict(found))
 
 
 def offset(name: str, partition: Json, value: Json | None) -> Record:
-    """Return a position of a connector."""
-    return Record(topic=Topic.OFFSETS, key=compact([name, partition]), value=value)
+    """Return a connector's offset."""
+    return Record(Topic.OFFSETS, compact([name, partition]), value)
 
 
 def connector_status(name: str, status: Status | None) -> Record:
-    """Return what a connector is."""
-    value = None if status is None else status.as_value()
-    return Record(topic=Topic.STATUS, key=f"{CONNECTOR_STATUS}{name}", value=value)
+    """Return a connector's state."""
+    return Record(Topic.STATUS, CONNECTOR_STATUS + name, None if status is None else asdict(status))
 
 
 def task_status(name: str, status: Status | None) -> Record:
-    """Return what a connector's task is."""
-    value = None if status is None else status.as_value()
-    return Record(topic=Topic.STATUS, key=f"{TASK_STATUS}{name}-{TASK}", value=value)
+    """Return the state of a connector's task."""
+    return Record(Topic.STATUS, f"{TASK_STATUS}{name}-{TASK}", None if status is None else asdict(status))
 
 
 def topic_status(name: str, topic: str, discovered_ms: int | None) -> Record:
-    """Return that a connector was seen to use a topic; None: forget it."""
-    value: Json | None = None
-    if discovered_ms is not None:
-        value = {"topic": {"name": topic, "connector": name, "task": TASK, "discoverTimestamp": discovered_ms}}
-    return Record(topic=Topic.STATUS, key=f"{TOPIC_STATUS}{topic}{TOPIC_SEPARATOR}{name}", value=value)
+    """Return that a connector uses a topic."""
+    found = {"name": topic, "connector": name, "task": TASK, "discoverTimestamp": discovered_ms}
+    key = f"{TOPIC_STATUS}{topic}{TOPIC_SEPARATOR}{name}"
+    return Record(Topic.STATUS, key, None if discovered_ms is None else {"topic": found})
 
 
 def parse(topic: Topic, key: bytes | None, value: bytes | None) -> Record | None:
-    """Return a record as it was read; None when it is none of ours (its key no text, its value no JSON object)."""
+    """Return a record as it was read; None if its key is no text or its value no JSON object."""
     try:
         found = None if value is None else json.loads(value)
         text = (key or b"").decode()
     except ValueError:
         return None
-    if not text or not (found is None or isinstance(found, dict)):
-        return None
-    return Record(topic=topic, key=text, value=found)
+    return Record(topic, text, found) if text and isinstance(found, dict | None) else None

@@ -1,58 +1,35 @@
-"""/connectors and what is below it."""
+"""The HTTP interface of a manager: /connectors and below, and the application."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import quote
 
 from aiohttp import web
 
 from kvorum.pipelines import plugins
-from kvorum.pipelines.connect import offsets, validation
+from kvorum.pipelines.connect import offsets, plugin_routes, validation
 from kvorum.pipelines.connect.catalogue import offsets_of, type_of
-from kvorum.pipelines.connect.errors import ConnectError, bad_request
+from kvorum.pipelines.connect.errors import ConnectError, bad_request, conflict
+from kvorum.pipelines.connect.herder import Herder
 from kvorum.pipelines.connect.records import TASK, Json, Status, Target
-from kvorum.pipelines.connect.service import Service, answer, as_strings, body_of, flag, nothing, strings_of
+from kvorum.pipelines.connect.rest import (
+    Handler,
+    Operation,
+    Table,
+    answer,
+    as_strings,
+    body_of,
+    flag,
+    guard,
+    nothing,
+    without_nulls,
+)
 from kvorum.pipelines.connect.state import Connector
 
-NAME_MAX: Final = 200
-Operation = Callable[[Service, web.Request], Awaitable[web.StreamResponse]]
-
-
-def routes(service: Service) -> list[web.RouteDef]:
-    """Return the routes: each is done by the leader."""
-
-    def led(operation: Operation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            passed = await service.led(request)
-            return passed if passed is not None else await operation(service, request)
-
-        return handle
-
-    table: list[tuple[str, str, Operation]] = [
-        ("GET", "", listed),
-        ("POST", "", created),
-        ("GET", "/{name}", described),
-        ("DELETE", "/{name}", deleted),
-        ("GET", "/{name}/config", configured),
-        ("PUT", "/{name}/config", reconfigured),
-        ("PATCH", "/{name}/config", patched),
-        ("GET", "/{name}/status", status),
-        ("PUT", "/{name}/pause", paused),
-        ("PUT", "/{name}/resume", resumed),
-        ("PUT", "/{name}/stop", stopped),
-        ("POST", "/{name}/restart", restarted),
-        ("GET", "/{name}/tasks", tasks),
-        ("GET", "/{name}/tasks/{task}/status", task_status),
-        ("POST", "/{name}/tasks/{task}/restart", task_restarted),
-        ("GET", "/{name}/offsets", positions),
-        ("PATCH", "/{name}/offsets", moved),
-        ("DELETE", "/{name}/offsets", reset),
-        ("GET", "/{name}/topics", topics),
-        ("PUT", "/{name}/topics/reset", forgotten),
-    ]
-    found = [web.route(method, f"/connectors{path}", led(operation)) for method, path, operation in table]
-    # A slash at the end is the same to Connect's server.
-    return found + [web.route(method, "/connectors/", led(op)) for method, path, op in table if not path]
+BODY_BYTES_MAX: Final = 1 << 20
+INITIAL: Final = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+TARGETS: Final = {"pause": (Target.PAUSED, 202), "resume": (Target.STARTED, 202), "stop": (Target.STOPPED, 204)}
+"""{last part of the path: (target state, HTTP status)}."""
 
 
 def name_in(request: web.Request) -> str:
@@ -60,9 +37,9 @@ def name_in(request: web.Request) -> str:
     return request.match_info["name"]
 
 
-def info(service: Service, connector: Connector) -> Json:
+def info(herder: Herder, connector: Connector) -> Json:
     """Return Connect's ConnectorInfo."""
-    has_task = connector.name in service.herder.state.task_statuses
+    has_task = connector.name in herder.state.task_statuses
     return {
         "name": connector.name,
         "config": dict(connector.properties),
@@ -72,18 +49,16 @@ def info(service: Service, connector: Connector) -> Json:
 
 
 def state_of(status: Status | None) -> Json:
-    """Return what a status says, without a trace when it has none."""
+    """Return a status, without a trace if it has none."""
     if status is None:
         return {"state": "UNASSIGNED", "worker_id": "", "version": plugins.own_version()}
-    told: Json = {"state": status.state.value, "worker_id": status.worker_id}
-    if status.trace is not None:
-        told["trace"] = status.trace
-    return {**told, "version": plugins.own_version()}
+    trace = {} if status.trace is None else {"trace": status.trace}
+    return {"state": status.state, "worker_id": status.worker_id, **trace, "version": plugins.own_version()}
 
 
-def state_info(service: Service, connector: Connector) -> Json:
+def state_info(herder: Herder, connector: Connector) -> Json:
     """Return Connect's ConnectorStateInfo."""
-    state, name = service.herder.state, connector.name
+    state, name = herder.state, connector.name
     task = state.task_statuses.get(name)
     return {
         "name": name,
@@ -93,21 +68,17 @@ def state_info(service: Service, connector: Connector) -> Json:
     }
 
 
-async def listed(service: Service, request: web.Request) -> web.StreamResponse:
-    """GET /connectors: names, or with ?expand=info and ?expand=status what they are."""
-    names = service.herder.state.names()
+async def listed(herder: Herder, request: web.Request) -> web.Response:
+    """GET /connectors: names, or with ?expand=info and ?expand=status an object per connector."""
+    names = herder.state.names()
     if "expand" not in request.query:
         return answer(names)
-    wanted = request.query.getall("expand")
-    made = {"info": info, "status": state_info}
-    found: dict[str, Json] = {}
-    for name in names:
-        connector = service.herder.existing(name)
-        found[name] = {each: made[each](service, connector) for each in wanted if each in made}
-    return answer(found)
+    parts = {"info": info, "status": state_info}
+    wanted = [each for each in request.query.getall("expand") if each in parts]
+    return answer({name: {each: parts[each](herder, herder.existing(name)) for each in wanted} for name in names})
 
 
-async def created(service: Service, request: web.Request) -> web.StreamResponse:
+async def created(herder: Herder, request: web.Request) -> web.Response:
     """POST /connectors: {"name", "config", "initial_state"}."""
     body = await body_of(request)
     if not isinstance(body, dict) or not isinstance(body.get("config"), dict):
@@ -115,197 +86,189 @@ async def created(service: Service, request: web.Request) -> web.StreamResponse:
     unknown = set(body) - {"name", "config", "initial_state"}
     if unknown:
         raise bad_request(f"Unrecognized field {sorted(unknown)[0]!r}")
-    name = str(body.get("name") or "").strip()
-    no_nulls(body["config"])
-    given = body.get("initial_state")
-    state = "RUNNING" if given is None else str(given).upper()
-    target = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}.get(state)
+    name, given = str(body.get("name") or "").strip(), body.get("initial_state")
+    properties = configuration(name, as_strings(body["config"]))
+    target = INITIAL.get("RUNNING" if given is None else str(given).upper())
     if target is None:
-        raise bad_request(f"initial_state {body['initial_state']!r} is not one of running, paused, stopped")
-    properties = named(name, without_nulls(as_strings(body["config"])))
-    await validation.accepted(name, properties, service.bootstrap)
-    herder = service.herder
+        raise bad_request(f"initial_state {given!r} is not one of running, paused, stopped")
+    await validation.accepted(name, properties, herder.cluster.bootstrap)
     await herder.submit(lambda: herder.put(name, properties, new=True, target=target))
-    return answer(info(service, herder.existing(name)), 201, location(request, name))
+    return answer(info(herder, herder.existing(name)), 201, location(request, name))
 
 
 def location(request: web.Request, name: str) -> dict[str, str]:
-    """Return where a new connector is."""
+    """Return the header with the address of a new connector."""
     return {"Location": f"http://{request.host}/connectors/{quote(name, safe='')}"}
 
 
-def named(name: str, properties: dict[str, str]) -> dict[str, str]:
-    """Return a configuration with its name in it. Raises ConnectError when it says another one."""
-    given = properties.get("name")
-    if given is not None and given != name:
-        raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
-    return {**properties, "name": name}
-
-
-def no_nulls(found: Mapping[str, object]) -> None:
-    """Refuse keys without a value. Raises ConnectError."""
+def configuration(name: str, found: Mapping[str, str | None]) -> dict[str, str]:
+    """Return a configuration with its name in it. Raises ConnectError for null values and for another name."""
     count = sum(value is None for value in found.values())
     if count:
         raise validation.invalid(["Null value can not be supplied as the configuration value."] * count)
+    given = found.get("name")
+    if given is not None and given != name:
+        raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
+    return {**without_nulls(found), "name": name}
 
 
-def without_nulls(found: dict[str, str | None]) -> dict[str, str]:
-    """Return what has a value."""
-    return {key: value for key, value in found.items() if value is not None}
-
-
-async def described(service: Service, request: web.Request) -> web.StreamResponse:
+async def described(herder: Herder, request: web.Request) -> web.Response:
     """GET /connectors/{name}."""
-    return answer(info(service, service.herder.existing(name_in(request))))
+    return answer(info(herder, herder.existing(name_in(request))))
 
 
-async def deleted(service: Service, request: web.Request) -> web.StreamResponse:
+async def deleted(herder: Herder, request: web.Request) -> web.Response:
     """DELETE /connectors/{name}."""
-    name, herder = name_in(request), service.herder
-    await herder.submit(lambda: herder.delete(name))
+    await herder.submit(lambda: herder.delete(name_in(request)))
     return nothing(204)
 
 
-async def configured(service: Service, request: web.Request) -> web.StreamResponse:
-    """GET /connectors/{name}/config: as it was given, references and all."""
-    return answer(dict(service.herder.existing(name_in(request)).properties))
+async def configured(herder: Herder, request: web.Request) -> web.Response:
+    """GET /connectors/{name}/config: as it was given, with its references to secrets."""
+    return answer(dict(herder.existing(name_in(request)).properties))
 
 
-async def reconfigured(service: Service, request: web.Request) -> web.StreamResponse:
+async def reconfigured(herder: Herder, request: web.Request) -> web.Response:
     """PUT /connectors/{name}/config: change, or create."""
-    name = name_in(request)
-    given = await strings_of(request, nulls=True)
-    no_nulls(given)
-    properties = named(name, without_nulls(given))
-    return await _put(service, request, properties)
+    return await _put(herder, request, configuration(name_in(request), as_strings(await body_of(request))))
+
+
+async def patched(herder: Herder, request: web.Request) -> web.Response:
+    """PATCH /connectors/{name}/config: change the given keys; null removes one (KIP-477)."""
+    name, changes = name_in(request), as_strings(await body_of(request))
+    before = herder.existing(name).properties
+    return await _put(herder, request, configuration(name, without_nulls({**before, **changes})), before)
 
 
 async def _put(
-    service: Service, request: web.Request, properties: dict[str, str], before: Mapping[str, str] | None = None
-) -> web.StreamResponse:
+    herder: Herder, request: web.Request, properties: dict[str, str], before: Mapping[str, str] | None = None
+) -> web.Response:
     name = name_in(request)
-    await validation.accepted(name, properties, service.bootstrap)
-    herder = service.herder
+    await validation.accepted(name, properties, herder.cluster.bootstrap)
     new = await herder.submit(lambda: herder.put(name, properties, new=False, before=before))
-    headers = location(request, name) if new else None
-    return answer(info(service, herder.existing(name)), 201 if new else 200, headers)
+    return answer(info(herder, herder.existing(name)), 201 if new else 200, location(request, name) if new else None)
 
 
-async def patched(service: Service, request: web.Request) -> web.StreamResponse:
-    """PATCH /connectors/{name}/config: the keys that are given; null takes one away (KIP-477)."""
-    name = name_in(request)
-    changes = await strings_of(request, nulls=True)
-    before = service.herder.existing(name).properties
-    return await _put(service, request, named(name, without_nulls({**before, **changes})), before)
-
-
-async def status(service: Service, request: web.Request) -> web.StreamResponse:
+async def status(herder: Herder, request: web.Request) -> web.Response:
     """GET /connectors/{name}/status."""
-    name = name_in(request)
-    connector = service.herder.state.get(name)
-    if connector is None:
-        raise ConnectError(404, f"No status found for connector {name}")
-    return answer(state_info(service, connector))
+    return answer(state_info(herder, herder.existing(name_in(request), "No status found for connector {}")))
 
 
-async def _target(service: Service, request: web.Request, wanted: Target, status: int) -> web.StreamResponse:
-    name, herder = name_in(request), service.herder
-    if herder.state.get(name) is None:
-        raise ConnectError(404, f"Unknown connector {name}")
-    await herder.submit(lambda: herder.target(name, wanted))
+async def targeted(herder: Herder, request: web.Request) -> web.Response:
+    """PUT /connectors/{name}/pause, resume, stop."""
+    target, status = TARGETS[request.match_info["target"]]
+    await herder.submit(lambda: herder.target(name_in(request), target))
     return nothing(status)
 
 
-async def paused(service: Service, request: web.Request) -> web.StreamResponse:
-    """PUT /connectors/{name}/pause."""
-    return await _target(service, request, Target.PAUSED, 202)
-
-
-async def resumed(service: Service, request: web.Request) -> web.StreamResponse:
-    """PUT /connectors/{name}/resume."""
-    return await _target(service, request, Target.STARTED, 202)
-
-
-async def stopped(service: Service, request: web.Request) -> web.StreamResponse:
-    """PUT /connectors/{name}/stop."""
-    return await _target(service, request, Target.STOPPED, 204)
-
-
-async def restarted(service: Service, request: web.Request) -> web.StreamResponse:
-    """POST /connectors/{name}/restart: with includeTasks or onlyFailed the answer says what it does (KIP-745)."""
-    name, herder = name_in(request), service.herder
+async def restarted(herder: Herder, request: web.Request) -> web.Response:
+    """POST /connectors/{name}/restart: with includeTasks or onlyFailed the response is the new status (KIP-745)."""
     include_tasks, only_failed = flag(request, "includeTasks", False), flag(request, "onlyFailed", False)
-    if herder.state.get(name) is None:
-        raise ConnectError(404, f"Unknown connector: {name}")
-    await herder.submit(lambda: herder.restart(name, only_failed=only_failed))
-    if not include_tasks and not only_failed:
-        return nothing(204)
-    return answer(state_info(service, herder.existing(name)), 202)
+    connector = herder.existing(name_in(request), "Unknown connector: {}")
+    await herder.submit(lambda: herder.restart(connector.name, only_failed=only_failed))
+    return answer(state_info(herder, connector), 202) if include_tasks or only_failed else nothing(204)
 
 
-async def tasks(service: Service, request: web.Request) -> web.StreamResponse:
+async def tasks(herder: Herder, request: web.Request) -> web.Response:
     """GET /connectors/{name}/tasks."""
-    connector = service.herder.existing(name_in(request))
-    if connector.name not in service.herder.state.task_statuses:
+    connector = herder.existing(name_in(request))
+    if connector.name not in herder.state.task_statuses:
         return answer([])
     return answer([{"id": {"connector": connector.name, "task": TASK}, "config": dict(connector.properties)}])
 
 
-def _task(service: Service, request: web.Request, missing: str) -> Any:
+def _task(herder: Herder, request: web.Request, missing: str) -> Status:
     name, number = name_in(request), request.match_info["task"]
     if not number.isdecimal():
         raise ConnectError(404, "HTTP 404 Not Found")
-    found = service.herder.state.task_statuses.get(name)
-    if found is None or int(number) != TASK or service.herder.state.get(name) is None:
+    found = herder.state.task_statuses.get(name)
+    if found is None or int(number) != TASK or herder.state.get(name) is None:
         raise ConnectError(404, missing.format(name=name, number=int(number)))
     return found
 
 
-async def task_status(service: Service, request: web.Request) -> web.StreamResponse:
+async def task_status(herder: Herder, request: web.Request) -> web.Response:
     """GET /connectors/{name}/tasks/{task}/status."""
-    return answer({"id": TASK, **state_of(_task(service, request, "No status found for task {name}-{number}"))})
+    return answer({"id": TASK, **state_of(_task(herder, request, "No status found for task {name}-{number}"))})
 
 
-async def task_restarted(service: Service, request: web.Request) -> web.StreamResponse:
+async def task_restarted(herder: Herder, request: web.Request) -> web.Response:
     """POST /connectors/{name}/tasks/{task}/restart."""
-    name, herder = name_in(request), service.herder
-    if herder.state.get(name) is None:
-        raise ConnectError(404, f"Unknown connector: {name}")
-    _task(service, request, "Unknown task: {name}-{number}")
+    name = herder.existing(name_in(request), "Unknown connector: {}").name
+    _task(herder, request, "Unknown task: {name}-{number}")
     await herder.submit(lambda: herder.restart(name))
     return nothing(204)
 
 
-async def positions(service: Service, request: web.Request) -> web.StreamResponse:
+async def positions(herder: Herder, request: web.Request) -> web.Response:
     """GET /connectors/{name}/offsets (KIP-875)."""
-    found = await service.herder.positions(name_in(request))
+    found = await herder.positions(name_in(request))
     return answer({"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]})
 
 
-async def moved(service: Service, request: web.Request) -> web.StreamResponse:
+async def moved(herder: Herder, request: web.Request) -> web.Response:
     """PATCH /connectors/{name}/offsets."""
-    name, herder = name_in(request), service.herder
-    connector = herder.existing(name)
+    connector = herder.existing(name_in(request))
     wanted = offsets.requested(await body_of(request), offsets_of(connector.properties))
-    await herder.submit(lambda: herder.move(name, wanted))
+    await herder.submit(lambda: herder.move(connector.name, wanted))
     return answer({"message": "The offsets for this connector have been altered successfully"})
 
 
-async def reset(service: Service, request: web.Request) -> web.StreamResponse:
-    """DELETE /connectors/{name}/offsets: the connector restarts as configured."""
-    name, herder = name_in(request), service.herder
-    await herder.submit(lambda: herder.move(name, None))
+async def reset(herder: Herder, request: web.Request) -> web.Response:
+    """DELETE /connectors/{name}/offsets: the connector starts as configured."""
+    await herder.submit(lambda: herder.move(name_in(request), None))
     return answer({"message": "The offsets for this connector have been reset successfully"})
 
 
-async def topics(service: Service, request: web.Request) -> web.StreamResponse:
-    """GET /connectors/{name}/topics: those it was seen to use (KIP-558)."""
+async def topics(herder: Herder, request: web.Request) -> web.Response:
+    """GET /connectors/{name}/topics: topics in use (KIP-558)."""
     name = name_in(request)
-    return answer({name: {"topics": sorted(service.herder.state.topics.get(name, {}))}})
+    return answer({name: {"topics": sorted(herder.state.topics.get(name, {}))}})
 
 
-async def forgotten(service: Service, request: web.Request) -> web.StreamResponse:
+async def forgotten(herder: Herder, request: web.Request) -> web.Response:
     """PUT /connectors/{name}/topics/reset."""
-    name, herder = name_in(request), service.herder
-    await herder.submit(lambda: herder.forget_topics(name))
+    await herder.submit(lambda: herder.forget_topics(name_in(request)))
     return nothing(202)
+
+
+ROUTES: Table = {
+    ("GET", "/connectors"): listed,
+    ("GET", "/connectors/"): listed,
+    ("POST", "/connectors"): created,
+    ("POST", "/connectors/"): created,
+    ("GET", "/connectors/{name}"): described,
+    ("DELETE", "/connectors/{name}"): deleted,
+    ("GET", "/connectors/{name}/config"): configured,
+    ("PUT", "/connectors/{name}/config"): reconfigured,
+    ("PATCH", "/connectors/{name}/config"): patched,
+    ("GET", "/connectors/{name}/status"): status,
+    ("PUT", "/connectors/{name}/{target:pause|resume|stop}"): targeted,
+    ("POST", "/connectors/{name}/restart"): restarted,
+    ("GET", "/connectors/{name}/tasks"): tasks,
+    ("GET", "/connectors/{name}/tasks/{task}/status"): task_status,
+    ("POST", "/connectors/{name}/tasks/{task}/restart"): task_restarted,
+    ("GET", "/connectors/{name}/offsets"): positions,
+    ("PATCH", "/connectors/{name}/offsets"): moved,
+    ("DELETE", "/connectors/{name}/offsets"): reset,
+    ("GET", "/connectors/{name}/topics"): topics,
+    ("PUT", "/connectors/{name}/topics/reset"): forgotten,
+}
+
+
+def application(herder: Herder, *, is_loopback: bool = True) -> web.Application:
+    """Return the HTTP interface. Operations on connectors are rejected with 409 while the manager is not ready."""
+
+    def bound(operation: Operation, *, needs_ready: bool) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if needs_ready and not herder.ready:
+                raise conflict()
+            return await operation(herder, request)
+
+        return handle
+
+    app = web.Application(middlewares=[guard(is_loopback=is_loopback)], client_max_size=BODY_BYTES_MAX)
+    for table in (plugin_routes.ROUTES, ROUTES):
+        for (method, path), operation in table.items():
+            app.router.add_route(method, path, bound(operation, needs_ready=table is ROUTES))
+    return app

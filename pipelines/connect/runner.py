@@ -1,90 +1,54 @@
-"""Worker processes, one a pipeline: what the manager asks of them, and the real thing on this machine."""
+"""Workers of connectors: threads of child processes (run/host.py), which end when this process ends.
+
+Connectors share one child process and its Spark context, but for those of `has_own_process`, which have one each.
+"""
 
 import asyncio
-import hashlib
-import json
+import contextlib
+import fcntl
 import logging
+import os
+import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from kvorum.pipelines.connect import records
 from kvorum.pipelines.connect.errors import RunnerError
-from kvorum.pipelines.connect.processes import LAUNCHED, kill_tree, started, tail
-from kvorum.pipelines.run import control, process
+from kvorum.pipelines.run import control
 from kvorum.pipelines.run.launch import Launch
-from kvorum.pipelines.run.state import HOST, Folder, State, StateError, folders
-from kvorum.pipelines.spec import Pipeline, SpecError
+from kvorum.pipelines.run.state import HOST, PID, Folder, StateError, Status
+from kvorum.pipelines.spec import Pipeline
 
+REQUEST_SECONDS: Final = 20.0
+START_SECONDS: Final = 30.0
+"""For a process to accept commands; Spark starts after that."""
 STOP_SECONDS: Final = 60.0
-"""A worker that is asked to stop ends the micro-batch it is in; after that it is killed."""
-ASK_SECONDS: Final = 20.0
+"""A worker ends its micro-batch first. After this time its process is killed."""
 KILL_SECONDS: Final = 15.0
 POLL_SECONDS: Final = 0.05
-HOST_SECONDS: Final = 30.0
-"""For the shared process to take commands; Spark starts after that."""
+LOG_BYTES: Final = 4000
 
 log = logging.getLogger("kvorum.pipelines.connect.runner")
+Answer = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
-    """Observed state of a worker process."""
-
-    alive: bool
-    state: State
-    trace: str | None = None
-    lasting: bool = False
-    """It failed for a reason that a new start does not remove."""
-    revision: str | None = None
-    """Of the configuration that it was started with; None: unknown, nobody vouches for it."""
-    progress: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Runner(Protocol):
-    """Runs workers. A name has at most one worker, whichever manager started it."""
-
-    async def seen(self, name: str) -> Worker | None:
-        """Return how a worker is; None: there was never one."""
-        ...
-
-    async def start(self, pipeline: Pipeline, revision: str) -> None:
-        """Start a worker. Raises RunnerError, also when one runs already."""
-        ...
-
-    async def ask(self, name: str, command: str) -> Mapping[str, Any]:
-        """Return a worker's answer to pause, resume or offsets. Raises RunnerError."""
-        ...
-
-    async def stop(self, name: str) -> None:
-        """End a worker: orderly within a limit, then by force. Returns when it is gone. Raises RunnerError."""
-        ...
-
-    async def end(self) -> None:
-        """End the process that the workers without one of their own share. Call when none of them runs."""
-        ...
-
-    async def alive(self) -> list[str]:
-        """Return the names of the running workers, whichever manager started them."""
-        ...
-
-    def checkpoint(self, name: str, run: int) -> str:
-        """Return the folder of a pipeline's checkpoint."""
-        ...
-
-
-def revision_of(pipeline: Pipeline) -> str:
-    """Return a fingerprint of a pipeline's configuration, which does not reveal it."""
-    return hashlib.sha256(records.compact(pipeline.as_data()).encode()).hexdigest()
+def hold(root: Path) -> int:
+    """Lock the state folder for this process; return the descriptor. Raises StateError if another manager has it."""
+    root.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(root / "manager.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StateError(f"another manager runs in {root}; choose another folder with --state") from None
+    return descriptor
 
 
 def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
-    """Tell whether a pipeline runs in a process of its own: it says so, or it wants another Spark context."""
+    """Return whether a pipeline has its own process: it says so, or it needs another Spark context."""
     if pipeline.isolation == "process" or pipeline.spark:
         return True
     if pipeline.connector == "auto":
@@ -95,195 +59,134 @@ def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
     return choose("auto", folder, launch.settings).connector != pipeline.connector
 
 
-class LocalRunner:
-    """Workers on this machine, in the folders of kvorum.pipelines.run; Spark may be anywhere.
+@dataclass(slots=True)
+class Runner:
+    """Starts and stops workers, in the folders of kvorum.pipelines.run."""
 
-    They share one process and its Spark context (run/host.py), but for those of `has_own_process`.
-    """
-
-    def __init__(self, state_dir: Path, checkpoints: str | None = None, launch: Launch | None = None) -> None:
-        """Keep the workers' folders under `state_dir`, and their checkpoints there or below `checkpoints`."""
-        self._root = state_dir
-        self._checkpoints = checkpoints
-        self._launch = launch or Launch()
-        self._children: dict[str, process.Started] = {}
-        self._host: subprocess.Popen[bytes] | None = None
-        self._starting_host = threading.Lock()
+    root: Path
+    checkpoints: str | None = None
+    launch: Launch = field(default_factory=Launch)
+    _hosts: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
+    _host_of: dict[str, str] = field(default_factory=dict)
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def checkpoint(self, name: str, run: int) -> str:
-        """Return the folder: each run of positions has its own."""
-        base = f"{self._checkpoints.rstrip('/')}/{name}" if self._checkpoints else str(self._root / name)
+        """Return the folder of a connector's checkpoint: each run has its own."""
+        base = f"{self.checkpoints.rstrip('/')}/{name}" if self.checkpoints else str(self.root / name)
         return f"{base}/checkpoint" if run == 0 else f"{base}/checkpoint-{run}"
 
-    async def seen(self, name: str) -> Worker | None:
-        """Read the worker's status and who started it."""
-        return await asyncio.to_thread(self._seen, name)
+    async def seen(self, name: str) -> Status | None:
+        """Return a worker's status."""
+        return await asyncio.to_thread(Folder(self.root, name).status)
 
-    def _seen(self, name: str) -> Worker | None:
-        folder = Folder(self._root, name)
-        if name in self._children and self._children[name].process.poll() is not None:
-            del self._children[name]
-        held, launched = folder.alive(), self._launched(folder)
-        pid = int(launched.get("pid", 0))
-        is_hosted = bool(launched.get("hosted"))
-        lives = bool(pid) and not is_hosted and started(pid) == launched.get("started")
-        status = folder.status()
-        revision = str(launched["revision"]) if "revision" in launched else None
-        if status is None or (lives and status.pid != pid):
-            # It has not said a word yet: what may lie there is of the one before.
-            if lives or held:
-                return Worker(alive=True, state=State.STARTING, revision=revision if lives else None)
-            if not launched:
-                return None
-            trace = f"it ended during its start: {tail(folder.log)}"
-            return Worker(alive=False, state=State.FAILED, trace=trace, revision=revision)
-        ours = status.pid == pid and (lives or is_hosted or not held)
-        return Worker(
-            alive=held or lives,
-            state=status.state,
-            trace=status.trace,
-            lasting=status.lasting,
-            revision=revision if ours else None,
-            progress=status.progress,
-        )
-
-    def _launched(self, folder: Folder) -> dict[str, Any]:
+    async def ask(
+        self, name: str, command: str, seconds: float = REQUEST_SECONDS, *, other: str = ""
+    ) -> dict[str, Any]:
+        """Return a worker's or a host's answer. Raises RunnerError."""
         try:
-            found: dict[str, Any] = json.loads((folder.path / LAUNCHED).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return found
+            return await asyncio.to_thread(control.ask, self.root, name, command, seconds, other=other)
+        except (StateError, OSError, ValueError) as error:
+            raise RunnerError(str(error)) from error
 
-    async def start(self, pipeline: Pipeline, revision: str) -> None:
-        """Start it in the shared process or in one of its own, and note which."""
-        start = self._start if has_own_process(pipeline, self._launch) else self._start_hosted
-        await asyncio.to_thread(start, pipeline, revision)
-
-    def _start_hosted(self, pipeline: Pipeline, revision: str) -> None:
-        folder = Folder(self._root, pipeline.name)
+    async def start(self, pipeline: Pipeline) -> None:
+        """Start a worker. Raises RunnerError."""
+        name, is_shared = pipeline.name, not await asyncio.to_thread(has_own_process, pipeline, self.launch)
+        host, folder = HOST if is_shared else f"{HOST}-{name}", Folder(self.root, name)
+        if folder.alive():
+            await self.stop(name)  # an earlier start was not confirmed
         try:
             with folder.held():
                 folder.write(folder.spec, pipeline.as_data())
-                (folder.path / "status.json").unlink(missing_ok=True)  # that of an earlier worker
+        except (StateError, OSError) as error:
+            raise RunnerError(str(error)) from error
+        self._host_of[name] = host
+        if not is_shared:
+            await self._end(host)  # its Spark context may have other settings
+        async with self._starting:
+            await self._ensure(host)
             try:
-                self._ensure_host()
-                answer = control.ask(self._root, HOST, "start", HOST_SECONDS, other=pipeline.name)
-            except StateError as error:
-                log.info("shared process not reached, started again error=%s", error)  # it was about to end
-                self._ensure_host()
-                answer = control.ask(self._root, HOST, "start", HOST_SECONDS, other=pipeline.name)
-        except (StateError, OSError, ValueError) as error:
-            raise RunnerError(str(error)) from error
-        pid = int(answer["pid"])
-        launched = {"pid": pid, "started": started(pid), "revision": revision, "hosted": True}
-        folder.write(folder.path / LAUNCHED, launched)
+                await self.ask(host, "start", START_SECONDS, other=name)
+            except RunnerError as error:
+                log.info("connector not started, tried again connector=%s error=%s", name, error)
+                await self._ensure(host)  # it was about to end
+                await self.ask(host, "start", START_SECONDS, other=name)
 
-    def _ensure_host(self) -> None:
-        """Start the shared process unless it runs, and wait until it takes commands. Raises StateError."""
-        folder = Folder(self._root, HOST)
-        with self._starting_host:
-            if self._host is not None and self._host.poll() is not None:
-                self._host = None
-            if self._host is None and not folder.alive():
-                folder.make()
-                command = [sys.executable, "-m", "kvorum.pipelines.run.host", "--state", str(self._root)]
-                with open(folder.log, "ab") as file:
-                    self._host = subprocess.Popen(
-                        [*command, *self._launch.arguments()],
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=file,
-                        start_new_session=True,
-                    )
-            deadline = time.monotonic() + HOST_SECONDS
-            while True:
-                try:
-                    control.ask(self._root, HOST, "status", ASK_SECONDS)
-                    return
-                except StateError as error:
-                    if self._host is not None and self._host.poll() is not None:
-                        raise StateError(f"the shared process ended: {tail(folder.log)}") from error
-                    if time.monotonic() > deadline:
-                        raise
-                time.sleep(POLL_SECONDS)
+    async def _ensure(self, host: str) -> None:
+        """Start a host unless it runs, and wait until it accepts commands. Raises RunnerError."""
+        folder = Folder(self.root, host)
+        if not folder.alive():
+            await self._end(host)  # it may be about to exit
+            self._hosts[host] = await asyncio.to_thread(self._launched, folder)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                await self.ask(host, "status")
+                return
+            except RunnerError as error:
+                if host in self._hosts and self._hosts[host].poll() is not None:
+                    end = folder.log.read_bytes()[-LOG_BYTES:].decode(errors="replace").strip()
+                    raise RunnerError(f"the process of the connector ended: {end}") from error
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def end(self) -> None:
-        """Stop the shared process, with SIGKILL if it does not stop in time."""
-        try:
-            pid = int((await asyncio.to_thread(control.ask, self._root, HOST, "status", ASK_SECONDS))["pid"])
-        except (StateError, OSError, ValueError):
-            return  # it does not run
-        try:
-            await asyncio.to_thread(control.ask, self._root, HOST, "stop", STOP_SECONDS)
-        except (StateError, OSError, ValueError) as error:
-            log.warning("shared process does not stop error=%s", error)
-        if not await self._gone(HOST, KILL_SECONDS):
-            log.warning("shared process killed pid=%d", pid)
-            kill_tree(pid)
-        if self._host is not None:
-            await asyncio.to_thread(self._host.wait)
-            self._host = None
-
-    def _start(self, pipeline: Pipeline, revision: str) -> None:
-        folder = Folder(self._root, pipeline.name)
-        try:
-            begun = process.start(pipeline, self._root, self._launch)
-        except (StateError, SpecError, OSError) as error:
-            raise RunnerError(str(error)) from error
-        self._children[pipeline.name] = begun
-        folder.write(folder.path / LAUNCHED, {"pid": begun.pid, "started": started(begun.pid), "revision": revision})
-
-    async def ask(self, name: str, command: str) -> Mapping[str, Any]:
-        """Ask over the worker's socket."""
-        try:
-            return await asyncio.to_thread(control.ask, self._root, name, command, ASK_SECONDS)
-        except (StateError, OSError, ValueError) as error:
-            raise RunnerError(str(error)) from error
+    def _launched(self, folder: Folder) -> "subprocess.Popen[bytes]":
+        folder.make()
+        folder.write(folder.launch, self.launch.data())
+        command = [sys.executable, "-m", "kvorum.pipelines.run.host", folder.name, "--state", str(self.root)]
+        with open(folder.log, "ab") as file:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # closed when this process ends
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
 
     async def stop(self, name: str) -> None:
-        """Ask it to stop; kill it when it does not end in time, or does not listen (yet)."""
-        folder = Folder(self._root, name)
-        try:
-            await asyncio.to_thread(control.ask, self._root, name, "stop", STOP_SECONDS)
-            patience = STOP_SECONDS
-        except (StateError, OSError, ValueError):
-            patience = 0.0  # what counts is whether it is gone
-        if await self._gone(name, patience):
-            await self._collect(name)
+        """Stop a worker; kill its process if it does not stop in time. Raises RunnerError."""
+        host = self._host_of.get(name, HOST)
+        if host != HOST:
+            await self._end(host)
             return
-        launched = self._launched(folder)
-        if launched.get("hosted"):
+        try:
+            await self.ask(name, "stop", STOP_SECONDS)
+        except RunnerError as error:
+            log.info("stop failed connector=%s error=%s", name, error)
+        if not await self._released(name, KILL_SECONDS):
             log.warning("shared process killed, all its connectors restart: one does not stop connector=%s", name)
-        if started(int(launched.get("pid", 0))) == launched.get("started"):
-            kill_tree(int(launched["pid"]))
-        elif held_by := self._held_by(folder):
-            kill_tree(held_by)
-        if not await self._gone(name, KILL_SECONDS):
-            raise RunnerError(f"the process of {name!r} is still running after SIGKILL")
-        await self._collect(name)
+            await self._kill(host)
 
-    async def _collect(self, name: str) -> None:
-        """Collect the dead, if it was a child of this process."""
-        child = self._children.pop(name, None)
-        if child is not None:
-            await asyncio.to_thread(child.process.wait)
+    async def end(self) -> None:
+        """End all hosts of the folder, those of an earlier manager as well. Raises RunnerError."""
+        hosts = {*self._hosts, *(path.parent.name for path in self.root.glob(f"{HOST}*/lock"))}
+        await asyncio.gather(*(self._end(host) for host in hosts))
 
-    async def _gone(self, name: str, seconds: float) -> bool:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while (worker := await self.seen(name)) is not None and worker.alive:
-            if loop.time() > deadline:
+    async def _end(self, host: str) -> None:
+        """Stop a host with its workers, with SIGKILL if it does not stop in time. Raises RunnerError."""
+        process = self._hosts.get(host)
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+        if not await self._released(host, STOP_SECONDS):
+            await self._kill(host)
+        self._hosts.pop(host, None)
+
+    async def _kill(self, host: str) -> None:
+        """Kill a host and its process group, to which Spark's JVM belongs. Raises RunnerError."""
+        process = self._hosts.get(host)
+        pid = process.pid if process is not None else int((self.root / host / PID).read_text(encoding="ascii"))
+        log.warning("process killed pid=%d", pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        if not await self._released(host, KILL_SECONDS):
+            raise RunnerError(f"process {pid} is still running after SIGKILL")
+
+    async def _released(self, name: str, seconds: float) -> bool:
+        """Return whether no process holds a folder, after at most so long."""
+        deadline = time.monotonic() + seconds
+        process = self._hosts.get(name)
+        while Folder(self.root, name).alive() or (process is not None and process.poll() is None):
+            if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(POLL_SECONDS)
         return True
-
-    def _held_by(self, folder: Folder) -> int:
-        """Return the process that holds the folder, 0 when none does."""
-        status = folder.status()
-        return status.pid if status is not None and folder.alive() else 0
-
-    async def alive(self) -> list[str]:
-        """Return whose folder is held by a process."""
-        return await asyncio.to_thread(
-            lambda: [folder.name for folder in folders(self._root) if folder.alive()],
-        )

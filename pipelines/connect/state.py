@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvorum.pipelines.connect import records
-from kvorum.pipelines.connect.records import Condition, Json, Record, Status, Target, Topic
+from kvorum.pipelines.connect.records import Condition, Json, Manager, Record, Status, Target, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a connector's positions begin.
+    """Where a connector starts.
 
-    Each reset or change of offsets by hand is a new run with a checkpoint of its own: what a checkpoint says is never
-    edited. `offsets` hold for a run that has no checkpoint yet.
+    A checkpoint is never edited: each reset or change of offsets is a new run with its own checkpoint. `offsets` are
+    for a run that has no checkpoint yet.
     """
 
     run: int = 0
@@ -23,7 +23,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
-    """One that is configured."""
+    """A configured connector."""
 
     name: str
     properties: Mapping[str, str]
@@ -33,7 +33,7 @@ class Connector:
 
 @dataclass(slots=True)
 class State:
-    """The image. `replay` takes the records in the order of their topics, each topic by itself."""
+    """The image. `replay` takes the records of each topic in their order."""
 
     properties: dict[str, Mapping[str, str]] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
@@ -41,20 +41,17 @@ class State:
     connector_statuses: dict[str, Status] = field(default_factory=dict)
     task_statuses: dict[str, Status] = field(default_factory=dict)
     topics: dict[str, dict[str, int]] = field(default_factory=dict)
-    """{connector: {topic: when it was seen first, ms}}."""
+    """{connector: {topic: time of its first use, ms}}."""
     offsets: dict[str, dict[str, Json]] = field(default_factory=dict)
     """{connector: {partition as JSON: offset}}."""
-    leader: str | None = None
-    """The folder in which the workers are."""
-    unknown: int = 0
-    """Records of no kind that is known here."""
+    manager: Manager | None = None
 
     def names(self) -> list[str]:
-        """Return the connectors there are."""
+        """Return the names of all connectors."""
         return sorted(self.properties)
 
     def get(self, name: str) -> Connector | None:
-        """Return a connector, None when it is not there."""
+        """Return a connector, None if it does not exist."""
         found = self.properties.get(name)
         if found is None:
             return None
@@ -67,38 +64,37 @@ class State:
         return max((status.generation for status in statuses), default=0)
 
     def positions(self, name: str) -> list[tuple[Json, Json]]:
-        """Return the positions of a connector as they are known: (partition, offset)."""
+        """Return a connector's last written positions: (partition, offset)."""
         return [(json.loads(key), value) for key, value in sorted(self.offsets.get(name, {}).items())]
 
     def replay(self, found: Iterable[Record]) -> None:
-        """Take records."""
+        """Take records. Those of other kinds (Connect's own) are ignored."""
         for record in found:
             match record.topic:
                 case Topic.CONFIGS:
-                    self._config(record)
+                    self._config(record.key, record.value)
                 case Topic.STATUS:
-                    self._status(record)
+                    self._status(record.key, record.value)
                 case Topic.OFFSETS:
-                    self._offset(record)
+                    self._offset(record.key, record.value)
 
-    def _config(self, record: Record) -> None:
-        key, value = record.key, record.value
+    def _config(self, key: str, value: Json | None) -> None:
+        given = value or {}
         if key.startswith(records.CONNECTOR):
-            properties = value.get("properties") if value else None
+            properties = given.get("properties")
             text = {k: str(v) for k, v in properties.items() if v is not None} if isinstance(properties, dict) else None
             _set(self.properties, key.removeprefix(records.CONNECTOR), text)
         elif key.startswith(records.TARGET):
-            given = (value or {}).get("state.v2") or (value or {}).get("state")
-            _set(self.targets, key.removeprefix(records.TARGET), Target(given) if given in set(Target) else None)
+            word = given.get("state.v2") or given.get("state")
+            _set(self.targets, key.removeprefix(records.TARGET), Target(word) if word in set(Target) else None)
         elif key.startswith(records.START):
-            _set(self.starts, key.removeprefix(records.START), _start(value))
-        elif key == records.LEADER:
-            self.leader = None if value is None else str(value.get("folder", ""))
-        else:
-            self.unknown += 1
+            listed = tuple((each["partition"], each["offset"]) for each in given.get("offsets", ()))
+            found = None if value is None else Start(run=int(given.get("run", 0)), offsets=listed)
+            _set(self.starts, key.removeprefix(records.START), found)
+        elif key == records.MANAGER:
+            self.manager = None if value is None else Manager(**value)
 
-    def _status(self, record: Record) -> None:
-        key, value = record.key, record.value
+    def _status(self, key: str, value: Json | None) -> None:
         if key.startswith(records.CONNECTOR_STATUS):
             _set(self.connector_statuses, key.removeprefix(records.CONNECTOR_STATUS), status(value))
         elif key.startswith(records.TASK_STATUS):
@@ -107,20 +103,16 @@ class State:
                 _set(self.task_statuses, name, status(value))
         elif key.startswith(records.TOPIC_STATUS):
             topic, _, name = key.removeprefix(records.TOPIC_STATUS).partition(records.TOPIC_SEPARATOR)
-            told = value.get("topic") if value else None
-            seen = told.get("discoverTimestamp") if isinstance(told, dict) else None
+            found = value.get("topic") if value else None
+            seen = found.get("discoverTimestamp") if isinstance(found, dict) else None
             _set(self.topics.setdefault(name, {}), topic, seen if isinstance(seen, int) else None)
-        else:
-            self.unknown += 1
 
-    def _offset(self, record: Record) -> None:
+    def _offset(self, key: str, value: Json | None) -> None:
         try:
-            name, partition = json.loads(record.key)
+            name, partition = json.loads(key)
         except ValueError:
-            self.unknown += 1
             return
-        key = records.compact(partition)
-        _set(self.offsets.setdefault(str(name), {}), key, record.value)
+        _set(self.offsets.setdefault(str(name), {}), records.compact(partition), value)
 
 
 def _set(table: dict[str, Any], key: str, value: Any) -> None:
@@ -131,21 +123,13 @@ def _set(table: dict[str, Any], key: str, value: Any) -> None:
         table[key] = value
 
 
-def _start(value: Json | None) -> Start | None:
-    if value is None:
-        return None
-    listed = tuple((each["partition"], each["offset"]) for each in value.get("offsets", ()))
-    return Start(run=int(value.get("run", 0)), offsets=listed)
-
-
 def status(value: Json | None) -> Status | None:
-    """Return a status as a record has it; None when it is deleted or of a kind that is not known."""
+    """Return a record's status; None if it is deleted or of an unknown state."""
     if value is None or value.get("state") not in set(Condition):
         return None
-    trace = value.get("trace")
     return Status(
         state=Condition(value["state"]),
-        trace=str(trace) if trace else None,
+        trace=str(value.get("trace") or "") or None,
         worker_id=str(value.get("worker_id", "")),
         generation=int(value.get("generation", 0)),
     )

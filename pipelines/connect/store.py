@@ -1,8 +1,7 @@
-"""The three topics: read as a whole by who begins to lead, written by him alone from then on.
+"""The three topics of the manager: read as a whole at its start, written by it alone.
 
-The leader's writes are transactions of one transactional id: who begins to lead fences whoever led before, so that a
-manager that has slept through its dismissal cannot write any more. Then it reads what is there, committed, to the end:
-nothing can come after that but its own.
+All writes are transactions of one transactional id. `fence` fences earlier managers of the group, so that they cannot
+write any more, and completes or aborts their last transaction. A `read` after it returns the whole state.
 """
 
 import asyncio
@@ -10,8 +9,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it means to export it
@@ -21,101 +20,68 @@ from kvorum.pipelines.connect.records import Record, Topic, parse
 
 T = TypeVar("T")
 PARTITIONS: Final = {Topic.CONFIGS: 1, Topic.OFFSETS: 25, Topic.STATUS: 5}
-"""As many as Connect makes."""
+"""As many as Connect creates."""
 REPLICAS: Final = 3
 REQUEST_SECONDS: Final = 30.0
 TRANSACTION_MS: Final = 30_000
-LOAD_SECONDS: Final = 120.0
+READ_SECONDS: Final = 120.0
 RECORDS_MAX: Final = 1_000_000
-"""More than that in the topics is no state of connectors."""
+"""More records in the topics are not the state of connectors."""
 BATCH: Final = 500
 FENCES: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 log = logging.getLogger("kvorum.pipelines.connect.store")
 
 
-class Store(Protocol):
-    """Where the state is kept."""
+@dataclass(slots=True)
+class Store:
+    """The topics PREFIX-configs, PREFIX-offsets and PREFIX-status. Blocking calls run in one thread, in their order."""
+
+    client: dict[str, str]
+    """Settings of the Kafka clients."""
+    group: str
+    prefix: str
+    _producer: Any = None
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "connect-store"))
 
     async def prepare(self) -> str:
-        """Make the topics if they are not there, and return the cluster's id. Raises Unavailable."""
-        ...
-
-    async def load(self) -> list[Record]:
-        """Fence earlier writers, and return the state. Raises Unavailable."""
-        ...
-
-    async def append(self, found: Sequence[Record]) -> None:
-        """Write records, all or none. Raises Fenced, Unavailable."""
-        ...
-
-    async def close(self) -> None:
-        """Give the connections back."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """The topics' names."""
-
-    configs: str = "connect-configs"
-    offsets: str = "connect-offsets"
-    status: str = "connect-status"
-
-    def of(self, topic: Topic) -> str:
-        """Return a topic's name."""
-        return {Topic.CONFIGS: self.configs, Topic.OFFSETS: self.offsets, Topic.STATUS: self.status}[topic]
-
-
-class KafkaStore:
-    """The topics of a cluster. What blocks runs in a thread of its own, one thing at a time."""
-
-    def __init__(self, client: dict[str, str], group: str, names: Names) -> None:
-        """Take the client's settings (bootstrap.servers, security), the managers' group and the topics' names."""
-        self._client = client
-        self._group = group
-        self._names = names
-        self._producer: Any = None
-        self._thread = ThreadPoolExecutor(1, "connect-store")
-
-    async def prepare(self) -> str:
-        """Make the topics if they are not there."""
+        """Create missing topics, and return the cluster's id. Raises Unavailable."""
         return await self._do(self._prepare)
 
-    async def load(self) -> list[Record]:
-        """Fence, then read to the end."""
-        return await self._do(self._load)
+    async def read(self) -> list[Record]:
+        """Return all committed records. Raises Unavailable."""
+        return await self._do(self._read)
+
+    async def fence(self) -> None:
+        """Fence earlier writers. Raises Unavailable."""
+        await self._do(self._fence)
 
     async def append(self, found: Sequence[Record]) -> None:
-        """Write records in one transaction."""
+        """Write records, all or none. Raises Fenced, and Unavailable if the outcome is not known."""
         if found:
             await self._do(lambda: self._append(found))
 
-    async def close(self) -> None:
-        """Let the producer go; what was not committed is aborted when its time is over."""
-        self._producer = None
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _do(self, what: Callable[[], T]) -> T:
+    async def _do(self, operation: Callable[[], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, what)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, operation)
         except KafkaException as error:
             kafka_error = error.args[0]
-            if kafka_error.code() in FENCES:
-                raise Fenced(str(kafka_error)) from error
-            raise Unavailable(str(kafka_error)) from error
+            kind = Fenced if kafka_error.code() in FENCES else Unavailable
+            raise kind(str(kafka_error)) from error
         except TimeoutError as error:
             raise Unavailable("no response from the cluster in time") from error
 
+    def _name(self, topic: Topic) -> str:
+        return f"{self.prefix}-{topic}"
+
     def _prepare(self) -> str:
-        admin = AdminClient(dict(self._client))
-        there = admin.list_topics(timeout=REQUEST_SECONDS)
-        replicas = min(REPLICAS, len(there.brokers))
-        config = {"cleanup.policy": "compact"}
+        admin = AdminClient(dict(self.client))
+        found = admin.list_topics(timeout=REQUEST_SECONDS)
+        replicas = min(REPLICAS, len(found.brokers))
         missing = [
-            NewTopic(self._names.of(topic), count, replicas, config=config)
+            NewTopic(self._name(topic), count, replicas, config={"cleanup.policy": "compact"})
             for topic, count in PARTITIONS.items()
-            if self._names.of(topic) not in there.topics
+            if self._name(topic) not in found.topics
         ]
         for name, future in (admin.create_topics(missing) if missing else {}).items():
             try:
@@ -124,23 +90,26 @@ class KafkaStore:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
-        return str(there.cluster_id or "")
+        return str(found.cluster_id or "")
 
-    def _load(self) -> list[Record]:
-        self._producer = Producer(
+    def _fence(self) -> None:
+        producer = Producer(
             {
-                **self._client,
-                "transactional.id": f"connect-cluster-{self._group}",
+                **self.client,
+                "transactional.id": f"connect-cluster-{self.group}",
                 "transaction.timeout.ms": TRANSACTION_MS,
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
             }
         )
-        self._producer.init_transactions(REQUEST_SECONDS)
+        producer.init_transactions(REQUEST_SECONDS)
+        self._producer = producer
+
+    def _read(self) -> list[Record]:
         consumer = Consumer(
             {
-                **self._client,
-                "group.id": f"{self._group}-reader",  # never joined: librdkafka asks for one
+                **self.client,
+                "group.id": f"{self.group}-reader",  # required by librdkafka; the group is never joined
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
@@ -148,46 +117,45 @@ class KafkaStore:
             }
         )
         try:
-            return self._read(consumer)
+            return self._read_with(consumer)
         finally:
             consumer.close()
 
-    def _read(self, consumer: Any) -> list[Record]:
-        by_name = {self._names.of(topic): topic for topic in Topic}
-        open_ends = set[tuple[str, int]]()
+    def _read_with(self, consumer: Any) -> list[Record]:
+        by_name = {self._name(topic): topic for topic in Topic}
+        unread = set[tuple[str, int]]()
         for name in by_name:
-            told = consumer.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
-            if told.error is not None or not told.partitions:
-                # An empty state would be believed: every connector deleted.
-                raise KafkaException(told.error or KafkaError(KafkaError._UNKNOWN_TOPIC, f"{name} has no partitions"))
-            open_ends |= {(name, number) for number in told.partitions}
-        consumer.assign([TopicPartition(name, number, 0) for name, number in sorted(open_ends)])
-        found, deadline = list[Record](), time.monotonic() + LOAD_SECONDS
-        while open_ends:
-            if time.monotonic() > deadline or len(found) > RECORDS_MAX:
-                what = f"{len(open_ends)} partitions were not read to the end"
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))
+            found = consumer.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
+            if found.error is not None or not found.partitions:
+                # Without this check a missing topic would be an empty state: all connectors deleted.
+                raise KafkaException(found.error or KafkaError(KafkaError._UNKNOWN_TOPIC, f"{name} has no partitions"))
+            unread |= {(name, number) for number in found.partitions}
+        consumer.assign([TopicPartition(name, number, 0) for name, number in sorted(unread)])
+        records, deadline = list[Record](), time.monotonic() + READ_SECONDS
+        while unread:
+            if time.monotonic() > deadline or len(records) > RECORDS_MAX:
+                reason = f"{len(unread)} partitions were not read to the end"
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))
             for message in consumer.consume(BATCH, 1.0):
                 error = message.error()
                 if error is None:
                     record = parse(by_name[message.topic()], message.key(), message.value())
-                    found += [record] if record is not None else []
+                    records += [record] if record is not None else []
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    open_ends.discard((message.topic(), message.partition()))
+                    unread.discard((message.topic(), message.partition()))
                 elif error.fatal() or not error.retriable():
                     log.warning("state not readable error=%s", error)
-        return found
+        return records
 
     def _append(self, found: Sequence[Record]) -> None:
         producer = self._producer
         if producer is None:
-            raise KafkaException(KafkaError(KafkaError._STATE, "this manager does not lead"))
+            raise KafkaException(KafkaError(KafkaError._STATE, "the outcome of the last write is not known"))
         producer.begin_transaction()
         try:
             for record in found:
-                producer.produce(self._names.of(record.topic), key=record.key_bytes(), value=record.value_bytes())
+                producer.produce(self._name(record.topic), key=record.key.encode(), value=record.value_bytes())
             producer.commit_transaction(REQUEST_SECONDS)
         except BaseException:
-            # Whether it is in is not known: who leads begins anew, and init_transactions decides it.
-            self._producer = None
+            self._producer = None  # `fence` completes or aborts the transaction
             raise

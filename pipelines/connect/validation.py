@@ -1,7 +1,9 @@
 """Configurations held against their connector: Connect's ConfigInfos, and its refusal in words."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from kvorum.pipelines.connect import catalogue
 from kvorum.pipelines.connect.catalogue import ConnectorPlugin
@@ -58,24 +60,29 @@ def validated(properties: Mapping[str, str], bootstrap: str) -> Json:
             said = missing(about) if message == "is missing" else invalid_value(about, properties, message)
             wrong.setdefault(about, []).append(said)
     keys += [Key(name=given, group=_group(given)) for given in sorted({*properties, *wrong} - known)]
-    orders: dict[str, int] = {}
-    configs = []
-    for key in keys:
-        orders[key.group] = orders.get(key.group, 0) + 1
-        value = {
+    values = [
+        {
             "name": key.name,
             "value": shown(key.name, properties.get(key.name, key.default)),
             "recommended_values": list(key.recommended),
             "errors": wrong.get(key.name, []),
             "visible": True,
         }
-        configs.append({"definition": key.definition(orders[key.group]), "value": value})
+        for key in keys
+    ]
+    pairs = zip(definitions_of(keys), values, strict=True)
     return {
         "name": properties["connector.class"],
         "error_count": sum(map(len, wrong.values())),
         "groups": list(dict.fromkeys(key.group for key in keys)),
-        "configs": configs,
+        "configs": [{"definition": definition, "value": value} for definition, value in pairs],
     }
+
+
+def definitions_of(keys: Sequence[Key]) -> list[Json]:
+    """Return keys as Connect's ConfigKeyInfo, numbered per group."""
+    orders: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
+    return [key.definition(next(orders[key.group])) for key in keys]
 
 
 def _topics(properties: Mapping[str, str]) -> dict[str, list[str]]:

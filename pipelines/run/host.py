@@ -1,7 +1,7 @@
-"""Several pipelines in one process, with one Spark context: python -m kvorum.pipelines.run.host --state DIR
+"""Several pipelines in one process, with one Spark context: python -m kvorum.pipelines.run.host FOLDER --state DIR
 
-    start NAME          a thread takes the pipeline's folder, answers, and runs it (worker.py)
-    stop, SIGTERM       all pipelines stop, then the process ends
+    start NAME          a thread locks the pipeline's folder, responds, and runs it (worker.py)
+    SIGTERM, or the end of standard input (its manager has ended)       all pipelines stop, then the process ends
     no command for IDLE_SECONDS and no pipeline, or Spark's context has ended      the process ends
 
 A pipeline has its own session (temporary views, SQL settings), its own FAIR scheduler pool and its own log. One that
@@ -9,6 +9,7 @@ fails or restarts leaves the others alone. What ends the process interrupts all 
 checkpoint.
 """
 
+import argparse
 import contextlib
 import logging
 import os
@@ -16,8 +17,9 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -25,14 +27,18 @@ from typing import Any, Final
 from pyspark import InheritableThread
 
 from kvorum.pipelines.run import control
-from kvorum.pipelines.run.launch import Launch, parse
-from kvorum.pipelines.run.state import HOST, Folder, StateError
+from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.state import PID, Folder, StateError
 from kvorum.pipelines.run.worker import Worker, worker_in
-from kvorum.pipelines.session.build import Session, SessionSettings, build
-from kvorum.pipelines.spec import load
+from kvorum.pipelines.session.build import Session, build
+from kvorum.pipelines.spec import Pipeline, load
 
-COMMANDS: Final = ("start", "stop")
+COMMANDS: Final = ("start",)
+STOP: Final = control.Request("stop", "")
+STOP_SECONDS: Final = 60.0
+"""After its manager has ended: then it kills itself."""
 IDLE_SECONDS: Final = 60.0
+FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 POOL: Final = "spark.scheduler.pool"
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
@@ -70,9 +76,7 @@ class Host:
                         logger.info("no pipeline runs: the process ends")
                         return
                     continue
-                if request.command == "stop":
-                    self.stop()
-                    request.answer.put(self.status())
+                if request is STOP:
                     return
                 if self.is_broken():
                     request.answer.put({"error": "the Spark context has ended, and so does its process"})
@@ -89,7 +93,7 @@ class Host:
         folder = Folder(self.root, name)
         try:
             pipeline = load(folder.spec)
-            with log_of(folder), worker_in(folder, pipeline, self.launch, lambda: self.session(name)) as worker:
+            with log_of(folder), worker_in(folder, pipeline, self.launch, lambda: self.session(pipeline)) as worker:
                 self.workers[name] = worker
                 request.answer.put(self.status())
                 try:
@@ -104,18 +108,14 @@ class Host:
             with contextlib.suppress(Exception):  # the JVM may have ended: it has no thread of ours then
                 InheritableThread._clean_py4j_conn_for_current_thread()  # type: ignore[attr-defined]
 
-    def session(self, name: str) -> Session:
+    def session(self, pipeline: Pipeline) -> Session:
         """Return a session for a pipeline; the first one starts Spark. Call in the pipeline's thread."""
         with self._building:
             if self._shared is None:
-                wanted = self.launch
-                settings = {"spark.scheduler.mode": "FAIR", **wanted.settings}
-                self._shared = build(
-                    "pipelines",
-                    SessionSettings(master=wanted.master, memory=wanted.memory, jars=wanted.jars, settings=settings),
-                )
+                wanted = self.launch.session(pipeline)
+                self._shared = build("pipelines", replace(wanted, settings={**FAIR, **wanted.settings}))
         spark = self._shared.spark.newSession()
-        spark.sparkContext.setLocalProperty(POOL, name)  # the query's thread inherits it from this one
+        spark.sparkContext.setLocalProperty(POOL, pipeline.name)  # the query's thread inherits it from this one
         return Session(spark=spark, choice=self._shared.choice)
 
     def is_broken(self) -> bool:
@@ -131,7 +131,7 @@ class Host:
     def stop(self) -> None:
         """Stop all pipelines, and Spark."""
         for worker in list(self.workers.values()):
-            worker.told = True
+            worker.stop_requested = True
         for thread in self.threads:
             thread.join()
         self.threads.clear()
@@ -156,9 +156,20 @@ def log_of(folder: Folder) -> Iterator[None]:
         handler.close()
 
 
+def watch_manager(requests: "queue.Queue[control.Request]") -> None:
+    """Stop the host when the process that started it has ended."""
+    os.read(sys.stdin.fileno(), 1)  # nothing is ever written to it
+    requests.put(STOP)
+    time.sleep(STOP_SECONDS)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line: that of a worker, without a pipeline's file."""
-    _, state, launch = parse(["", *(sys.argv[1:] if arguments is None else arguments)])
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="kvorum.pipelines.run.host", description="Run several pipelines.")
+    parser.add_argument("folder", metavar="FOLDER", help="name of the process's folder; launch.json in it has options")
+    parser.add_argument("--state", required=True, metavar="DIR", help="folder of the states of pipelines", type=Path)
+    found = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
@@ -167,10 +178,12 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(each, signal.SIG_IGN)
         raise StopRequested
 
-    host = Host(Path(state), launch)
-    folder = Folder(host.root, HOST)
+    folder = Folder(found.state, found.folder)
+    host = Host(folder.root, Launch.read(folder.launch))
     try:
         with folder.held(), control.listening(folder, host.status, COMMANDS) as requests:
+            (folder.path / PID).write_text(str(os.getpid()), encoding="ascii")
+            threading.Thread(target=watch_manager, args=(requests,), daemon=True).start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, raise_stop)
             with contextlib.suppress(StopRequested):

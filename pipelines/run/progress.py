@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -131,16 +130,3 @@ def topic_offsets(offset: Any) -> dict[tuple[str, str], int] | None:
                 return None
             found[topic, partition] = number
     return found
-
-
-def committed_offsets(checkpoint: str) -> dict[str, Any]:
-    """Return what a checkpoint on this machine says: {"batch": n, "sources": [offset...]}; {} where nothing is done.
-
-    The last batch that is committed counts: a later one's offsets are planned only.
-    """
-    folder = Path(checkpoint.removeprefix("file://"))
-    numbers = [int(path.name) for path in (folder / "commits").glob("*") if path.name.isdigit()]
-    if not numbers:
-        return {}
-    lines = (folder / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
-    return {"batch": max(numbers), "sources": [parsed(line) if line != "-" else None for line in lines[2:]]}

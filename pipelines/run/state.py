@@ -24,6 +24,8 @@ VARIABLE = "KVORUM_PIPELINES_DIR"
 DEFAULT = "kvorum-pipelines"
 HOST = ".host"
 """The folder of the process that several pipelines share, beside theirs; no pipeline's name begins with a dot."""
+PID = "pid"
+"""In that folder: the number of the process that holds it."""
 
 
 class State(StrEnum):
@@ -59,14 +61,19 @@ class Status:
     connector: str | None = None
     """Who reads and writes topics, and why."""
     restarts: int = 0
-    lasting: bool = False
-    """FAILED for a reason that a new start does not remove."""
+    died: bool = False
+    """FAILED because its process ended without writing a state."""
     progress: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
         """Return the status of JSON's data."""
         return cls(**{**data, "state": State(data["state"])})
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the pipeline's process or thread runs."""
+        return self.state not in ENDED
 
     @property
     def reason(self) -> str | None:
@@ -135,7 +142,7 @@ class Folder:
         if found.state in ENDED or alive:
             return found
         trace = f"process {found.pid} ended without a word while {found.state}; {self.log} may say why"
-        return replace(found, state=State.FAILED, trace=trace)
+        return replace(found, state=State.FAILED, trace=trace, died=True)
 
     def alive(self) -> bool:
         """Whether the pipeline's process lives."""

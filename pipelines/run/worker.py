@@ -1,4 +1,4 @@
-"""One pipeline in one process: python -m kvorum.pipelines.run.worker SPEC --state DIR [--master ...]
+"""One pipeline in one process: python -m kvorum.pipelines.run.worker SPEC --state DIR [--launch FILE]
 
     STARTING -> RUNNING -> FINISHED             once, available-now: all was read; RUNNING: the clusters answered
     RUNNING -> PAUSED -> STARTING               the session stays, the query does not
@@ -10,6 +10,7 @@ One thread decides: it looks at the queries and at the queue of commands, and wr
 last is in its checkpoint, so a kill at any point is a pause.
 """
 
+import argparse
 import contextlib
 import logging
 import os
@@ -27,8 +28,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.run import checkpoint, control, failures, reach, reasons
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run.launch import Launch, parse
-from kvorum.pipelines.run.progress import Progress, committed_offsets
+from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.progress import Progress
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, now_ms
 from kvorum.pipelines.session.build import Session, build
 from kvorum.pipelines.session.connector import choose, folder_of_jars
@@ -59,7 +60,7 @@ class Worker:
     session: Session | None = None
     open_session: Callable[[], Session] | None = None
     """Opens a session of a context that several workers share (host.py); None: this process starts one of its own."""
-    told: bool = False
+    stop_requested: bool = False
     wanted: State = State.RUNNING
     wrote_at: float = 0.0
     logged_at: float = 0.0
@@ -92,7 +93,6 @@ class Worker:
                 trace = reasons.trace(error, reason)
                 if pause is None:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
-                    self.status = replace(self.status, lasting=not failures.passing(error))
                     self.become(State.FAILED, trace)
                     return 1
                 again = "pipeline %s failed, restarted in %g s: %s"
@@ -167,7 +167,7 @@ class Worker:
         """Answer commands for so long, at least one look. Raises StopRequested."""
         until = time.monotonic() + seconds
         while True:
-            if self.told:
+            if self.stop_requested:
                 raise StopRequested
             left = max(0.0, min(until - time.monotonic(), LOOK_SECONDS))
             with contextlib.suppress(queue.Empty):
@@ -195,10 +195,10 @@ class Worker:
     def offsets(self) -> dict[str, Any]:
         """Return how far the source has been read: by the checkpoint, where it is on this machine."""
         self.progress.look(self.queries)
-        try:
-            return committed_offsets(self.checkpoint) or {"sources": list(self.progress.offsets.values())}
-        except (OSError, ValueError):
-            return {"sources": list(self.progress.offsets.values())}
+        with contextlib.suppress(OSError, ValueError):
+            if found := checkpoint.committed(self.checkpoint):
+                return found
+        return {"sources": list(self.progress.offsets.values())}
 
     def stop_queries(self) -> None:
         """End the queries; what a micro-batch had not finished is done again after the next start."""
@@ -229,7 +229,7 @@ class Worker:
         """Stop in order on a signal. Call after Spark's start, which sets its own handler."""
 
         def note(number: int, frame: FrameType | None) -> None:
-            self.told = True
+            self.stop_requested = True
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, note)
@@ -271,12 +271,17 @@ def run(folder: Folder, pipeline: Pipeline, launch: Launch, announce: Callable[[
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line."""
-    path, state, launch = parse(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(prog="kvorum.pipelines.run.worker", description="Run one pipeline.")
+    parser.add_argument("spec", metavar="SPEC", help="the pipeline's file")
+    parser.add_argument("--state", required=True, metavar="DIR", help="folder of the states of pipelines", type=Path)
+    parser.add_argument("--launch", metavar="FILE", help="options as launch.json has them", type=Path)
+    found = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        pipeline = load(path)
-        return run(Folder(Path(state), pipeline.name), pipeline, launch)
+        pipeline = load(found.spec)
+        launch = Launch.read(found.launch) if found.launch else Launch()
+        return run(Folder(found.state, pipeline.name), pipeline, launch)
     except (SpecError, StateError) as error:
         print(error, file=sys.stderr)
         return 2

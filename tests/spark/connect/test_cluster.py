@@ -1,4 +1,4 @@
-"""Managers as processes over a real cluster, their workers real Spark: kill -9 of either, and of who leads."""
+"""A manager as a process over a real cluster with real Spark workers: kill -9 of either, and a second manager."""
 
 import contextlib
 import json
@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,11 +22,11 @@ from confluent_kafka import Consumer
 from kvorum.admin.app import AdminApp
 from kvorum.admin.client import ClusterClient
 from kvorum.admin.connect_client import ConnectClient
-from kvorum.pipelines.connect.lease import LEASE
-from kvorum.pipelines.connect.processes import kill_tree, started
+from kvorum.pipelines.connect.command import EXIT_SUPERSEDED
 from kvorum.runtime.metrics import Metrics
 from tests.cluster.clients import eventually
 from tests.unit.admin.fake_connect import in_thread
+from tests.unit.pipelines.run.topics import consume, produce, values
 
 pytestmark = pytest.mark.long
 
@@ -88,7 +87,7 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
     def start(folder: str, group: str, *options: str) -> Managed:
         state = tmp_path / folder
         state.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "kvorum.pipelines.connect.manager", "--bootstrap", bootstrap]
+        command = [sys.executable, "-m", "kvorum.pipelines.connect.command", "--bootstrap", bootstrap]
         command += ["--listen", "127.0.0.1:0", "--state", str(state), "--group", group, "--prefix", group]
         command += ["--memory", "512m", "--conf", "spark.ui.enabled=false", "--master", "local[2]", *options]
         with open(state / "manager.log", "ab") as log:
@@ -103,16 +102,25 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
 
     yield start
     for each in found:
-        if each.process.poll() is None:
-            each.process.kill()
+        each.process.kill()  # its workers end with it
         each.process.wait(30)
         assert each.process.stdout is not None
         each.process.stdout.close()
-        (each.state / LEASE).unlink(missing_ok=True)  # the guard ends what there is, and itself
-        for launched in each.state.glob("*/manager.json"):
-            data = json.loads(launched.read_text())
-            if data["started"] and started(data["pid"]) == data["started"]:
-                kill_tree(data["pid"])
+    for path in tmp_path.glob("*/.host*/pid"):
+        pid = int(path.read_text())
+        try:
+            eventually(lambda pid=pid: not is_alive(pid), f"the end of {path}", WORKER_SECONDS)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs; it is not one of this process's children."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def count(bootstrap: str, topic: str) -> int:
@@ -141,7 +149,7 @@ def grows(bootstrap: str, topic: str) -> None:
     eventually(lambda: count(bootstrap, topic) > before, f"more than {before} records in {topic}", WORKER_SECONDS)
 
 
-def test_a_pipeline_outlives_its_manager_and_is_started_again_when_it_dies(
+def test_connectors_end_with_their_manager_and_continue_with_the_next_one(
     manage: Manage, make_topic: Callable[..., str], bootstrap: str
 ) -> None:
     topic = make_topic()
@@ -152,14 +160,12 @@ def test_a_pipeline_outlives_its_manager_and_is_started_again_when_it_dies(
     grows(bootstrap, topic)
     worker = manager.worker("numbers")
     manager.end(signal.SIGKILL)
-    assert started(worker)
-    grows(bootstrap, topic)
+    eventually(lambda: not is_alive(worker), "the worker's end", WORKER_SECONDS)
 
     manager = manage("one", "outlive")
     wait_for(manager, "numbers", "RUNNING", "RUNNING")
-    assert manager.worker("numbers") == worker, "adopted, not started again"
+    worker = manager.worker("numbers")
     os.kill(worker, signal.SIGKILL)
-    eventually(lambda: not started(worker), "the worker's end")
     eventually(lambda: _other(manager, worker), manager.log, WORKER_SECONDS)
     wait_for(manager, "numbers", "RUNNING", "RUNNING")
     grows(bootstrap, topic)
@@ -176,7 +182,7 @@ def test_a_pipeline_outlives_its_manager_and_is_started_again_when_it_dies(
         assert manager.worker("numbers") == again
         assert jobs.call("GET", "/connectors/numbers/offsets")[1]["offsets"]
     manager.end(signal.SIGTERM)
-    assert manager.process.returncode == 0 and not started(again)
+    assert manager.process.returncode == 0 and not is_alive(again)
 
 
 def test_connectors_share_a_process_and_one_that_fails_leaves_the_others_alone(
@@ -207,7 +213,7 @@ def test_connectors_share_a_process_and_one_that_fails_leaves_the_others_alone(
     wait_for(manager, "first", "RUNNING", "RUNNING")
     assert manager.worker("first") == manager.worker("second") == host
 
-    kill_tree(host)
+    os.killpg(host, signal.SIGKILL)
     for name in ("first", "second"):
         eventually(lambda name=name: _other(manager, host, name), manager.log, WORKER_SECONDS)
     for name, topic in zip(("first", "second"), topics, strict=True):
@@ -215,7 +221,7 @@ def test_connectors_share_a_process_and_one_that_fails_leaves_the_others_alone(
         grows(bootstrap, topic)
     host = manager.worker("first")
     manager.end(signal.SIGTERM)
-    assert manager.process.returncode == 0 and not started(host)
+    assert manager.process.returncode == 0 and not is_alive(host)
 
 
 def test_a_record_that_can_never_be_read_is_failed_after_one_start_of_spark(
@@ -289,43 +295,48 @@ def _other(manager: Managed, worker: int, name: str = "numbers") -> bool:
     return False
 
 
-def test_another_manager_leads_when_the_leader_is_killed_and_knows_what_he_knew(manage: Manage) -> None:
-    """Nothing runs here: who leads waits out the lease of the one before (3 s), then asks are answered by him."""
-    first = manage("first", "two", "--lease", "3")
-    second = manage("second", "two", "--lease", "3")
+def test_the_admin_api_passes_requests_on(manage: Manage) -> None:
+    manager = manage("first", "jobs")
     body = {"name": "asleep", "config": {**CONFIG, "topic": "t"}, "initial_state": "STOPPED"}
-    assert second.call("POST", "/connectors", body)[0] == 201  # passed on
-    assert first.call("GET", "/connectors")[1] == ["asleep"]
-    wait_for(first, "asleep", "STOPPED")
-    assert first.call("GET", "/connectors/asleep/status")[1]["connector"]["worker_id"] in first.url
-    with in_thread(lambda: admin_before(second)) as url:
-        handed_on(second, replace(second, url=f"{url}/v1/jobs"))
-    first.end(signal.SIGKILL)
-    eventually(lambda: second.call("GET", "/connectors") == (200, ["asleep"]), second.log, START_SECONDS)
-    wait_for(second, "asleep", "STOPPED")
-
-    third = manage("first", "two", "--lease", "3")
-    assert third.call("GET", "/connectors?forward=false")[0] == 409, "who leads stays"
-    second.end(signal.SIGTERM)
-    eventually(lambda: third.call("GET", "/connectors?forward=false") == (200, ["asleep"]), third.log, START_SECONDS)
+    assert manager.call("POST", "/connectors", body)[0] == 201
+    wait_for(manager, "asleep", "STOPPED")
+    assert manager.call("GET", "/connectors/asleep/status")[1]["connector"]["worker_id"] in manager.url
+    with in_thread(lambda: admin_before(manager)) as url:
+        handed_on(manager, replace(manager, url=f"{url}/v1/jobs"))
 
 
-def test_workers_end_when_their_manager_stays_away(tmp_path: Path) -> None:
-    """The guard is asked to look after a folder in which a process pretends to be a worker."""
-    from kvorum.pipelines.connect import lease
+def test_workers_of_two_managers_at_once_write_each_record_once(
+    manage: Manage, make_topic: Callable[..., str], bootstrap: str, tmp_path: Path
+) -> None:
+    """The first manager is stopped by SIGSTOP, so its worker runs beside that of the second one."""
+    source, target = make_topic(), make_topic()
+    config = {"connector.class": "Pipeline", "source.type": "topics", "source.topics": source, "sink.type": "topics"}
+    config |= {"source.startingOffsets": "earliest", "sink.topic": target, "kvorum.trigger": "200ms"}
+    checkpoints = ("--checkpoints", str(tmp_path / "checkpoints"))
+    first = manage("first", "two", *checkpoints)
+    assert first.call("POST", "/connectors", {"name": "copy", "config": config})[0] == 201
+    wait_for(first, "copy", "RUNNING", "RUNNING")
+    sent = 0
 
-    folder = tmp_path / "w"
-    folder.mkdir()
-    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    def more() -> None:
+        nonlocal sent
+        for partition in (0, 1):
+            produce(bootstrap, source, *((None, str(sent + number)) for number in range(100)), partition=partition)
+            sent += 100
+        consume(bootstrap, target, sent, WORKER_SECONDS)
+
+    more()
+    first.process.send_signal(signal.SIGSTOP)
     try:
-        (folder / "spec.json").write_text("{}")
-        launched = {"pid": worker.pid, "started": started(worker.pid), "revision": "r"}
-        (folder / "manager.json").write_text(json.dumps(launched))
-        lease.touch(tmp_path)
-        begun = time.monotonic()
-        guard = lease.start_guard(tmp_path, 3.0)
-        assert worker.wait(60) == -signal.SIGKILL
-        assert time.monotonic() - begun > 2 and guard.wait(30) == 0
+        second = manage("second", "two", *checkpoints)
+        eventually(lambda: second.states("copy")[1:] not in ([], ["UNASSIGNED"]), second.log, WORKER_SECONDS)
+        for _ in range(10):
+            more()
     finally:
-        worker.kill()
-        worker.wait()
+        first.process.send_signal(signal.SIGCONT)
+    assert first.process.wait(WORKER_SECONDS) == EXIT_SUPERSEDED
+    line = first.log().splitlines()[-1]
+    assert line.startswith("kvorum: another manager at ") and "took over; the connectors here were stopped" in line
+    more()
+    wait_for(second, "copy", "RUNNING", "RUNNING")
+    assert values(consume(bootstrap, target, sent)) == sorted(map(str, range(sent)))

@@ -61,7 +61,7 @@ def running(spark: SparkSession, data: Mapping[str, Any] | Pipeline, root: Path,
         try:
             yield folder
         finally:
-            worker.told = True
+            worker.stop_requested = True
             thread.join(SECONDS)
             assert not thread.is_alive()
 

@@ -1,4 +1,4 @@
-"""A manager without a cluster and without Spark: topics in memory, workers that are what the test says."""
+"""A manager without a cluster and without Spark: topics in memory, workers that do what the test says."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,14 +9,11 @@ from typing import Any, TypeVar
 from aiohttp.test_utils import TestClient, TestServer
 
 from kvorum.pipelines.connect.catalogue import Cluster
-from kvorum.pipelines.connect.election import Alone, Election
-from kvorum.pipelines.connect.errors import Fenced, RunnerError
+from kvorum.pipelines.connect.errors import Fenced, RunnerError, Unavailable
 from kvorum.pipelines.connect.herder import Herder
-from kvorum.pipelines.connect.manager import application
 from kvorum.pipelines.connect.records import Record
-from kvorum.pipelines.connect.runner import Worker
-from kvorum.pipelines.connect.service import Service
-from kvorum.pipelines.run.state import State
+from kvorum.pipelines.connect.routes import application
+from kvorum.pipelines.run.state import State, Status
 from kvorum.pipelines.spec import Pipeline
 
 T = TypeVar("T")
@@ -25,7 +22,7 @@ SECONDS = 10.0
 
 @dataclass(slots=True)
 class Topics:
-    """What several managers share: records, and who may write."""
+    """Shared by the stores of all managers: records, and the epoch of the transactional id."""
 
     records: list[Record] = field(default_factory=list)
     epoch: int = 0
@@ -33,116 +30,115 @@ class Topics:
 
 @dataclass(slots=True)
 class MemoryStore:
-    """A store over shared topics: who loads fences the others."""
+    """A store over shared topics."""
 
     topics: Topics = field(default_factory=Topics)
-    epoch: int = 0
+    epoch: int | None = None
     broken: Exception | None = None
     """Raised by the next append."""
 
     async def prepare(self) -> str:
         return "cluster"
 
-    async def load(self) -> list[Record]:
+    async def read(self) -> list[Record]:
+        return list(self.topics.records)
+
+    async def fence(self) -> None:
         self.topics.epoch += 1
         self.epoch = self.topics.epoch
-        return list(self.topics.records)
 
     async def append(self, found: Sequence[Record]) -> None:
         await asyncio.sleep(0)
+        if self.epoch is None:
+            raise Unavailable("not fenced since the last failure")
         if self.epoch != self.topics.epoch:
-            raise Fenced("another one leads")
+            self.epoch = None
+            raise Fenced("another manager")
         if self.broken is not None:
-            error, self.broken = self.broken, None
+            error, self.broken, self.epoch = self.broken, None, None
             raise error
         self.topics.records += [
-            Record(topic=each.topic, key=each.key, value=None if each.value is None else dict(each.value))
-            for each in found
+            Record(each.topic, each.key, None if each.value is None else dict(each.value)) for each in found
         ]
 
-    async def close(self) -> None:
-        pass
+
+def status(name: str, state: State, trace: str | None = None, *, died: bool = False) -> Status:
+    return Status(name=name, state=state, trace=trace, pid=1, since_ms=0, died=died)
 
 
 @dataclass(slots=True)
 class FakeRunner:
-    """Workers that run at once. `fails`: {name: trace} of those that fail instead."""
+    """Workers that run at once."""
 
-    workers: dict[str, Worker] = field(default_factory=dict)
+    workers: dict[str, Status] = field(default_factory=dict)
     specs: dict[str, Pipeline] = field(default_factory=dict)
     fails: dict[str, str] = field(default_factory=dict)
-    lasting: bool = False
-    """What fails says that a new start does not help."""
+    """{name: trace} of workers that fail at once."""
+    died: bool = False
+    """Their processes end; otherwise they report the failure."""
     offsets: dict[str, list[Any]] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
-    async def seen(self, name: str) -> Worker | None:
+    async def seen(self, name: str) -> Status | None:
         await asyncio.sleep(0)
         return self.workers.get(name)
 
-    async def start(self, pipeline: Pipeline, revision: str) -> None:
+    async def start(self, pipeline: Pipeline) -> None:
         name = pipeline.name
         self.calls.append(("start", name))
-        there = self.workers.get(name)
-        if there is not None and there.alive:
-            raise RunnerError(f"{name} runs already")
+        assert name not in self.workers or not self.workers[name].alive
         self.specs[name] = pipeline
         trace = self.fails.get(name)
         state = State.RUNNING if trace is None else State.FAILED
-        self.workers[name] = Worker(
-            alive=trace is None, state=state, trace=trace, revision=revision, lasting=self.lasting
-        )
+        self.workers[name] = status(name, state, trace, died=trace is not None and self.died)
 
     async def ask(self, name: str, command: str) -> Mapping[str, Any]:
         self.calls.append((command, name))
-        worker = self.workers.get(name)
-        if worker is None or not worker.alive:
+        if name not in self.workers or not self.workers[name].alive:
             raise RunnerError(f"{name} does not run")
         if command == "offsets":
             return {"sources": self.offsets.get(name, [])}
-        state = State.PAUSED if command == "pause" else State.RUNNING
-        self.workers[name] = Worker(alive=True, state=state, revision=worker.revision)
+        self.workers[name] = status(name, State.PAUSED if command == "pause" else State.RUNNING)
         return {}
 
     async def stop(self, name: str) -> None:
         self.calls.append(("stop", name))
-        worker = self.workers[name]
-        self.workers[name] = Worker(alive=False, state=State.STOPPED, revision=worker.revision)
+        self.workers[name] = status(name, State.STOPPED)
 
     async def end(self) -> None:
         self.calls.append(("end", ""))
-
-    async def alive(self) -> list[str]:
-        return [name for name, worker in self.workers.items() if worker.alive]
+        for name, worker in self.workers.items():
+            if worker.alive:
+                self.workers[name] = status(name, State.STOPPED)
 
     def checkpoint(self, name: str, run: int) -> str:
         return f"/nowhere/{name}/{run}"
 
-    def ends(self, name: str, state: State, trace: str | None = None) -> None:
+    def ends(self, name: str, state: State, trace: str | None = None, *, died: bool = False) -> None:
         """Let a worker end."""
-        self.workers[name] = Worker(alive=False, state=state, trace=trace, revision=self.workers[name].revision)
+        self.workers[name] = status(name, state, trace, died=died)
 
 
 @dataclass(slots=True)
 class Clock:
     """Monotonic time that stands still."""
 
-    ms: int = 1_000_000
+    seconds: float = 1000.0
 
-    def now_ms(self) -> int:
-        return self.ms
+    def now(self) -> float:
+        return self.seconds
 
 
 @dataclass(slots=True, kw_only=True)
 class Fake:
-    """A manager that leads, and a client of it."""
+    """A manager, and a client of it."""
 
     client: "TestClient[Any, Any]"
     herder: Herder
     store: MemoryStore
     runner: FakeRunner
     clock: Clock
-    leading: "asyncio.Task[None]"
+    running: "asyncio.Task[None]"
 
     async def call(self, method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
         """Return the status and the JSON of an answer; None without a body."""
@@ -160,7 +156,7 @@ class Fake:
                 value = await found if isinstance(found, Awaitable) else found
                 if value:
                     return value
-                for keeper in self.herder._keepers.values():
+                for keeper in self.herder.keepers.values():
                     keeper.wake()
                 await asyncio.sleep(0.005)
         raise AssertionError(what)
@@ -178,39 +174,28 @@ class Fake:
 
 @asynccontextmanager
 async def manager(
-    store: MemoryStore | None = None,
-    runner: FakeRunner | None = None,
-    election: Election | None = None,
-    lead: bool = True,
+    store: MemoryStore | None = None, runner: FakeRunner | None = None, checkpoints: str = "folder", **more: Any
 ) -> Any:
-    """Give a manager; it leads unless told otherwise."""
+    """Give a manager that runs."""
     store, runner, clock = store or MemoryStore(), runner or FakeRunner(), Clock()
     herder = Herder(
         store=store,
         runner=runner,
         worker_id="127.0.0.1:8083",
-        folder="folder",
+        checkpoints=checkpoints,
         cluster=Cluster(bootstrap="broker:9092"),
-        now_ms=clock.now_ms,
+        now=clock.now,
         wall_ms=lambda: 1_700_000_000_000,
+        **more,
     )
-    service = Service(
-        herder=herder,
-        election=election or Alone(),
-        url="http://127.0.0.1:8083",
-        bootstrap="broker:9092",
-        cluster_id="cluster",
-        ready=True,
-    )
-    async with TestClient(TestServer(application(service))) as client:
-        service.session = client.session
-        leading = asyncio.create_task(herder.lead() if lead else asyncio.sleep(3600))
-        fake = Fake(client=client, herder=herder, store=store, runner=runner, clock=clock, leading=leading)
+    async with TestClient(TestServer(application(herder))) as client:
+        running = asyncio.create_task(herder.run())
+        fake = Fake(client=client, herder=herder, store=store, runner=runner, clock=clock, running=running)
         try:
             async with asyncio.timeout(SECONDS):
-                while lead and not herder.leading and not leading.done():  # noqa: ASYNC110
+                while not herder.ready and not running.done():  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
             yield fake
         finally:
-            leading.cancel()
-            await asyncio.gather(leading, return_exceptions=True)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

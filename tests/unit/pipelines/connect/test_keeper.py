@@ -1,115 +1,102 @@
-"""What a keeper decides, as tables; and its back-off."""
+"""Decisions of a keeper as tables, and its pauses between restarts."""
+
+from typing import Any
 
 import pytest
 
-from kvorum.pipelines.connect.keeper import (
-    BACKOFF_MS_MAX,
-    FAILURES_MAX,
-    STEADY_MS,
-    Action,
-    Memory,
-    backoff_ms,
-    decide,
-    report,
-)
+from kvorum.pipelines.connect.keeper import RESTARTS_MAX, Action, Memory, decide, report
 from kvorum.pipelines.connect.records import Condition, Target
-from kvorum.pipelines.connect.runner import Worker
-from kvorum.pipelines.run.state import State
+from kvorum.pipelines.run.failures import WELL_SECONDS
+from kvorum.pipelines.run.state import State, Status
+from tests.unit.pipelines.connect.fakes import status
 
-REVISION = "r1"
 
-
-def worker(state: State, *, alive: bool | None = None, revision: str | None = REVISION) -> Worker:
-    if alive is None:
-        alive = state in (State.STARTING, State.RUNNING, State.PAUSED)
-    return Worker(alive=alive, state=state, revision=revision)
+def worker(state: State, trace: str | None = None, *, died: bool = False) -> Status:
+    return status("a", state, trace, died=died)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seen", "action"),
+    ("target", "seen", "facts", "action"),
     [
-        (Target.STARTED, None, Action.START),
-        (Target.STARTED, worker(State.STARTING), Action.NOTHING),
-        (Target.STARTED, worker(State.RUNNING), Action.NOTHING),
-        (Target.STARTED, worker(State.PAUSED), Action.RESUME),
-        (Target.STARTED, worker(State.STOPPED), Action.START),
-        (Target.STARTED, worker(State.FAILED), Action.START),
-        (Target.STARTED, worker(State.FINISHED), Action.NOTHING),
-        (Target.STARTED, worker(State.FINISHED, revision="old"), Action.START),
-        (Target.STARTED, worker(State.RUNNING, revision="old"), Action.STOP),
-        (Target.STARTED, worker(State.RUNNING, revision=None), Action.STOP),
-        (Target.PAUSED, None, Action.NOTHING),
-        (Target.PAUSED, worker(State.RUNNING), Action.PAUSE),
-        (Target.PAUSED, worker(State.PAUSED), Action.NOTHING),
-        (Target.PAUSED, worker(State.STARTING), Action.NOTHING),
-        (Target.PAUSED, worker(State.FAILED), Action.NOTHING),
-        (Target.STOPPED, worker(State.RUNNING), Action.STOP),
-        (Target.STOPPED, worker(State.STARTING), Action.STOP),
-        (Target.STOPPED, worker(State.STOPPED), Action.NOTHING),
-        (Target.STOPPED, None, Action.NOTHING),
-        (None, worker(State.PAUSED), Action.STOP),
-        (None, worker(State.FAILED), Action.NOTHING),
-        (None, None, Action.NOTHING),
+        (Target.STARTED, None, {}, Action.START),
+        (Target.STARTED, None, {"is_failed": True}, Action.NOTHING),
+        (Target.STARTED, None, {"is_finished": True}, Action.NOTHING),
+        (Target.STARTED, None, {"retry_at": 0.5}, Action.NOTHING),
+        (Target.STARTED, State.STARTING, {}, Action.NOTHING),
+        (Target.STARTED, State.RUNNING, {}, Action.NOTHING),
+        (Target.STARTED, State.PAUSED, {}, Action.RESUME),
+        (Target.STARTED, State.RUNNING, {"restart": True}, Action.STOP),
+        (Target.STARTED, State.RUNNING, {"is_changed": True}, Action.STOP),
+        (Target.PAUSED, None, {}, Action.NOTHING),
+        (Target.PAUSED, State.RUNNING, {}, Action.PAUSE),
+        (Target.PAUSED, State.PAUSED, {}, Action.NOTHING),
+        (Target.PAUSED, State.STARTING, {}, Action.NOTHING),
+        (Target.STOPPED, State.RUNNING, {}, Action.STOP),
+        (Target.STOPPED, State.STARTING, {}, Action.STOP),
+        (Target.STOPPED, None, {}, Action.NOTHING),
+        (None, State.PAUSED, {}, Action.STOP),
+        (None, None, {}, Action.NOTHING),
     ],
 )
-def test_what_is_done_follows_from_what_is_wanted_and_seen(
-    wanted: Target | None, seen: Worker | None, action: Action
+def test_the_action_follows_from_target_and_worker(
+    target: Target | None, seen: State | None, facts: dict[str, Any], action: Action
 ) -> None:
-    assert decide(wanted, REVISION, seen, Memory(), 0) is action
+    is_changed = facts.pop("is_changed", False)
+    found = None if seen is None else worker(seen)
+    assert decide(target, found, Memory(**facts), is_changed=is_changed, now=0.0) is action
 
 
-def test_a_restart_ends_what_runs_and_starts_what_is_finished() -> None:
-    memory = Memory(restart=True)
-    assert decide(Target.STARTED, REVISION, worker(State.RUNNING), memory, 0) is Action.STOP
-    assert decide(Target.STARTED, REVISION, worker(State.STOPPED), memory, 0) is Action.START
-    assert decide(Target.STARTED, REVISION, worker(State.FINISHED), memory, 0) is Action.START
+def test_a_process_that_ends_again_and_again_is_restarted_after_growing_pauses_and_then_failed() -> None:
+    memory, now, pauses = Memory(), 0.0, []
+    for _ in range(RESTARTS_MAX):
+        memory.ended(worker(State.FAILED, "killed", died=True), now)
+        assert decide(Target.STARTED, None, memory, is_changed=False, now=now) is Action.NOTHING
+        assert report(Target.STARTED, None, memory).task is Condition.RESTARTING
+        pauses.append(memory.retry_at - now)
+        now = memory.retry_at
+        assert decide(Target.STARTED, None, memory, is_changed=False, now=now) is Action.START
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0]
+    memory.ended(worker(State.FAILED, "killed at last", died=True), now)
+    assert decide(Target.STARTED, None, memory, is_changed=False, now=now + 10**9) is Action.NOTHING
+    found = report(Target.STARTED, None, memory)
+    assert (found.connector, found.task, found.trace) == (Condition.RUNNING, Condition.FAILED, "killed at last")
 
 
-def test_a_failed_worker_is_started_after_a_back_off_that_doubles_until_it_is_given_up() -> None:
-    memory, now, waits = Memory(), 0, []
-    for _ in range(FAILURES_MAX - 1):
-        memory.failed("why", now)
-        memory.failed("why", now + 1)  # the same one, seen again
-        assert decide(Target.STARTED, REVISION, worker(State.FAILED), memory, now) is Action.NOTHING
-        waits.append(memory.retry_at_ms - now)
-        now = memory.retry_at_ms
-        assert decide(Target.STARTED, REVISION, worker(State.FAILED), memory, now) is Action.START
-        memory.counted = False
-    assert waits == [1000, 2000, 4000, 8000, 16000]
-    memory.failed("at last", now)
-    assert decide(Target.STARTED, REVISION, worker(State.FAILED), memory, now + 10**9) is Action.NOTHING
-    told = report(Target.STARTED, worker(State.FAILED), memory)
-    assert (told.connector, told.task, told.trace) == (Condition.RUNNING, Condition.FAILED, "at last")
-    assert backoff_ms(50) == BACKOFF_MS_MAX
-
-
-def test_who_ran_long_enough_is_forgiven() -> None:
+def test_a_process_that_ran_for_long_before_it_ended_is_a_first_failure() -> None:
     memory = Memory()
-    memory.failed("why", 0)
-    memory.runs(1000)
-    memory.runs(1000 + STEADY_MS - 1)
-    assert memory.failures == 1
-    memory.runs(1000 + STEADY_MS)
-    assert memory.failures == 0
+    for _ in range(RESTARTS_MAX + 1):
+        memory.crashed("killed", 0.0)
+    assert memory.is_failed
+    memory.crashed("killed", WELL_SECONDS + 1)
+    assert not memory.is_failed and memory.retry_at == WELL_SECONDS + 2
+
+
+def test_a_failure_that_the_worker_reports_is_final() -> None:
+    memory = Memory()
+    memory.ended(worker(State.FAILED, "no such table"), 0.0)
+    assert decide(Target.STARTED, None, memory, is_changed=False, now=10**9) is Action.NOTHING
+    assert report(Target.STARTED, None, memory).task is Condition.FAILED
+    memory.forget()
+    assert decide(Target.STARTED, None, memory, is_changed=False, now=0.0) is Action.START
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seen", "failures", "connector", "task"),
+    ("target", "seen", "facts", "connector", "task"),
     [
-        (Target.STARTED, None, 0, "RUNNING", "UNASSIGNED"),
-        (Target.STARTED, worker(State.STARTING), 0, "RUNNING", "UNASSIGNED"),
-        (Target.STARTED, worker(State.STARTING), 1, "RUNNING", "RESTARTING"),
-        (Target.STARTED, worker(State.RUNNING), 1, "RUNNING", "RUNNING"),
-        (Target.STARTED, worker(State.FAILED), 1, "RUNNING", "RESTARTING"),
-        (Target.STARTED, worker(State.FINISHED), 0, "STOPPED", None),
-        (Target.PAUSED, worker(State.PAUSED), 0, "PAUSED", "PAUSED"),
-        (Target.PAUSED, None, 0, "PAUSED", None),
-        (Target.PAUSED, None, 0, "PAUSED", None),
-        (Target.STOPPED, worker(State.STOPPED), 0, "STOPPED", None),
+        (Target.STARTED, None, {}, "RUNNING", "UNASSIGNED"),
+        (Target.STARTED, worker(State.STARTING), {}, "RUNNING", "UNASSIGNED"),
+        (Target.STARTED, worker(State.STARTING), {"trace": "killed"}, "RUNNING", "RESTARTING"),
+        (Target.STARTED, worker(State.STARTING, "no broker"), {}, "RUNNING", "RESTARTING"),
+        (Target.STARTED, worker(State.RUNNING), {"trace": "killed"}, "RUNNING", "RUNNING"),
+        (Target.STARTED, None, {"trace": "killed"}, "RUNNING", "RESTARTING"),
+        (Target.STARTED, None, {"is_finished": True}, "STOPPED", None),
+        (Target.PAUSED, worker(State.PAUSED), {}, "PAUSED", "PAUSED"),
+        (Target.PAUSED, None, {}, "PAUSED", None),
+        (Target.STOPPED, None, {}, "STOPPED", None),
     ],
 )
-def test_what_is_told_is_in_connects_words(
-    wanted: Target, seen: Worker | None, failures: int, connector: str, task: str | None
+def test_states_are_connects(
+    target: Target, seen: Status | None, facts: dict[str, Any], connector: str, task: str | None
 ) -> None:
-    told = report(wanted, seen, Memory(failures=failures))
-    assert (told.connector, told.task) == (connector, task)
+    found = report(target, seen, Memory(**facts))
+    assert (found.connector, found.task) == (connector, task)

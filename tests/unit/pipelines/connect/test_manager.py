@@ -1,40 +1,92 @@
-"""A manager over topics in memory: what outlives it, what it adopts, when it stops."""
+"""A manager over topics in memory: its start, its connectors, and its end when another one takes over."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
+from kvorum.pipelines.connect import herder as module
 from kvorum.pipelines.connect import records
-from kvorum.pipelines.connect.errors import Fenced, Unavailable
-from kvorum.pipelines.connect.keeper import FAILURES_MAX
-from kvorum.pipelines.connect.runner import Worker
+from kvorum.pipelines.connect.errors import Fenced, Superseded, Unavailable
+from kvorum.pipelines.connect.keeper import RESTARTS_MAX
+from kvorum.pipelines.connect.records import Manager
 from kvorum.pipelines.run.state import State
-from tests.unit.pipelines.connect.fakes import FakeRunner, MemoryStore, manager
+from tests.unit.pipelines.connect.fakes import Fake, FakeRunner, MemoryStore, manager
 
 CONFIG = {"connector.class": "GeneratorSource", "rate": "5", "topic": "numbers", "tasks.max": "2"}
+
+
+@pytest.fixture(autouse=True)
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    yield
 
 
 def run(coroutine) -> None:
     asyncio.run(coroutine)
 
 
-def test_a_new_manager_goes_on_with_the_workers_of_the_one_before() -> None:
+def test_a_new_manager_starts_the_connectors_of_the_earlier_one() -> None:
+    """Those that were stopped, or had finished, stay so."""
+
     async def go() -> None:
         store, runner = MemoryStore(), FakeRunner()
         async with manager(store, runner) as first:
-            await first.call("PUT", "/connectors/a/config", CONFIG)
-            await first.call("PUT", "/connectors/b/config", CONFIG)
-            await first.until_states("a", "RUNNING", "RUNNING")
-            await first.until_states("b", "RUNNING", "RUNNING")
-            await first.call("PUT", "/connectors/b/stop")
-            await first.until_states("b", "STOPPED")
-        runner.calls.clear()
-        async with manager(MemoryStore(store.topics), runner) as second:
-            await second.until_states("a", "RUNNING", "RUNNING")
-            await second.until_states("b", "STOPPED")
-            assert (await second.call("GET", "/connectors/a/config"))[1] == {**CONFIG, "name": "a"}
+            for name in ("runs", "stopped", "finished"):
+                await first.call("PUT", f"/connectors/{name}/config", CONFIG)
+                await first.until_states(name, "RUNNING", "RUNNING")
+            await first.call("PUT", "/connectors/stopped/stop")
+            await first.until_states("stopped", "STOPPED")
+            runner.ends("finished", State.FINISHED)
+            await first.until_states("finished", "STOPPED")
+        other = FakeRunner()  # another machine: workers and their folders are not there
+        async with manager(MemoryStore(store.topics), other) as second:
+            await second.until_states("runs", "RUNNING", "RUNNING")
+            await second.until_states("stopped", "STOPPED")
+            await second.until_states("finished", "STOPPED")
+            assert (await second.call("GET", "/connectors/runs/config"))[1] == {**CONFIG, "name": "runs"}
             assert second.herder.generation == 2
-        assert [call for call in runner.calls if call[0] != "offsets"] == []
+            assert [call for call in other.calls if call[0] != "offsets"] == [("end", ""), ("start", "runs")]
+
+    run(go())
+
+
+def test_a_finished_connector_runs_again_after_a_change_a_resume_or_a_restart() -> None:
+    async def go() -> None:
+        runner = FakeRunner()
+        async with manager(runner=runner) as fake:
+            starts = 0
+            for method, path, body in (
+                ("PUT", "/connectors/a/config", CONFIG),
+                ("PUT", "/connectors/a/config", {**CONFIG, "rate": "6"}),
+                ("PUT", "/connectors/a/resume", None),
+                ("POST", "/connectors/a/restart", None),
+            ):
+                assert (await fake.call(method, path, body))[0] < 300
+                starts += 1
+                await fake.until(lambda wanted=starts: runner.calls.count(("start", "a")) == wanted, "started")
+                runner.ends("a", State.FINISHED)
+                await fake.until_states("a", "STOPPED")
+            assert (await fake.call("PUT", "/connectors/a/config", {**CONFIG, "rate": "6"}))[0] == 200
+            for _ in range(3):
+                await fake.herder.keepers["a"].look()
+            assert runner.calls.count(("start", "a")) == starts, "the same configuration is no change"
+
+    run(go())
+
+
+def test_statuses_of_a_manager_that_was_killed_are_not_those_of_the_next_one() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        async with manager(store) as first:
+            await first.call("PUT", "/connectors/a/config", CONFIG)
+            await first.until_states("a", "RUNNING", "RUNNING")
+        stuck = FakeRunner(fails={"a": "nothing starts here"})
+        async with manager(MemoryStore(store.topics), stuck) as second:
+            states = [record.value["state"] for record in store.topics.records if record.key == "status-task-a-0"]
+            assert states[-1] != "RUNNING"
+            await second.until_states("a", "RUNNING", "FAILED")
 
     run(go())
 
@@ -49,44 +101,21 @@ def test_a_change_with_a_condition_is_refused() -> None:
     run(go())
 
 
-def test_what_changed_while_no_manager_ran_is_put_right() -> None:
-    """One worker has died, one has another configuration, one belongs to no connector any more."""
-
+def test_a_process_that_ends_again_and_again_is_given_up_with_its_trace_until_a_restart() -> None:
     async def go() -> None:
-        store, runner = MemoryStore(), FakeRunner()
-        async with manager(store, runner) as first:
-            for name in ("dead", "other", "gone"):
-                await first.call("PUT", f"/connectors/{name}/config", CONFIG)
-                await first.until_states(name, "RUNNING", "RUNNING")
-        runner.ends("dead", State.FAILED, "killed")
-        runner.workers["other"] = Worker(alive=True, state=State.RUNNING, revision="another")
-        store.topics.records.append(records.connector("gone", None))
-        runner.calls.clear()
-        async with manager(MemoryStore(store.topics), runner) as second:
-            await second.until(lambda: ("stop", "gone") in runner.calls, "gone stopped")
-            await second.until_states("other", "RUNNING", "RUNNING")
-            second.clock.ms += 60_000
-            await second.until(lambda: ("start", "dead") in runner.calls, "dead started")
-            assert ("stop", "other") in runner.calls and ("start", "other") in runner.calls
-
-    run(go())
-
-
-def test_a_worker_that_fails_again_and_again_is_given_up_with_its_trace_until_somebody_restarts_it() -> None:
-    async def go() -> None:
-        runner = FakeRunner(fails={"a": "ValueError: no such table"})
+        runner = FakeRunner(fails={"a": "killed"}, died=True)
         async with manager(runner=runner) as fake:
             await fake.call("PUT", "/connectors/a/config", CONFIG)
 
             async def given_up() -> bool:
-                fake.clock.ms += 60_000
+                fake.clock.seconds += 60
                 status = (await fake.call("GET", "/connectors/a/status"))[1]
                 return [task["state"] for task in status["tasks"]] == ["FAILED"]
 
             await fake.until(given_up, "given up")
-            assert runner.calls.count(("start", "a")) == FAILURES_MAX
+            assert runner.calls.count(("start", "a")) == RESTARTS_MAX + 1
             status = (await fake.call("GET", "/connectors/a/status"))[1]
-            assert status["tasks"][0]["trace"] == "ValueError: no such table"
+            assert status["tasks"][0]["trace"] == "killed"
             runner.fails.clear()
             code, told = await fake.call("POST", "/connectors/a/restart?includeTasks=true&onlyFailed=true")
             assert (code, told["tasks"][0]["state"]) == (202, "RESTARTING")
@@ -95,9 +124,9 @@ def test_a_worker_that_fails_again_and_again_is_given_up_with_its_trace_until_so
     run(go())
 
 
-def test_a_lasting_failure_is_one_start_until_a_restart_another_configuration_or_a_new_connector() -> None:
+def test_a_reported_failure_is_one_start_until_a_restart_another_configuration_or_a_new_connector() -> None:
     async def go() -> None:
-        runner = FakeRunner(fails={"a": "json: not of the schema"}, lasting=True)
+        runner = FakeRunner(fails={"a": "json: not of the schema"})
         starts = 0
         async with manager(runner=runner) as fake:
             for method, path, body in (
@@ -109,15 +138,15 @@ def test_a_lasting_failure_is_one_start_until_a_restart_another_configuration_or
             ):
                 assert (await fake.call(method, path, body))[0] < 300
                 if method == "DELETE":
-                    await fake.until(lambda: "a" not in fake.herder._keepers, "its keeper has ended")
+                    await fake.until(lambda: "a" not in fake.herder.keepers, "its keeper has ended")
                     continue
                 starts += 1
                 await fake.until(lambda wanted=starts: runner.calls.count(("start", "a")) == wanted, "started")
                 status = await fake.until_states("a", "RUNNING", "FAILED")
                 assert status["tasks"][0]["trace"] == "json: not of the schema"
-                fake.clock.ms += 3_600_000
+                fake.clock.seconds += 3_600
                 for _ in range(3):
-                    await fake.herder._keepers["a"].look()
+                    await fake.herder.keepers["a"].look()
                 assert runner.calls.count(("start", "a")) == starts
 
     run(go())
@@ -188,74 +217,88 @@ def test_a_trace_has_no_secret_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     run(go())
 
 
-def test_who_was_fenced_writes_nothing_and_leads_no_more() -> None:
+async def ended(fake: Fake) -> BaseException | None:
+    async with asyncio.timeout(10):
+        return (await asyncio.gather(fake.running, return_exceptions=True))[0]
+
+
+def test_a_manager_that_starts_takes_over_and_the_earlier_one_ends_with_a_reason() -> None:
     async def go() -> None:
         store = MemoryStore()
-        async with manager(store) as first, manager(MemoryStore(store.topics)) as second:
-            code, told = await first.call("PUT", "/connectors/a/config", CONFIG)
-            assert (code, told["error_code"]) == (409, 409)
-            assert isinstance((await asyncio.gather(first.leading, return_exceptions=True))[0], Fenced)
-            assert (await first.call("GET", "/connectors"))[0] == 409
-            assert (await second.call("PUT", "/connectors/a/config", CONFIG))[0] == 201
+        async with manager(store) as first:
+            await first.call("PUT", "/connectors/a/config", CONFIG)
+            async with manager(MemoryStore(store.topics)) as second:
+                assert "another manager at 127.0.0.1:8083 of this group took over" in str(await ended(first))
+                assert (await first.call("PUT", "/connectors/b/config", CONFIG))[0] == 409
+                assert (await first.call("GET", "/connectors"))[0] == 409
+                assert (await second.call("PUT", "/connectors/b/config", CONFIG))[0] == 201
+                assert (await second.call("GET", "/connectors"))[1] == ["a", "b"]
+                assert not second.running.done()
 
     run(go())
 
 
-def test_a_write_whose_fate_is_unknown_ends_the_leadership() -> None:
-    async def go() -> None:
-        store = MemoryStore()
-        async with manager(store) as fake:
-            store.broken = Unavailable("timed out")
-            assert (await fake.call("PUT", "/connectors/a/config", CONFIG))[0] == 409
-            assert isinstance((await asyncio.gather(fake.leading, return_exceptions=True))[0], Unavailable)
-            assert not fake.herder.leading and not fake.herder._keepers
+@pytest.mark.parametrize("problem", [Unavailable("timed out"), Fenced("fenced by nobody that wrote")])
+def test_a_manager_whose_write_failed_reads_what_is_stored_and_continues(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 60.0)  # the request's write is the one that fails
 
-    run(go())
-
-
-def test_one_that_follows_passes_requests_on_once() -> None:
-    class Led:
-        """An election that another one has won."""
-
-        url: str | None = None
-
-        def begin(self, changed) -> None:
-            pass
-
-        async def leader(self) -> str | None:
-            return self.url
-
-        async def end(self) -> None:
-            pass
-
-    async def go() -> None:
-        election = Led()
-        async with manager() as leader, manager(election=election, lead=False) as follower:
-            assert (await follower.call("GET", "/connectors"))[0] == 409  # nobody leads
-            election.url = str(leader.client.make_url("/"))
-            code, made = await follower.call("POST", "/connectors", {"name": "a", "config": CONFIG})
-            assert (code, made["name"]) == (201, "a")
-            assert (await follower.call("GET", "/connectors?expand=info&expand=status"))[1]["a"].keys() == {
-                "info",
-                "status",
-            }
-            assert (await follower.call("GET", "/connectors?forward=false"))[0] == 409
-            assert (await follower.call("GET", "/connectors/none"))[0] == 404
-            assert (await follower.call("GET", "/connector-plugins"))[0] == 200
-
-    run(go())
-
-
-def test_handing_over_ends_the_workers_and_says_so() -> None:
     async def go() -> None:
         store, runner = MemoryStore(), FakeRunner()
         async with manager(store, runner) as fake:
             await fake.call("PUT", "/connectors/a/config", CONFIG)
             await fake.until_states("a", "RUNNING", "RUNNING")
-            await fake.herder.submit(fake.herder.hand_over)
-            assert not await runner.alive()
-            assert fake.herder.state.task_statuses["a"].worker_id == ""
-            assert fake.herder.state.leader is None
+            async with fake.herder._turn:
+                store.topics.records.append(records.connector("b", CONFIG))  # written, but not acknowledged
+                store.broken = problem
+            assert (await fake.call("PUT", "/connectors/b/config", CONFIG))[0] == 409
+            await fake.until(lambda: fake.herder.ready, "ready again")
+            assert (await fake.call("GET", "/connectors"))[1] == ["a", "b"]
+            await fake.until_states("b", "RUNNING", "RUNNING")
+            assert runner.calls.count(("start", "a")) == 1 and runner.calls.count(("end", "")) == 1
+
+    run(go())
+
+
+def test_a_manager_that_was_away_does_not_take_the_topics_back() -> None:
+    """Its write timed out while another manager took over: it ends without fencing that one."""
+
+    async def go() -> None:
+        store = MemoryStore()
+        async with manager(store) as first:
+            async with first.herder._turn:
+                store.topics.records.append(records.manager(Manager(id="x", worker_id="other:1", checkpoints="folder")))
+                store.broken, epoch = Unavailable("timed out"), store.topics.epoch
+            assert "manager at other:1" in str(await ended(first))
+            assert store.topics.epoch == epoch
+
+    run(go())
+
+
+def test_two_managers_that_start_at_once_leave_one() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        async with manager(store) as first, manager(MemoryStore(store.topics)) as second:
+            await first.until(lambda: first.running.done() != second.running.done(), "one of them ended")
+            rest = second if first.running.done() else first
+            assert isinstance(await ended(first if first.running.done() else second), Superseded)
+            await rest.until(lambda: rest.herder.ready, "the other one is ready")
+            assert (await rest.call("PUT", "/connectors/a/config", CONFIG))[0] == 201
+
+    run(go())
+
+
+def test_a_manager_without_the_checkpoints_of_the_earlier_one_is_refused_and_fences_nobody() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        async with manager(store, checkpoints="one:/state (id 1)"):
+            pass
+        epoch = store.topics.epoch
+        async with manager(MemoryStore(store.topics), checkpoints="two:/state (id 2)") as second:
+            assert "are in one:/state (id 1)" in str(await ended(second)) and store.topics.epoch == epoch
+        async with manager(MemoryStore(store.topics), checkpoints="s3a://c", may_move=True) as third:
+            assert third.herder.ready
 
     run(go())
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kvorum.pipelines.connect import records
-from kvorum.pipelines.connect.records import Condition, Record, Status, Target, Topic, parse
+from kvorum.pipelines.connect.records import Condition, Manager, Record, Status, Target, Topic, parse
 from kvorum.pipelines.connect.state import Start, State
 
 STATUS = Status(state=Condition.RUNNING, worker_id="127.0.0.1:8083", generation=3)
@@ -18,14 +18,15 @@ EVERY = [
     records.connector_status("a", STATUS),
     records.task_status("a", STATUS),
     records.topic_status("a", "t", 17),
+    records.manager(Manager(id="m", worker_id="h:8083", checkpoints="s3a://c")),
 ]
 
 
 @pytest.mark.parametrize("record", EVERY, ids=lambda record: record.key)
 def test_a_record_is_read_as_it_was_written(record: Record) -> None:
-    assert parse(record.topic, record.key_bytes(), record.value_bytes()) == record
-    gone = Record(topic=record.topic, key=record.key, value=None)
-    assert parse(record.topic, gone.key_bytes(), gone.value_bytes()) == gone
+    assert parse(record.topic, record.key.encode(), record.value_bytes()) == record
+    gone = Record(record.topic, record.key, None)
+    assert parse(record.topic, gone.key.encode(), gone.value_bytes()) == gone
 
 
 def test_the_keys_are_connects() -> None:
@@ -38,6 +39,7 @@ def test_the_keys_are_connects() -> None:
         "status-connector-a",
         "status-task-a-0",
         "status-topic-t:connector-a",
+        "kvorum-manager",
     ]
 
 
@@ -57,7 +59,8 @@ def test_the_state_is_what_the_records_say_and_deletions_take_it_away() -> None:
     assert connector.start.run == 2
     assert state.positions("a") == [({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})]
     assert (state.names(), state.generation(), state.topics["a"]) == (["a"], 3, {"t": 17})
-    state.replay(Record(topic=each.topic, key=each.key, value=None) for each in EVERY)
+    assert state.manager == Manager(id="m", worker_id="h:8083", checkpoints="s3a://c")
+    state.replay(Record(each.topic, each.key, None) for each in EVERY)
     assert (state.names(), state.generation(), state.positions("a"), state.topics["a"]) == ([], 0, [], {})
     assert state.starts.get("a", Start()).run == 0
 
@@ -73,7 +76,7 @@ def test_the_state_is_what_the_records_say_and_deletions_take_it_away() -> None:
 )
 def test_target_states_of_older_and_newer_workers_are_understood(value: str, wanted: Target) -> None:
     state = State()
-    found = Record(topic=Topic.CONFIGS, key="target-state-a", value=json.loads(value))
+    found = Record(Topic.CONFIGS, "target-state-a", json.loads(value))
     state.replay([records.connector("a", {}), found])
     assert state.get("a").target is wanted  # type: ignore[union-attr]
 
@@ -115,4 +118,4 @@ def test_topics_that_connect_wrote_are_understood() -> None:
     assert (state.connector_statuses["out"].state, state.task_statuses["out"].generation) == (Condition.PAUSED, 12)
     assert state.topics["out"] == {"lines": 1795354925867}
     assert state.positions("lines") == [({"filename": "/data/in.txt"}, {"position": 6})]
-    assert state.unknown == 4 and state.leader is None
+    assert state.manager is None

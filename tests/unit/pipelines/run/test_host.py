@@ -12,7 +12,7 @@ import pytest
 
 from kvorum.pipelines.run import host as module
 from kvorum.pipelines.run.control import Request
-from kvorum.pipelines.run.host import Host
+from kvorum.pipelines.run.host import STOP, Host
 from kvorum.pipelines.run.launch import Launch
 from kvorum.pipelines.run.state import Folder, StateError
 from kvorum.pipelines.session.build import Session
@@ -25,11 +25,11 @@ class FakeWorker:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.told = False
+        self.stop_requested = False
         self.goes_on = threading.Event()
 
     def run(self) -> None:
-        while not self.told and not self.goes_on.wait(0.01):
+        while not self.stop_requested and not self.goes_on.wait(0.01):
             pass
 
 
@@ -76,8 +76,7 @@ def start_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
 
     yield start
     for each in found:
-        if each.thread.is_alive():
-            each.ask("stop")
+        each.requests.put(STOP)
         assert each.is_over()
 
 
@@ -88,7 +87,7 @@ def test_pipelines_start_and_end_one_by_one(start_host: Callable[[], Fixture]) -
     assert fixture.ask("start", "taken") == {"error": "pipeline 'taken' is already running"}
     fixture.workers["a"].goes_on.set()
     fixture.host.threads[0].join(SECONDS)
-    assert not fixture.workers["b"].told
+    assert not fixture.workers["b"].stop_requested
     assert fixture.ask("start", "a")["pipelines"] == ["a", "b"]
 
 
@@ -96,8 +95,8 @@ def test_a_stop_ends_all_of_them(start_host: Callable[[], Fixture]) -> None:
     fixture = start_host()
     for name in ("a", "b"):
         fixture.ask("start", name)
-    assert fixture.ask("stop")["pipelines"] == []
-    assert fixture.is_over() and all(worker.told for worker in fixture.workers.values())
+    fixture.requests.put(STOP)
+    assert fixture.is_over() and all(worker.stop_requested for worker in fixture.workers.values())
 
 
 def test_more_pipelines_than_commands_that_may_wait_are_stopped(
@@ -109,8 +108,8 @@ def test_more_pipelines_than_commands_that_may_wait_are_stopped(
     for name in names:
         fixture.ask("start", name)
     assert fixture.host.status()["pipelines"] == sorted(names)
-    assert fixture.ask("stop")["pipelines"] == []
-    assert fixture.is_over()
+    fixture.requests.put(STOP)
+    assert fixture.is_over() and fixture.host.status()["pipelines"] == []
 
 
 def test_an_unexpected_exception_is_an_answer(

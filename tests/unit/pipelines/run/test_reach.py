@@ -156,7 +156,7 @@ def test_a_pipeline_without_its_cluster_never_seems_to_run(tmp_path: Path, caplo
 def test_a_pipeline_that_waits_for_its_cluster_obeys(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "p")
     with worker_in(folder, pipeline(topics()), Launch(retries=2)) as worker:
-        worker.told = True
+        worker.stop_requested = True
         assert worker.run() == 0
     status = folder.status()
     assert status is not None and status.state is State.STOPPED
@@ -176,8 +176,7 @@ def test_who_starts_a_pipeline_hears_of_its_first_failed_try(tmp_path: Path) -> 
     why = Status(name="p", state=State.STARTING, pid=1, since_ms=1, restarts=1, trace="nobody answers\n\nTraceback")
     with folder.held():
         folder.write_status(why)
-        started = process.Started(name="p", pid=1, process=Process())  # type: ignore[arg-type]  # the part it looks at
-        found = process.wait(started, tmp_path, (State.RUNNING,), timeout=5)
+        found = process.wait(Process(), folder, (State.RUNNING,), timeout=5)  # type: ignore[arg-type]
     assert (found.state, found.reason) == (State.STARTING, "nobody answers")
 
 

@@ -12,12 +12,11 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from kvorum.pipelines.plugins import PluginError
+from kvorum.pipelines.run import checkpoint, control
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run import control, offsets
 from kvorum.pipelines.run.failures import WELL_SECONDS, Backoff, passing
-from kvorum.pipelines.run.launch import Launch, parse
-from kvorum.pipelines.run.process import launch_of
-from kvorum.pipelines.run.progress import committed_offsets, lag
+from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.progress import lag
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, folders, root_of
 from kvorum.pipelines.run.worker import worker_in
 from kvorum.pipelines.spec import Pipeline, SpecError, from_data
@@ -60,9 +59,8 @@ def test_a_process_that_was_killed_is_a_failed_pipeline(folder: Folder) -> None:
         process.kill()
         process.wait()
     found = folder.status()
-    assert (
-        found is not None and found.state is State.FAILED and "ended without a word while RUNNING" in str(found.trace)
-    )
+    assert found is not None and (found.state, found.died) == (State.FAILED, True)
+    assert "ended without a word while RUNNING" in str(found.trace)
 
 
 def test_secrets_in_a_folder_are_its_owners(folder: Folder) -> None:
@@ -134,9 +132,7 @@ def test_what_passes_is_tried_again(error: Exception, again: bool) -> None:
 
 
 @pytest.mark.parametrize("problem", [SpecError([]), TimeoutError("broker transport failure")])
-def test_a_failure_is_lasting_unless_another_start_may_help(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, problem: Exception
-) -> None:
+def test_a_worker_reports_its_failure(folder: Folder, monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
     def validate(pipeline: Pipeline) -> None:
         raise problem
 
@@ -145,8 +141,7 @@ def test_a_failure_is_lasting_unless_another_start_may_help(
     with worker_in(folder, pipeline, Launch(retries=0)) as worker:
         assert worker.run() == 1
     status = folder.status()
-    assert status is not None and status.state is State.FAILED
-    assert status.lasting is isinstance(problem, SpecError)
+    assert status is not None and (status.state, status.died) == (State.FAILED, False)
 
 
 def test_lag_is_the_sum_over_partitions_of_topics() -> None:
@@ -157,38 +152,40 @@ def test_lag_is_the_sum_over_partitions_of_topics() -> None:
     assert lag(None, None) is None
 
 
+def stopped(folder: Folder) -> dict[str, object]:
+    return checkpoint.committed(checkpoint.of_pipeline(folder))
+
+
 def test_offsets_are_those_of_the_last_batch_that_is_done(folder: Folder) -> None:
-    checkpoint = folder.checkpoint
+    path = folder.checkpoint
     folder.write(folder.spec, {"name": "p"})
-    assert offsets.stopped(folder) == {}
+    assert stopped(folder) == {}
     for name in ("offsets", "commits"):
-        (checkpoint / name).mkdir(parents=True)
+        (path / name).mkdir(parents=True)
     for batch in range(3):
-        (checkpoint / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"t":{{"0":{batch}}}}}\n-\n')
+        (path / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"t":{{"0":{batch}}}}}\n-\n')
     for batch in range(2):
-        (checkpoint / "commits" / str(batch)).write_text("v1\n{}\n")
-    (checkpoint / "commits" / ".2.crc").touch()
-    found = offsets.stopped(folder)
-    assert found == {"batch": 1, "sources": [{"t": {"0": 1}}, None]} == committed_offsets(f"file://{checkpoint}")
-    assert list(offsets.rows(0, found["sources"][0])) == [{"source": 0, "what": "t", "partition": "0", "offset": 1}]
+        (path / "commits" / str(batch)).write_text("v1\n{}\n")
+    (path / "commits" / ".2.crc").touch()
+    found = stopped(folder)
+    assert found == {"batch": 1, "sources": [{"t": {"0": 1}}, None]} == checkpoint.committed(f"file://{path}")
+    assert list(checkpoint.rows(0, found["sources"][0])) == [{"source": 0, "what": "t", "partition": "0", "offset": 1}]
     with folder.held(), pytest.raises(StateError, match="is already running"):
-        offsets.reset(folder)
-    offsets.reset(folder)
-    assert offsets.stopped(folder) == {}
+        checkpoint.reset(folder)
+    checkpoint.reset(folder)
+    assert stopped(folder) == {}
     folder.write(folder.spec, {"name": "p", "checkpoint": "s3a://bucket/x"})
     with pytest.raises(StateError, match="only Spark can read"):
-        offsets.stopped(folder)
+        stopped(folder)
 
 
 def test_how_a_process_was_started_is_kept(folder: Folder) -> None:
     launch = Launch(
         master="local[1]", memory="2g", jars="/jars", settings={"spark.a": "b=c"}, retries=3, paused=True, folder="/w"
     )
-    assert launch_of(folder) == Launch()
+    assert Launch.read(folder.launch) == Launch()
     folder.write(folder.launch, launch.data())
-    assert launch_of(folder) == Launch.of({**launch.data(), "paused": False})
-    spec, state, parsed = parse(["p.yaml", "--state", "/s", *launch.arguments()])
-    assert (spec, state) == ("p.yaml", "/s") and parsed == Launch.of({**launch.data(), "folder": None})
+    assert Launch.read(folder.launch) == launch
 
 
 def test_the_command_line_wins_over_the_pipelines_own_settings() -> None:
