@@ -27,9 +27,9 @@ def duration_ms(text: str) -> int:
     matched = re.fullmatch(r"\s*(\d+)\s*([a-zA-Z]+)\s*", text)
     unit = matched.group(2).lower() if matched else ""
     unit = unit.removesuffix("s") if len(unit) > 2 else unit
-    if matched is None or (unit not in UNITS_MS and f"{unit}s" not in UNITS_MS):
+    if matched is None or unit not in UNITS_MS:
         raise ValueError(f"{text!r} is not a duration such as 500ms, 10s, 5m or 1h")
-    return int(matched.group(1)) * (UNITS_MS.get(unit) or UNITS_MS[f"{unit}s"])
+    return int(matched.group(1)) * UNITS_MS[unit]
 
 
 def _checked_duration(text: str) -> str:
@@ -152,8 +152,8 @@ class Pipeline(Model):
         return data
 
 
-def pipeline(data: Mapping[str, Any], places: Places | None = None) -> Pipeline:
-    """Return the pipeline that data describe. Raises SpecError."""
+def from_data(data: Mapping[str, Any], places: Places | None = None) -> Pipeline:
+    """Return the pipeline of a file's data (`Pipeline.as_data`), variables replaced. Raises SpecError."""
     places = places or Places()
     problems, made = list[Problem](), None
     try:

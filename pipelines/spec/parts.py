@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from kvorum.pipelines.faults import meant
 from kvorum.pipelines.spec.problems import SETTINGS, Loc, Places, Problem, from_pydantic, keys_of
 
-FORMS: Final = ("$Key", "$Value")
-
 
 class Model(BaseModel):
     """Base of all parts: frozen, unknown keys are rejected."""
@@ -66,19 +64,25 @@ class Endpoint(Open):
         return {**data, **shorts}
 
 
-class Transform(Open):
-    """One step between source and sink."""
+class Named(Open):
+    """A part whose plugin may be written as Connect's full class name."""
 
     type: str
-    """InsertField$Value, or Connect's full class name."""
-    name: str | None = None
-    predicate: str | None = None
-    negate: bool = False
 
     @property
     def plain(self) -> str:
-        """Return the type without package and $Key or $Value: the plugin's name."""
-        return plain(self.type)
+        """Return the type without Connect's package and $Key or $Value: the plugin's name. Other packages stay."""
+        name = self.type.removesuffix("$Key").removesuffix("$Value")
+        is_connects = re.match(r"org\.apache\.kafka\.connect\.transforms\.(predicates\.)?[A-Z]\w*$", name)
+        return name.rpartition(".")[2] if is_connects else name
+
+
+class Transform(Named):
+    """One step between source and sink."""
+
+    name: str | None = None
+    predicate: str | None = None
+    negate: bool = False
 
     @property
     def part(self) -> Literal["key", "value"] | None:
@@ -86,24 +90,8 @@ class Transform(Open):
         return "key" if self.type.endswith("$Key") else "value" if self.type.endswith("$Value") else None
 
 
-class Predicate(Open):
+class Predicate(Named):
     """A condition that transforms name."""
-
-    type: str
-
-    @property
-    def plain(self) -> str:
-        """Return the type without package."""
-        return plain(self.type)
-
-
-def plain(name: str) -> str:
-    """Return `InsertField` for `org.apache.kafka.connect.transforms.InsertField$Value`; other packages stay."""
-    for form in FORMS:
-        name = name.removesuffix(form)
-    if re.match(r"org\.apache\.kafka\.connect\.transforms\.(predicates\.)?[A-Z]\w*$", name):
-        return name.rpartition(".")[2]
-    return name
 
 
 OWN: Final[Mapping[str, type[Open]]] = {
@@ -132,18 +120,14 @@ class Parts:
     def lenient(cls, data: Mapping[str, Any]) -> Self:
         """Return the valid parts of a file's data; the caller reports the others."""
         steps, conditions = data.get("transforms"), data.get("predicates")
-        made = {
-            index: _made(Transform, each) for index, each in enumerate(steps if isinstance(steps, list | tuple) else ())
-        }
-        named = {
-            str(name): _made(Predicate, each)
-            for name, each in (conditions.items() if isinstance(conditions, Mapping) else ())
-        }
+        made = {i: _made(Transform, each) for i, each in enumerate(steps if isinstance(steps, list | tuple) else ())}
+        named = conditions if isinstance(conditions, Mapping) else {}
+        given = {str(name): _made(Predicate, each) for name, each in named.items()}
         return cls(
             source=_endpoint(data.get("source")),
             sink=_endpoint(data.get("sink")),
             transforms={index: each for index, each in made.items() if each is not None},
-            predicates={name: each for name, each in named.items() if each is not None},
+            predicates={name: each for name, each in given.items() if each is not None},
         )
 
     def each(self) -> Iterator[tuple[str, str, Loc, dict[str, Any]]]:
@@ -162,11 +146,16 @@ class Parts:
 
     def wrong_predicates(self, places: Places) -> list[Problem]:
         """Return what is wrong with the predicates that transforms name."""
-        return [
-            places.problem(("transforms", index, "predicate"), message)
-            for index, transform in self.transforms.items()
-            if (message := _predicate_problem(transform, self.predicates))
-        ]
+        problems = list[Problem]()
+        for index, transform in self.transforms.items():
+            wanted, message = transform.predicate, ""
+            if wanted is None and transform.negate:
+                message = "negate without a predicate"
+            elif wanted is not None and wanted not in self.predicates:
+                message = f"there is no predicate {wanted!r}{meant(wanted, self.predicates)}"
+            if message:
+                problems.append(places.problem(("transforms", index, "predicate"), message))
+        return problems
 
     def wrong_settings(self, models: Mapping[str, type[BaseModel]], places: Places) -> list[Problem]:
         """Hold the settings of each part against its plugin's model, and return what is wrong.
@@ -207,11 +196,3 @@ def _endpoint(data: Any) -> Endpoint | None:
         if made is not None:
             return made
     return None
-
-
-def _predicate_problem(transform: Transform, predicates: Mapping[str, Predicate]) -> str | None:
-    if transform.predicate is None:
-        return "negate without a predicate" if transform.negate else None
-    if transform.predicate in predicates:
-        return None
-    return f"there is no predicate {transform.predicate!r}{meant(transform.predicate, predicates)}"

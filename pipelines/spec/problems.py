@@ -139,7 +139,8 @@ def from_pydantic(
         else:
             others = beside if len(loc) == 1 else ()
             problems.append(places.problem(path, _message(found, loc, model, others)))
-    return _without_echoes(problems)
+    # One problem a place: each member of a union says why it is not the one.
+    return list({(problem.path, problem.message): problem for problem in problems}.values())
 
 
 def _as_given(path: Loc, model: type[BaseModel] | None, places: Places) -> Loc:
@@ -162,14 +163,6 @@ def _in_file(path: Loc, kind: str, places: Places) -> Loc:
     while path and path not in places.at and path not in places.aliases and isinstance(path[-1], str) and places.at:
         path = path[:-1]
     return path
-
-
-def _without_echoes(problems: list[Problem]) -> list[Problem]:
-    """Return one problem a place: each member of a union says why it is not the one."""
-    seen = dict[tuple[Loc, str], Problem]()
-    for problem in problems:
-        seen.setdefault((problem.path, problem.message), problem)
-    return list(seen.values())
 
 
 def _message(found: Mapping[str, Any], loc: Loc, model: type[BaseModel], beside: Iterable[str]) -> str:
