@@ -143,13 +143,7 @@ class Pipeline(Model):
 
     def as_data(self) -> dict[str, Any]:
         """Return what a file would say: JSON values that `load` takes again."""
-        data = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        for _, _, at, settings in self.parts.each():
-            part: Any = data
-            for step in at:
-                part = part[step]
-            part.update(settings)
-        return data
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def from_data(data: Mapping[str, Any], places: Places | None = None) -> Pipeline:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from kvorum.pipelines.faults import meant
-from kvorum.pipelines.spec.problems import SETTINGS, Loc, Places, Problem, from_pydantic, keys_of
+from kvorum.pipelines.spec.problems import Loc, Places, Problem, from_pydantic, keys_of
 
 
 class Model(BaseModel):
@@ -24,21 +24,12 @@ class Model(BaseModel):
 class Open(Model):
     """A part whose further keys are a plugin's."""
 
-    settings: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What the file says besides the keys named here."""
+    model_config = ConfigDict(extra="allow")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or isinstance(data.get(SETTINGS), _Settings):
-            return data
-        own = {key for name, info in cls.model_fields.items() for key in (name, info.alias or name)} - {SETTINGS}
-        settings = _Settings({key: value for key, value in data.items() if key not in own})
-        return {**{key: value for key, value in data.items() if key in own}, SETTINGS: settings}
-
-
-class _Settings(dict[str, Any]):
-    """Marks settings that were gathered."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return what the file says besides the keys named here."""
+        return dict(self.model_extra or {})
 
 
 class Format(Open):
@@ -171,8 +162,7 @@ class Parts:
                 try:
                     model.model_validate(settings)
                 except ValidationError as error:
-                    beside = [key for key in keys_of(OWN[kind]) if key != SETTINGS]
-                    problems += from_pydantic(error, model, places, under=at, beside=beside)
+                    problems += from_pydantic(error, model, places, under=at, beside=keys_of(OWN[kind]))
             elif kind in kinds:
                 names = [key.partition(".")[2] for key in models if key.startswith(f"{kind}.")]
                 at = (*at, "format" if kind == "format" else "type")
