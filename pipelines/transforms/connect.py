@@ -10,7 +10,7 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.transforms import conversions, patterns, values
-from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, Text, Wrong
+from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, SomeText, Text, Wrong
 from kvorum.pipelines.transforms.values import Clock, TransformError, Value
 
 NO_NAMES: Final[list[str]] = []
@@ -166,9 +166,7 @@ def replace_field(
 # MaskField
 
 
-def mask_field(
-    value: Value, *, fields: SomeNames, replacement: Annotated[Text, Field(min_length=1)] | None = None
-) -> Change:
+def mask_field(value: Value, *, fields: SomeNames, replacement: SomeText | None = None) -> Change:
     """Replace fields by their zero, or by the replacement. Null stays null; a tombstone fails, as in Connect."""
 
     def hidden(one: Value) -> tuple[Value, Sequence[Wrong]]:

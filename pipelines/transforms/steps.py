@@ -37,6 +37,7 @@ def _text(value: Any) -> Any:
 Names = Annotated[list[str], BeforeValidator(_list)]
 SomeNames = Annotated[list[str], Field(min_length=1), BeforeValidator(_list)]
 Text = Annotated[str, BeforeValidator(_text)]
+SomeText = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
 Name = Annotated[str, Field(min_length=1)]
 
 
