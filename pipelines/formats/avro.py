@@ -3,29 +3,52 @@
 `schema` is the one that is wanted. What was written with an older one is read with that (`writer.schema`; behind the
 five bytes: `schemas`, by their id) and comes out in the wanted one by Avro's rules: fields added need defaults.
 
-Rows are read and written by fastavro in Python (avro_rows). `engine: spark` uses from_avro and to_avro of the module
-spark-avro, which pip does not install (spark.jars.packages: org.apache.spark:spark-avro_2.13): faster, but they accept
-bytes behind a value and do not name the field that is wrong.
+Rows are read and written by fastavro in Spark's Python workers. Logical types are read and written by functions of our
+own: fastavro rounds a decimal to its precision, cuts a time to milliseconds and has no years beyond Python's.
 """
 
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
+import fastavro
+import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
+from fastavro.validation import ValidationError, validate
 from pydantic import AfterValidator, model_validator
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from kvorum.pipelines.formats import avro_rows, avro_schemas, modules, schemas
+from kvorum.pipelines.faults import Unfit, shown
+from kvorum.pipelines.formats import avro_schemas, modules, schemas
 from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
+from kvorum.pipelines.formats.rows import EXACT, as_float, by_row, fitted
 
-NATIVE: Final = "org.apache.spark.sql.avro.AvroDataToCatalyst"
-MAGIC: Final = "00"
+MAGIC: Final = 0
 PREFIX_BYTES: Final = 5
+INTEGERS: Final = {"int": 32, "long": 64}
+MILLISECONDS: Final = ("timestamp-millis", "local-timestamp-millis")
+MICROSECONDS: Final = ("timestamp-micros", "local-timestamp-micros")
+Convert = Callable[[Any], Any]
+Leaf = Callable[[Mapping[str, Any], DataType], Convert]
 
 Schema = Annotated[str | dict[str, Any] | list[Any], AfterValidator(avro_schemas.checked)]
 
@@ -40,7 +63,6 @@ class AvroOptions(FormatOptions):
     """Of records behind the five bytes, by id."""
     id: int | None = Option(default=None, alias="schema.id")
     """What is written into the five bytes."""
-    engine: Literal["auto", "spark", "fastavro"] = "auto"
 
     @model_validator(mode="after")
     def _wire(self) -> Self:
@@ -61,39 +83,17 @@ class AvroFormat:
         if wanted is None:
             raise FormatError("format avro needs a schema to read")
         reader = avro_schemas.parsed(wanted)
-        if self.options.wire == "plain":
-            writer = avro_schemas.parsed(self.options.writer) if self.options.writer is not None else reader
-            return self._decoded(column, {None: writer}, reader, spark)
-        writers: dict[int | None, Any] = {
-            number: avro_schemas.parsed(schema) for number, schema in self.options.schemas.items()
-        }
-        if self.options.id is not None:
-            writers.setdefault(self.options.id, reader)
-        if not writers:
-            raise FormatError("wire: confluent needs schemas, or a schema.id for the one schema")
-        return self._decoded(column, writers, reader, spark)
-
-    def _decoded(self, column: Column, writers: Mapping[int | None, Any], reader: Any, spark: SparkSession) -> Coded:
-        native = self._native(spark)
-        made = dict[int | None, Coded]()
-        for number, writer in writers.items():
-            body = column if number is None else _body(column)
-            made[number] = _read_natively(body, writer, reader) if native else _read_by_rows(body, writer, reader)
-        if None in made:
-            return made[None]
-        found = F.conv(F.hex(F.substring(column, 2, 4)), 16, 10).cast("long")
-        framed = (F.hex(F.substring(column, 1, 1)) == MAGIC) & (F.length(column) >= PREFIX_BYTES)
-        value, wrong = F.lit(None), F.lit(True)
-        message: Column = F.concat(F.lit("avro: there is no schema of id "), found.cast("string"))
-        for known, coded in made.items():
-            assert coded.wrong is not None
-            is_it = framed & (found == F.lit(known))
-            value = F.when(is_it, coded.column).otherwise(value)
-            wrong = F.when(is_it, coded.wrong).otherwise(wrong)
-            text = F.lit(coded.message) if isinstance(coded.message, str) else coded.message
-            message = F.when(is_it, text).otherwise(message)
-        message = F.when(framed, message).otherwise("avro: not behind Confluent's five bytes")
-        return Coded(column=value, wrong=column.isNotNull() & wrong, message=message)
+        writers: dict[int | None, Any] = {None: reader}
+        if self.options.wire == "confluent":
+            writers = {number: avro_schemas.parsed(schema) for number, schema in self.options.schemas.items()}
+            if self.options.id is not None:
+                writers.setdefault(self.options.id, reader)
+            if not writers:
+                raise FormatError("wire: confluent needs schemas, or a schema.id for the one schema")
+        elif self.options.writer is not None:
+            writers = {None: avro_schemas.parsed(self.options.writer)}
+        kind = avro_schemas.spark_type(reader)
+        return modules.by_rows(partial(decoded, writers, reader, kind), kind, column, "avro")
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a value's datum. Without a schema, of the one that its type makes."""
@@ -105,56 +105,216 @@ class AvroFormat:
                 raise FormatError(f"the Avro schema has no field {unknown[0]!r}; it has {', '.join(there or ())}")
         else:
             schema = avro_schemas.of_type(value.type, str(value.metadata.get(schemas.NAME, "Value")))
-        coded = _write_natively(value, schema) if self._native(spark) else _write_by_rows(value, schema)
+        encode = partial(encoded, schema, value.type)
+        coded = modules.by_rows(encode, BinaryType(), value.column, "avro")
         if self.options.wire == "plain":
             return coded
         if self.options.id is None:
             raise FormatError("wire: confluent needs a schema.id to write")
-        prefix = F.unhex(F.lit(f"{MAGIC}{self.options.id:08X}"))
+        prefix = F.unhex(F.lit(f"{MAGIC:02X}{self.options.id:08X}"))
         return Coded(column=F.concat(prefix, coded.column), wrong=coded.wrong, message=coded.message)
 
-    def _native(self, spark: SparkSession) -> bool:
-        is_wanted = self.options.engine == "spark"
-        if is_wanted and not modules.has(spark, NATIVE):
-            raise FormatError("engine: spark needs the module spark-avro (spark.jars.packages)")
-        return is_wanted
+
+# Reading, in Spark's Python workers
 
 
-def _body(column: Column) -> Column:
-    return F.substring(column, PREFIX_BYTES + 1, 0x7FFFFFFF)
+def decoded(writers: Mapping[int | None, Any], reader: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return what bytes say, as `kind`. `writers` are by the id in Confluent's five bytes; None: there are none."""
+    wanted, normal = _parsed(reader), exact(reader, kind, _read_leaf, list)
+    parsed = {number: _parsed(writer) for number, writer in writers.items()}
+
+    def one(datum: bytes) -> Any:
+        number, body = (None, datum) if None in writers else _unframed(datum)
+        if number not in writers:
+            raise Unfit(f"there is no schema of id {number}")
+        written, buffer = parsed[number], io.BytesIO(body)
+        try:
+            found = fastavro.schemaless_reader(buffer, written, None if written == wanted else wanted)
+        except Exception as error:
+            raise failed_field(writers[number], body, error) from error
+        if buffer.tell() < len(body):
+            raise Unfit(f"{len(body) - buffer.tell()} bytes follow the value")
+        return normal(found)
+
+    with exact_types():
+        return by_row(data, one, to_arrow_type(kind, timezone="UTC"))
 
 
-# By Spark's module
+def _parsed(schema: Any) -> Any:
+    """Return a schema as fastavro needs it: it writes into what it parses."""
+    return fastavro.parse_schema(json.loads(json.dumps(schema)))
 
 
-def _read_natively(column: Column, writer: Any, reader: Any) -> Coded:
-    """Decode within a record of one field: the bytes are the same, and a failure differs from a record of nulls."""
-    from pyspark.sql.avro.functions import from_avro
-
-    options = {"mode": "PERMISSIVE"}
-    if reader != writer:
-        options["avroSchema"] = avro_schemas.wrapped(reader)
-    wrapped = from_avro(column, avro_schemas.wrapped(writer), options)
-    got = wrapped.getField("value")
-    nullable = avro_schemas.nullable(reader)
-    wrong = column.isNotNull() & (wrapped.isNull() if nullable else got.isNull())
-    return Coded(column=F.when(~wrong, got), wrong=wrong, message="avro: not of the schema")
+def _unframed(datum: bytes) -> tuple[int, bytes]:
+    if len(datum) < PREFIX_BYTES or datum[0] != MAGIC:
+        raise Unfit("not behind Confluent's five bytes")
+    return int.from_bytes(datum[1:PREFIX_BYTES]), datum[PREFIX_BYTES:]
 
 
-def _write_natively(value: Typed, schema: Any) -> Coded:
-    from pyspark.sql.avro.functions import to_avro
+def failed_field(schema: Any, datum: bytes, error: Exception) -> Unfit:
+    """Return a failure to read as one of the field that the bytes cannot be: each field is tried in turn."""
+    reason = (
+        str(error) if isinstance(error, Unfit) else f"the bytes are not a {_named(schema)} ({type(error).__name__})"
+    )
+    if isinstance(error, EOFError | IndexError):
+        reason = "the bytes end before its value does"
+    fields = schema.get("fields", ()) if isinstance(schema, dict) and schema.get("type") == "record" else ()
+    end = 0
+    for count, field in enumerate(fields, 1):
+        prefix, buffer = {**schema, "fields": fields[:count]}, io.BytesIO(datum)
+        try:
+            fastavro.schemaless_reader(buffer, _parsed(prefix), None)
+            end = buffer.tell()
+        except Exception as caught:
+            return failed_field(field["type"], datum[end:], caught).within(str(field["name"]))
+    return Unfit(reason)
 
-    # to_avro raises where a value is not of the schema: the task fails, not the row.
-    return Coded(column=F.when(value.column.isNotNull(), to_avro(value.column, json.dumps(schema))))
+
+def _named(schema: Any) -> str:
+    if isinstance(schema, dict):
+        return str(schema.get("logicalType") or schema.get("name") or schema.get("type"))
+    return " or ".join(map(_named, schema)) if isinstance(schema, list) else str(schema)
 
 
-# By fastavro
+@contextmanager
+def exact_types() -> Iterator[None]:
+    """Read logical types exactly: fastavro has one table of functions per process."""
+    before = dict(LOGICAL_READERS)
+    as_it_is: Callable[..., Any] = lambda value, *_: value  # noqa: E731
+    LOGICAL_READERS.update(
+        {
+            **{f"long-{name}": _milliseconds for name in MILLISECONDS},
+            **{f"long-{name}": as_it_is for name in MICROSECONDS},
+            **dict.fromkeys(("int-date", "string-uuid"), as_it_is),
+            **dict.fromkeys(("bytes-decimal", "fixed-decimal"), _decimal),
+        }
+    )
+    try:
+        yield
+    finally:
+        LOGICAL_READERS.clear()
+        LOGICAL_READERS.update(before)
 
 
-def _read_by_rows(column: Column, writer: Any, reader: Any) -> Coded:
-    kind = avro_schemas.spark_type(reader)
-    return modules.by_rows(partial(avro_rows.decoded, writer, reader, kind), kind, column, "avro")
+def _milliseconds(value: int, *_: Any) -> int:
+    if not -(1 << 63) <= value * 1000 < 1 << 63:
+        raise Unfit(f"{value} ms is out of the range of timestamp")
+    return value * 1000
 
 
-def _write_by_rows(value: Typed, schema: Any) -> Coded:
-    return modules.by_rows(partial(avro_rows.encoded, schema, value.type), BinaryType(), value.column, "avro")
+def _decimal(value: bytes, writer: Any, *_: Any) -> Decimal:
+    if not value:
+        raise Unfit("no bytes are not a decimal")
+    number = Decimal(int.from_bytes(value, signed=True)).scaleb(-int(writer.get("scale", 0)), EXACT)
+    return fitted(DecimalType(int(writer["precision"]), int(writer.get("scale", 0))), number)
+
+
+def _read_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
+    match kind:
+        case DecimalType():
+            return partial(fitted, kind)
+        case StringType():
+            return str
+        case _:
+            return lambda value: value
+
+
+# Writing
+
+
+def encoded(schema: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return values as bytes."""
+    parsed, prepare = _parsed(schema), exact(schema, kind, _write_leaf, dict)
+
+    def one(value: Any) -> bytes:
+        buffer, made = io.BytesIO(), prepare(value)
+        try:
+            fastavro.schemaless_writer(buffer, parsed, made, strict_allow_default=True)
+        except Exception as error:
+            raise _refused(made, parsed, error) from error
+        return buffer.getvalue()
+
+    return by_row(data, one, to_arrow_type(BinaryType()))
+
+
+def _refused(value: Any, schema: Any, error: Exception) -> Unfit:
+    """Return a failure to write, with the field that fastavro's validation finds."""
+    try:
+        validate(value, schema, raise_errors=True)
+    except ValidationError as invalid:
+        return Unfit(f"field {'; '.join(map(str, invalid.errors or [error]))}")
+    except Exception:  # validation fails as writing did: that error is the reason
+        return Unfit(f"{type(error).__name__}: {error}")
+    return Unfit(f"{type(error).__name__}: {error}")
+
+
+def _write_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
+    match kind:
+        case TimestampType() | TimestampNTZType():
+            return partial(_time, given.get("logicalType"))
+        case _ if given.get("type") == "float":
+            return as_float
+        case _ if given.get("type") in INTEGERS and "logicalType" not in given:
+            return partial(_integer, str(given["type"]))
+        case _:
+            return lambda value: value
+
+
+def _integer(name: str, value: Any) -> Any:
+    """Return a number that fits: fastavro writes a larger one without an error."""
+    limit = 1 << (INTEGERS[name] - 1)
+    if isinstance(value, int) and not -limit <= value < limit:
+        raise Unfit(f"{shown(value)} is out of the range of {name}")
+    return value
+
+
+def _time(logical: str | None, value: int) -> int:
+    if logical in MICROSECONDS:
+        return value
+    if logical not in MILLISECONDS:
+        raise Unfit(f"a timestamp is not a {logical or 'type without logicalType'}")
+    if value % 1000:
+        raise Unfit(f"{value} microseconds since 1970 are not milliseconds ({logical})")
+    return value // 1000
+
+
+# Both
+
+
+def exact(schema: Any, kind: DataType, leaf: Leaf, entries: Callable[[Iterable[Any]], Any]) -> Convert:
+    """Return the conversion of values that may be null. Maps are pairs in Arrow and dicts in fastavro: `entries`."""
+    branches = [one for one in schema if one != "null"] if isinstance(schema, list) else [schema]
+    plain = branches[0] if len(branches) == 1 else None
+    if isinstance(plain, dict) and isinstance(plain.get("type"), dict | list):
+        return exact(plain["type"], kind, leaf, entries)
+    given: dict[str, Any] = plain if isinstance(plain, dict) else {"type": plain}
+
+    def inner(part: Any, of: DataType) -> Convert:
+        return exact(part, of, leaf, entries)
+
+    match kind:
+        case StructType():
+            types = {one["name"]: one["type"] for one in given.get("fields", ())}
+            fields = [(one.name, inner(types.get(one.name), one.dataType)) for one in kind]
+            return lambda value: None if value is None else _struct(fields, value)
+        case ArrayType():
+            item = inner(given.get("items"), kind.elementType)
+            return lambda value: None if value is None else [item(one) for one in value]
+        case MapType():
+            entry = inner(given.get("values"), kind.valueType)
+            return lambda value: (
+                None if value is None else entries((key, entry(one)) for key, one in dict(value).items())
+            )
+        case _:
+            convert = leaf(given, kind)
+            return lambda value: None if value is None else convert(value)
+
+
+def _struct(fields: Sequence[tuple[str, Convert]], value: Any) -> Any:
+    made, name = dict[str, Any](), ""
+    try:
+        for name, convert in fields:
+            made[name] = convert(value.get(name))
+    except Unfit as unfit:
+        raise unfit.within(name) from None
+    return made

@@ -1,10 +1,11 @@
 """Avro's schemas and Spark's types.
 
-A union of null and one type is that type. A union of int and long is a long, of float and double a double; others need
-Spark's own module. Logical types: date, timestamp-millis and -micros, local-timestamp-*,
-decimal, uuid (as text); time-* are read as their numbers, as by Spark's own module.
+A union of null and one type is that type. A union of int and long is a long, of float and double a double; others are
+rejected. Logical types: date, timestamp-millis and -micros, local-timestamp-*, decimal, uuid (as text); time-* are read
+as their numbers.
 """
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
@@ -124,16 +125,6 @@ def _copied(schema: Any) -> Any:
     return json.loads(json.dumps(schema))
 
 
-def wrapped(schema: Any) -> str:
-    """Return a record's schema with one field of this one. Its data have the same bytes."""
-    return json.dumps({"type": "record", "name": "KvorumDatum", "fields": [{"name": "value", "type": schema}]})
-
-
-def nullable(schema: Any) -> bool:
-    """Tell whether a schema takes null."""
-    return schema == "null" or (isinstance(schema, list) and "null" in schema)
-
-
 def field_names(schema: Any) -> list[str] | None:
     """Return the names of a record's fields; None if the schema is not a record."""
     if isinstance(schema, dict) and schema.get("type") == "record":
@@ -154,7 +145,7 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
             return _type(kinds[0], named, inside)
         if plain in WIDENED:
             return PLAIN[WIDENED[plain]]
-        raise FormatError(f"a union of {', '.join(sorted(plain))} needs the module spark-avro (engine: spark)")
+        raise FormatError(f"a union of {', '.join(sorted(plain))} has no type in Spark: give the field one type")
     if isinstance(schema, str):
         if schema in PLAIN and schema not in ("enum", "fixed"):
             return PLAIN[schema]
@@ -194,19 +185,10 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
 def of_type(kind: DataType, name: str) -> Any:
     """Return a schema for a type: everything may be null but the whole. Raises FormatError."""
     namespace, _, last = name.rpartition(".")
-    names = _names(last)
-    made = _of_type(kind, names)
+    made = _of_type(kind, itertools.chain([last], (f"{last}{number}" for number in itertools.count(2))))
     if namespace and isinstance(made, dict) and made.get("type") == "record":
         made["namespace"] = namespace
     return made
-
-
-def _names(first: str) -> Iterator[str]:
-    yield first
-    number = 1
-    while True:
-        number += 1
-        yield f"{first}{number}"
 
 
 def _of_type(kind: DataType, names: Iterator[str]) -> Any:

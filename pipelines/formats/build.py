@@ -13,29 +13,22 @@ from kvorum.pipelines.formats.json_text import JsonFormat, JsonOptions
 from kvorum.pipelines.formats.plain import (
     WIDTHS,
     BytesFormat,
-    BytesOptions,
     CsvFormat,
     CsvOptions,
     NumberFormat,
-    NumberOptions,
     StringFormat,
     StringOptions,
 )
 from kvorum.pipelines.formats.protobuf import ProtobufFormat, ProtobufOptions
 
-
-def _number(name: str, options: Any) -> Format:
-    return NumberFormat(name=name)
-
-
 FORMATS: Final[Mapping[str, tuple[type[FormatOptions], Callable[[Any], Format]]]] = {
-    "bytes": (BytesOptions, BytesFormat),
+    "bytes": (FormatOptions, BytesFormat),
     "string": (StringOptions, StringFormat),
     "json": (JsonOptions, JsonFormat),
     "csv": (CsvOptions, CsvFormat),
     "avro": (AvroOptions, AvroFormat),
     "protobuf": (ProtobufOptions, ProtobufFormat),
-    **{name: (NumberOptions, partial(_number, name)) for name in WIDTHS},
+    **{name: (FormatOptions, partial(NumberFormat, name)) for name in WIDTHS},
 }
 
 

@@ -37,15 +37,11 @@ WIDTHS: Final[Mapping[str, tuple[DataType, int]]] = {
 """{format: (type, bytes)}."""
 
 
-class BytesOptions(FormatOptions):
-    """None."""
-
-
 @dataclass(frozen=True, slots=True)
 class BytesFormat:
     """Bytes as they are."""
 
-    options: BytesOptions
+    options: FormatOptions
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return the bytes."""
@@ -106,15 +102,12 @@ class StringFormat:
         return Coded(column=text.cast("binary"))
 
 
-class NumberOptions(FormatOptions):
-    """None."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NumberFormat:
     """An integer in two's complement, its highest byte first."""
 
     name: str
+    options: FormatOptions
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return the number; bytes of another length fail."""

@@ -1,27 +1,59 @@
-"""Protobuf: messages of a descriptor file, by the protobuf package in Python (protobuf_rows).
+"""Protobuf: messages of a descriptor file, by the protobuf package in Spark's Python workers.
 
 `protoc --include_imports --descriptor_set_out=orders.desc orders.proto` makes the file. A field without presence that
 was not sent has its zero, one with presence is null; enums are their names, unsigned numbers the next wider type.
-
-`engine: spark` uses the module spark-protobuf (org.apache.spark:spark-protobuf_2.13), as with Avro.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final
 
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from pydantic import Field as Option
 from pydantic import ValidationInfo, field_validator
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from kvorum.pipelines.formats import modules, protobuf_rows
+from kvorum.pipelines.faults import Unfit, meant, shown
+from kvorum.pipelines.formats import modules
 from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
+from kvorum.pipelines.formats.rows import as_float, by_row
 
-NATIVE: Final = "org.apache.spark.sql.protobuf.ProtobufDataToCatalyst"
-NATIVE_OPTIONS: Final = {"mode": "PERMISSIVE", "emit.default.values": "true", "upcast.unsigned.ints": "true"}
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+LENGTH: Final = 2
+"""The wire type of strings, bytes and messages."""
+D = FieldDescriptor
+PLAIN: Final[dict[int, DataType]] = {
+    D.CPPTYPE_INT32: IntegerType(),
+    D.CPPTYPE_INT64: LongType(),
+    D.CPPTYPE_UINT32: LongType(),
+    D.CPPTYPE_UINT64: DecimalType(20, 0),
+    D.CPPTYPE_DOUBLE: DoubleType(),
+    D.CPPTYPE_FLOAT: FloatType(),
+    D.CPPTYPE_BOOL: BooleanType(),
+    D.CPPTYPE_ENUM: StringType(),
+}
 
 
 class ProtobufOptions(FormatOptions):
@@ -29,7 +61,6 @@ class ProtobufOptions(FormatOptions):
 
     descriptor: str = Option(alias="descriptor.file")
     message: str
-    engine: Literal["auto", "spark", "protobuf"] = "auto"
 
     @field_validator("descriptor")
     @classmethod
@@ -41,7 +72,7 @@ class ProtobufOptions(FormatOptions):
     @classmethod
     def _there(cls, message: str, info: ValidationInfo) -> str:
         if "descriptor" in info.data:  # otherwise that is what is wrong
-            protobuf_rows.spark_type(descriptors_of(info.data["descriptor"]), message)
+            spark_type(descriptors_of(info.data["descriptor"]), message)
         return message
 
 
@@ -62,37 +93,234 @@ class ProtobufFormat:
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return a message's fields as a struct."""
         descriptors = descriptors_of(self.options.descriptor)
-        kind = protobuf_rows.spark_type(descriptors, self.options.message)
-        if self._native(spark):
-            from pyspark.sql.protobuf.functions import from_protobuf
-
-            got = from_protobuf(
-                column, self.options.message, binaryDescriptorSet=descriptors, options=dict(NATIVE_OPTIONS)
-            )
-            wrong = column.isNotNull() & got.isNull()
-            return Coded(column=got, wrong=wrong, message="protobuf: no such message")
-        decode = partial(protobuf_rows.decoded, descriptors, self.options.message, kind)
-        return modules.by_rows(decode, kind, column, "protobuf")
+        kind = spark_type(descriptors, self.options.message)
+        return modules.by_rows(partial(decoded, descriptors, self.options.message, kind), kind, column, "protobuf")
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a struct as a message's bytes; a field that the message does not have is refused."""
         if not isinstance(value.type, StructType):
             raise FormatError(f"format protobuf takes fields, not {value.type.simpleString()}")
         descriptors = descriptors_of(self.options.descriptor)
-        there = protobuf_rows.spark_type(descriptors, self.options.message).fieldNames()
+        there = spark_type(descriptors, self.options.message).fieldNames()
         unknown = [name for name in value.type.fieldNames() if name not in there]
         if unknown:
             raise FormatError(f"{self.options.message} has no field {unknown[0]!r}; it has {', '.join(there)}")
-        if self._native(spark):
-            from pyspark.sql.protobuf.functions import to_protobuf
-
-            made = to_protobuf(value.column, self.options.message, binaryDescriptorSet=descriptors)
-            return Coded(column=F.when(value.column.isNotNull(), made))
-        encode = partial(protobuf_rows.encoded, descriptors, self.options.message)
+        encode = partial(encoded, descriptors, self.options.message)
         return modules.by_rows(encode, BinaryType(), value.column, "protobuf")
 
-    def _native(self, spark: SparkSession) -> bool:
-        is_wanted = self.options.engine == "spark"
-        if is_wanted and not modules.has(spark, NATIVE):
-            raise FormatError("engine: spark needs the module spark-protobuf (spark.jars.packages)")
-        return is_wanted
+
+def described(descriptors: bytes, message: str) -> Descriptor:
+    """Return a message's descriptor. Raises FormatError."""
+    pool, there = descriptor_pool.DescriptorPool(), list[str]()
+    try:
+        files = descriptor_pb2.FileDescriptorSet.FromString(descriptors)
+        there = [".".join(filter(None, (file.package, one.name))) for file in files.file for one in file.message_type]
+        for file in files.file:
+            pool.Add(file)
+        found: Descriptor = pool.FindMessageTypeByName(message)
+        return found
+    except DecodeError as error:
+        raise FormatError("not a descriptor file: create it with protoc --descriptor_set_out") from error
+    except (KeyError, TypeError) as error:
+        hint = meant(message, there)
+        raise FormatError(f"message {message!r} is not in the descriptor file{hint or f': {error}'}") from error
+
+
+def spark_type(descriptors: bytes, message: str) -> StructType:
+    """Return a message's type. Raises FormatError."""
+    return _struct(described(descriptors, message), ())
+
+
+def _struct(found: Descriptor, inside: tuple[str, ...]) -> StructType:
+    if found.full_name in inside:
+        raise FormatError(f"{found.full_name} is recursive: Spark has no type for it")
+    deeper = (*inside, found.full_name)
+    return StructType([StructField(one.name, _type(one, deeper)) for one in found.fields])
+
+
+def _type(one: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+    if _is_map(one):
+        entry = one.message_type.fields_by_name
+        return MapType(_single(entry["key"], inside), _single(entry["value"], inside))
+    kind = _single(one, inside)
+    return ArrayType(kind) if one.is_repeated else kind
+
+
+def _single(one: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+    if one.type == D.TYPE_BYTES:
+        return BinaryType()
+    if one.cpp_type == D.CPPTYPE_STRING:
+        return StringType()
+    if one.message_type is not None:
+        return TimestampType() if one.message_type.full_name == TIMESTAMP else _struct(one.message_type, inside)
+    return PLAIN[one.cpp_type]
+
+
+def _is_map(one: FieldDescriptor) -> bool:
+    return one.message_type is not None and one.message_type.GetOptions().map_entry
+
+
+def decoded(descriptors: bytes, message: str, kind: StructType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return messages as structs of `kind`; structs of value and error."""
+    found = described(descriptors, message)
+    make = message_factory.GetMessageClass(found)
+
+    def one(datum: bytes) -> dict[str, Any]:
+        try:
+            return _values(make.FromString(datum))
+        except DecodeError as error:
+            raise failed_field(found, datum) from error
+
+    return by_row(data, one, to_arrow_type(kind, timezone="UTC"))
+
+
+def failed_field(message: Descriptor, data: bytes) -> Unfit:
+    """Return a failure to read as one of the first field whose bytes are not what its type says."""
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        one = message.fields_by_number.get(tag >> 3) if position >= 0 else None
+        name = one.name if one is not None else f"number {tag >> 3}"
+        start, end = _extent(data, position, tag & 7) if position >= 0 else (-1, -1)
+        if end < 0 or end > len(data):
+            return Unfit(f"the bytes end before its value does, or are no {message.full_name}", name)
+        value = data[start:end]
+        if one is not None and one.message_type is not None and tag & 7 == LENGTH:
+            inner = failed_field(one.message_type, value)
+            if inner.path:
+                return inner.within(name)
+        if one is not None and one.type == D.TYPE_STRING and tag & 7 == LENGTH:
+            try:
+                value.decode()
+            except UnicodeDecodeError as error:
+                return Unfit(f"not UTF-8 at byte {error.start}", name)
+        position = end
+    return Unfit(f"the bytes are no {message.full_name}")
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number and where it ends; -1 for none."""
+    value = 0
+    for count, byte in enumerate(data[position : position + 10]):
+        value |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            return value, position + count + 1
+    return 0, -1
+
+
+def _extent(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
+    """Return where a value of a wire type starts and ends; -1 for none."""
+    match wire_type:
+        case 0:
+            return position, _varint(data, position)[1]
+        case 1:
+            return position, position + 8
+        case 5:
+            return position, position + 4
+        case 2:
+            size, start = _varint(data, position)
+            return start, start + size if start >= 0 else -1
+        case _:
+            return -1, -1
+
+
+def _values(message: Message) -> dict[str, Any]:
+    made = dict[str, Any]()
+    for one in message.DESCRIPTOR.fields:
+        value = getattr(message, one.name)
+        if _is_map(one):
+            inner = one.message_type.fields_by_name["value"]
+            made[one.name] = [(key, _value(inner, item)) for key, item in value.items()]
+        elif one.is_repeated:
+            made[one.name] = [_value(one, item) for item in value]
+        else:
+            made[one.name] = None if one.has_presence and not message.HasField(one.name) else _value(one, value)
+    return made
+
+
+def _value(one: FieldDescriptor, value: Any) -> Any:
+    if one.message_type is not None:
+        if one.message_type.full_name == TIMESTAMP:
+            if value.nanos % 1000:
+                raise Unfit(
+                    f"{value.seconds}.{value.nanos:09} s since 1970 has more digits than microseconds", one.name
+                )
+            return value.seconds * 1_000_000 + value.nanos // 1000
+        return _values(value)
+    if one.enum_type is not None:
+        named = one.enum_type.values_by_number.get(value)
+        return named.name if named is not None else str(value)
+    return Decimal(value) if one.cpp_type == D.CPPTYPE_UINT64 else value
+
+
+def encoded(descriptors: bytes, message: str, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return structs as messages' bytes."""
+    make = message_factory.GetMessageClass(described(descriptors, message))
+
+    def one(value: dict[str, Any]) -> bytes:
+        made = make()
+        _fill(made, value)
+        return bytes(made.SerializeToString(deterministic=True))
+
+    return by_row(data, one, pa.binary())
+
+
+def _fill(message: Message, value: dict[str, Any]) -> None:
+    for one in message.DESCRIPTOR.fields:
+        given = value.get(one.name)
+        if given is None:
+            continue
+        try:
+            _fill_field(message, one, given)
+        except Unfit as unfit:
+            raise unfit.within(one.name) from None
+        except (TypeError, ValueError) as error:
+            raise Unfit(str(error), one.name) from error
+
+
+def _fill_field(message: Message, one: FieldDescriptor, given: Any) -> None:
+    if _is_map(one):
+        _fill_map(getattr(message, one.name), one.message_type.fields_by_name["value"], dict(given))
+    elif one.is_repeated:
+        target = getattr(message, one.name)
+        for item in given:
+            if one.message_type is not None:
+                _fill_message(target.add(), item)
+            else:
+                target.append(_plain(one, item))
+    elif one.message_type is not None:
+        inner = getattr(message, one.name)
+        inner.SetInParent()
+        _fill_message(inner, given)
+    else:
+        setattr(message, one.name, _plain(one, given))
+
+
+def _fill_map(target: Any, inner: FieldDescriptor, given: dict[Any, Any]) -> None:
+    for key, item in given.items():
+        if inner.message_type is not None:
+            _fill_message(target[key], item)
+        else:
+            target[key] = _plain(inner, item)
+
+
+def _fill_message(target: Message, given: Any) -> None:
+    if target.DESCRIPTOR.full_name == TIMESTAMP:
+        target.FromMicroseconds(given)
+    else:
+        _fill(target, given)
+
+
+def _plain(one: FieldDescriptor, value: Any) -> Any:
+    """Return a value as the field takes it. Raises Unfit if the field would change it."""
+    if one.enum_type is not None and isinstance(value, str):
+        if value not in one.enum_type.values_by_name:
+            raise Unfit(f"{shown(value)} is not one of {', '.join(one.enum_type.values_by_name)}")
+        return one.enum_type.values_by_name[value].number
+    is_real = one.cpp_type in (D.CPPTYPE_DOUBLE, D.CPPTYPE_FLOAT)
+    if isinstance(value, Decimal):
+        made: float = float(value) if is_real else int(value)
+        if Decimal(repr(made)) != value:
+            raise Unfit(f"{value} is not a {'double' if is_real else 'whole number'}")
+        value = made
+    return as_float(value) if one.cpp_type == D.CPPTYPE_FLOAT else value

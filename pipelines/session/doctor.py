@@ -26,8 +26,6 @@ JARS: Mapping[str, str] = {
     # {what a jar's name begins with: what for}
     connector.ARTEFACT: "Spark's own connector for topics; Kvorum's is used without it",
     "delta-spark": "Delta tables",
-    "spark-avro": "Avro files read and written by Spark itself",
-    "spark-protobuf": "Protobuf by Spark itself",
 }
 
 

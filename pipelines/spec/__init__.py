@@ -6,9 +6,8 @@ draft = spec.draft("orders.yaml")                       # right or not, with all
 """
 
 from kvorum.pipelines.spec.connect import from_connect
-from kvorum.pipelines.spec.draft import Draft
-from kvorum.pipelines.spec.load import draft, drafts, from_data, load, loads
-from kvorum.pipelines.spec.model import Errors, Pipeline, Trigger
+from kvorum.pipelines.spec.load import Draft, draft, load, loads
+from kvorum.pipelines.spec.model import Errors, Pipeline, Trigger, from_data
 from kvorum.pipelines.spec.parts import Endpoint, Format, Parts, Predicate, Transform
 from kvorum.pipelines.spec.problems import Place, Problem, SpecError
 
@@ -26,7 +25,6 @@ __all__ = [
     "Transform",
     "Trigger",
     "draft",
-    "drafts",
     "from_connect",
     "from_data",
     "load",

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 
 from kvorum.pipelines.faults import meant
-from kvorum.pipelines.spec.model import Pipeline, pipeline
+from kvorum.pipelines.spec.model import Pipeline, from_data
 from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 
 Role = Literal["source", "sink", "both"]
@@ -81,19 +81,18 @@ def from_connect(
     properties: Mapping[str, Any],
     *,
     places: Places | None = None,
-    under: Loc = (),
     bootstrap: str | None = None,
-    classes: Mapping[str, ConnectorClass] | None = None,
+    classes: Mapping[str, ConnectorClass] = CLASSES,
 ) -> Pipeline:
     """Return the pipeline of a connector's configuration. Raises SpecError, in terms of Connect's keys.
 
-    `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`); `classes` adds to CLASSES.
+    `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`).
     """
     places = places or Places()
-    data, problems = converted(name, properties, places=places, under=under, bootstrap=bootstrap, classes=classes)
+    data, problems = converted(name, properties, places=places, bootstrap=bootstrap, classes=classes)
     if problems:
         raise SpecError(problems)
-    return pipeline(data, places)
+    return from_data(data, places)
 
 
 def converted(
@@ -103,7 +102,7 @@ def converted(
     places: Places,
     under: Loc = (),
     bootstrap: str | None = None,
-    classes: Mapping[str, ConnectorClass] | None = None,
+    classes: Mapping[str, ConnectorClass] = CLASSES,
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Return a configuration in a pipeline's shape, and what is wrong with it so far; see from_connect.
 
@@ -111,7 +110,7 @@ def converted(
     """
     flat = {str(key): _text(value) for key, value in properties.items() if value is not None}
     work = _Conversion(flat=flat, places=places, under=under)
-    kind = work.kind({**CLASSES, **(classes or {})})
+    kind = work.kind({**CLASSES, **classes})
     work.put(("name",), "name", name or flat.get("name", ""))
     work.common()
     if kind.role == "both":
@@ -164,14 +163,8 @@ class _Conversion:
             return classes[last]
         matched = re.fullmatch(r"(.+?)-?(Source|Sink|source|sink)", last)
         if matched is None:
-            hint = meant(last, classes)
-            raise SpecError(
-                [
-                    self.places.problem(
-                        (*self.under, "connector.class"), f"{given!r} ends neither in Source nor in Sink{hint}"
-                    )
-                ]
-            )
+            self.problem("connector.class", f"{given!r} ends neither in Source nor in Sink{meant(last, classes)}")
+            raise SpecError(self.problems)
         role: Role = "source" if matched.group(2).lower() == "source" else "sink"
         return ConnectorClass(role=role, type=_kebab(matched.group(1)))
 
@@ -295,6 +288,3 @@ def split(text: str) -> list[str]:
 
 def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
-
-
-__all__ = ["CLASSES", "CONVERTERS", "ConnectorClass", "converted", "from_connect", "split"]

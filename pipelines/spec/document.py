@@ -45,14 +45,7 @@ def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
     return int(text, 16) if text.startswith("0x") else int(text)
 
 
-def _float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    return float(
-        str(loader.construct_scalar(node)).replace(".inf", "inf").replace(".Inf", "inf").replace(".nan", "nan")
-    )
-
-
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
-_Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

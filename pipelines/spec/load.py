@@ -1,72 +1,82 @@
-"""From a file to a pipeline: read, replace variables, turn Connect's shape into ours, validate."""
+"""From a file to a pipeline: read, replace variables, turn Connect's shape into ours, validate.
 
-from collections.abc import Mapping
+`load` makes a pipeline or raises all that is wrong with the file. A caller with further checks takes the draft, adds
+the problems it finds, and calls `finished`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kvorum.pipelines.spec import connect, document
-from kvorum.pipelines.spec.draft import Draft, made
-from kvorum.pipelines.spec.model import Pipeline, pipeline
-from kvorum.pipelines.spec.problems import SpecError
+from kvorum.pipelines.spec.model import Pipeline, from_data
+from kvorum.pipelines.spec.parts import Parts
+from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 from kvorum.pipelines.spec.resolve import resolved_as_far
 
 
-def load(path: str | Path, *, environment: Mapping[str, str] | None = None, bootstrap: str | None = None) -> Pipeline:
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A pipeline's file, right or not: what can be made of it, and everything that is wrong with it."""
+
+    places: Places
+    parts: Parts
+    problems: list[Problem] = field(default_factory=list)
+    pipeline: Pipeline | None = None
+    """None where its shape is not right."""
+    unknown: frozenset[Loc] = frozenset()
+    """Paths whose values are not known: nothing more is said of them."""
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Note what is wrong, once each."""
+        there = {(problem.path, problem.message) for problem in self.problems}
+        for problem in problems:
+            if problem.path not in self.unknown and (problem.path, problem.message) not in there:
+                self.problems.append(problem)
+
+    def finished(self) -> Pipeline:
+        """Return the pipeline. Raises SpecError with all that is wrong."""
+        if self.problems or self.pipeline is None:
+            raise SpecError(self.problems)
+        return self.pipeline
+
+
+def load(path: str | Path) -> Pipeline:
     """Return the pipeline of a file: YAML, JSON, or a connector's configuration (JSON or .properties).
 
-    Raises SpecError. `environment` is what `${env:...}` sees (None: the process's); `bootstrap` is the cluster that a
-    connector's configuration leaves to its worker.
+    Raises SpecError.
     """
-    return draft(path, environment=environment, bootstrap=bootstrap).finished()
+    return draft(path).finished()
 
 
-def loads(
-    text: str, *, form: str = "yaml", environment: Mapping[str, str] | None = None, bootstrap: str | None = None
-) -> Pipeline:
-    """Return the pipeline of a text; see load."""
-    return drafts(text, form=form, environment=environment, bootstrap=bootstrap).finished()
+def loads(text: str, *, form: str = "yaml", environment: Mapping[str, str] | None = None) -> Pipeline:
+    """Return the pipeline of a text. `environment` is what `${env:...}` sees (None: the process's)."""
+    return _draft(document.parse(text, form=form), environment).finished()
 
 
-def from_data(data: Mapping[str, Any]) -> Pipeline:
-    """Return the pipeline of data that were read before (`Pipeline.as_data`); variables are not replaced."""
-    return pipeline(data)
-
-
-def draft(path: str | Path, *, environment: Mapping[str, str] | None = None, bootstrap: str | None = None) -> Draft:
+def draft(path: str | Path) -> Draft:
     """Return the draft of a file; see load. Raises SpecError for what cannot be read at all."""
-    return draft_of(document.read(Path(path)), environment=environment, bootstrap=bootstrap)
+    return _draft(document.read(Path(path)), None)
 
 
-def drafts(
-    text: str, *, form: str = "yaml", environment: Mapping[str, str] | None = None, bootstrap: str | None = None
-) -> Draft:
-    """Return the draft of a text; see load."""
-    return draft_of(document.parse(text, form=form), environment=environment, bootstrap=bootstrap)
-
-
-def draft_of(
-    read: document.Document, *, environment: Mapping[str, str] | None = None, bootstrap: str | None = None
-) -> Draft:
-    """Return the draft of a document; see load."""
+def _draft(read: document.Document, environment: Mapping[str, str] | None) -> Draft:
     data, missing = resolved_as_far(read.data, read.places, environment)
-    under: tuple[str, ...]
-    found, config = [*read.problems, *missing], data.get("config")
-    if "connector.class" in data:
-        properties, under = data, ()
-    elif isinstance(config, dict) and "connector.class" in config:
-        properties, under = config, ("config",)
-    else:
-        return made(data, read.places, found)
+    problems, wrong = [*read.problems, *missing], list[Problem]()
+    name, config, under = str(data.get("name", "")), data, tuple[str, ...]()
+    if "connector.class" not in data and isinstance(data.get("config"), dict):
+        config, under = data["config"], ("config",)
+    if "connector.class" in config:
+        try:
+            data, wrong = connect.converted(name, config, places=read.places, under=under)
+        except SpecError as error:  # of a class that is not known nothing more can be said
+            raise SpecError([*problems, *error.problems]) from error
+    problems += wrong
+    unknown = frozenset(problem.path for problem in problems)
+    made = Draft(places=read.places, parts=Parts.lenient(data), problems=problems, unknown=unknown)
     try:
-        shaped, wrong = connect.converted(
-            str(data.get("name", "")), properties, places=read.places, under=under, bootstrap=bootstrap
-        )
-    except SpecError as error:  # of a class that is not known nothing more can be said
-        raise SpecError([*found, *error.problems]) from error
-    result = made(shaped, read.places, [*found, *wrong])
+        made.pipeline = from_data(data, read.places)
+    except SpecError as error:
+        made.add(error.problems)
     if wrong:  # what an end lacks as a whole follows from that, and is said in Connect's words already
-        result.unknown |= {("source",), ("sink",)}
-    return result
-
-
-__all__ = ["Draft", "Pipeline", "SpecError", "draft", "drafts", "from_data", "load", "loads"]
+        made.unknown |= {("source",), ("sink",)}
+    return made

@@ -27,9 +27,9 @@ def duration_ms(text: str) -> int:
     matched = re.fullmatch(r"\s*(\d+)\s*([a-zA-Z]+)\s*", text)
     unit = matched.group(2).lower() if matched else ""
     unit = unit.removesuffix("s") if len(unit) > 2 else unit
-    if matched is None or (unit not in UNITS_MS and f"{unit}s" not in UNITS_MS):
+    if matched is None or unit not in UNITS_MS:
         raise ValueError(f"{text!r} is not a duration such as 500ms, 10s, 5m or 1h")
-    return int(matched.group(1)) * (UNITS_MS.get(unit) or UNITS_MS[f"{unit}s"])
+    return int(matched.group(1)) * UNITS_MS[unit]
 
 
 def _checked_duration(text: str) -> str:
@@ -143,17 +143,11 @@ class Pipeline(Model):
 
     def as_data(self) -> dict[str, Any]:
         """Return what a file would say: JSON values that `load` takes again."""
-        data = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        for _, _, at, settings in self.parts.each():
-            part: Any = data
-            for step in at:
-                part = part[step]
-            part.update(settings)
-        return data
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def pipeline(data: Mapping[str, Any], places: Places | None = None) -> Pipeline:
-    """Return the pipeline that data describe. Raises SpecError."""
+def from_data(data: Mapping[str, Any], places: Places | None = None) -> Pipeline:
+    """Return the pipeline of a file's data (`Pipeline.as_data`), variables replaced. Raises SpecError."""
     places = places or Places()
     problems, made = list[Problem](), None
     try:

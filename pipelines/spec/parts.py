@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from kvorum.pipelines.faults import meant
-from kvorum.pipelines.spec.problems import SETTINGS, Loc, Places, Problem, from_pydantic, keys_of
-
-FORMS: Final = ("$Key", "$Value")
+from kvorum.pipelines.spec.problems import Loc, Places, Problem, from_pydantic, keys_of
 
 
 class Model(BaseModel):
@@ -26,21 +24,12 @@ class Model(BaseModel):
 class Open(Model):
     """A part whose further keys are a plugin's."""
 
-    settings: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What the file says besides the keys named here."""
+    model_config = ConfigDict(extra="allow")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or isinstance(data.get(SETTINGS), _Settings):
-            return data
-        own = {key for name, info in cls.model_fields.items() for key in (name, info.alias or name)} - {SETTINGS}
-        settings = _Settings({key: value for key, value in data.items() if key not in own})
-        return {**{key: value for key, value in data.items() if key in own}, SETTINGS: settings}
-
-
-class _Settings(dict[str, Any]):
-    """Marks settings that were gathered."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return what the file says besides the keys named here."""
+        return dict(self.model_extra or {})
 
 
 class Format(Open):
@@ -66,19 +55,25 @@ class Endpoint(Open):
         return {**data, **shorts}
 
 
-class Transform(Open):
-    """One step between source and sink."""
+class Named(Open):
+    """A part whose plugin may be written as Connect's full class name."""
 
     type: str
-    """InsertField$Value, or Connect's full class name."""
-    name: str | None = None
-    predicate: str | None = None
-    negate: bool = False
 
     @property
     def plain(self) -> str:
-        """Return the type without package and $Key or $Value: the plugin's name."""
-        return plain(self.type)
+        """Return the type without Connect's package and $Key or $Value: the plugin's name. Other packages stay."""
+        name = self.type.removesuffix("$Key").removesuffix("$Value")
+        is_connects = re.match(r"org\.apache\.kafka\.connect\.transforms\.(predicates\.)?[A-Z]\w*$", name)
+        return name.rpartition(".")[2] if is_connects else name
+
+
+class Transform(Named):
+    """One step between source and sink."""
+
+    name: str | None = None
+    predicate: str | None = None
+    negate: bool = False
 
     @property
     def part(self) -> Literal["key", "value"] | None:
@@ -86,24 +81,8 @@ class Transform(Open):
         return "key" if self.type.endswith("$Key") else "value" if self.type.endswith("$Value") else None
 
 
-class Predicate(Open):
+class Predicate(Named):
     """A condition that transforms name."""
-
-    type: str
-
-    @property
-    def plain(self) -> str:
-        """Return the type without package."""
-        return plain(self.type)
-
-
-def plain(name: str) -> str:
-    """Return `InsertField` for `org.apache.kafka.connect.transforms.InsertField$Value`; other packages stay."""
-    for form in FORMS:
-        name = name.removesuffix(form)
-    if re.match(r"org\.apache\.kafka\.connect\.transforms\.(predicates\.)?[A-Z]\w*$", name):
-        return name.rpartition(".")[2]
-    return name
 
 
 OWN: Final[Mapping[str, type[Open]]] = {
@@ -132,18 +111,14 @@ class Parts:
     def lenient(cls, data: Mapping[str, Any]) -> Self:
         """Return the valid parts of a file's data; the caller reports the others."""
         steps, conditions = data.get("transforms"), data.get("predicates")
-        made = {
-            index: _made(Transform, each) for index, each in enumerate(steps if isinstance(steps, list | tuple) else ())
-        }
-        named = {
-            str(name): _made(Predicate, each)
-            for name, each in (conditions.items() if isinstance(conditions, Mapping) else ())
-        }
+        made = {i: _made(Transform, each) for i, each in enumerate(steps if isinstance(steps, list | tuple) else ())}
+        named = conditions if isinstance(conditions, Mapping) else {}
+        given = {str(name): _made(Predicate, each) for name, each in named.items()}
         return cls(
             source=_endpoint(data.get("source")),
             sink=_endpoint(data.get("sink")),
             transforms={index: each for index, each in made.items() if each is not None},
-            predicates={name: each for name, each in named.items() if each is not None},
+            predicates={name: each for name, each in given.items() if each is not None},
         )
 
     def each(self) -> Iterator[tuple[str, str, Loc, dict[str, Any]]]:
@@ -162,11 +137,16 @@ class Parts:
 
     def wrong_predicates(self, places: Places) -> list[Problem]:
         """Return what is wrong with the predicates that transforms name."""
-        return [
-            places.problem(("transforms", index, "predicate"), message)
-            for index, transform in self.transforms.items()
-            if (message := _predicate_problem(transform, self.predicates))
-        ]
+        problems = list[Problem]()
+        for index, transform in self.transforms.items():
+            wanted, message = transform.predicate, ""
+            if wanted is None and transform.negate:
+                message = "negate without a predicate"
+            elif wanted is not None and wanted not in self.predicates:
+                message = f"there is no predicate {wanted!r}{meant(wanted, self.predicates)}"
+            if message:
+                problems.append(places.problem(("transforms", index, "predicate"), message))
+        return problems
 
     def wrong_settings(self, models: Mapping[str, type[BaseModel]], places: Places) -> list[Problem]:
         """Hold the settings of each part against its plugin's model, and return what is wrong.
@@ -182,8 +162,7 @@ class Parts:
                 try:
                     model.model_validate(settings)
                 except ValidationError as error:
-                    beside = [key for key in keys_of(OWN[kind]) if key != SETTINGS]
-                    problems += from_pydantic(error, model, places, under=at, beside=beside)
+                    problems += from_pydantic(error, model, places, under=at, beside=keys_of(OWN[kind]))
             elif kind in kinds:
                 names = [key.partition(".")[2] for key in models if key.startswith(f"{kind}.")]
                 at = (*at, "format" if kind == "format" else "type")
@@ -207,11 +186,3 @@ def _endpoint(data: Any) -> Endpoint | None:
         if made is not None:
             return made
     return None
-
-
-def _predicate_problem(transform: Transform, predicates: Mapping[str, Predicate]) -> str | None:
-    if transform.predicate is None:
-        return "negate without a predicate" if transform.negate else None
-    if transform.predicate in predicates:
-        return None
-    return f"there is no predicate {transform.predicate!r}{meant(transform.predicate, predicates)}"

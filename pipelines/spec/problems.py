@@ -5,16 +5,13 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from kvorum.pipelines.faults import Fault, TextError, meant
 
 Loc = tuple[str | int, ...]
-
-SETTINGS: Final = "settings"
-"""Where a part keeps the keys that are its plugin's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +136,8 @@ def from_pydantic(
         else:
             others = beside if len(loc) == 1 else ()
             problems.append(places.problem(path, _message(found, loc, model, others)))
-    return _without_echoes(problems)
+    # One problem a place: each member of a union says why it is not the one.
+    return list({(problem.path, problem.message): problem for problem in problems}.values())
 
 
 def _as_given(path: Loc, model: type[BaseModel] | None, places: Places) -> Loc:
@@ -164,23 +162,16 @@ def _in_file(path: Loc, kind: str, places: Places) -> Loc:
     return path
 
 
-def _without_echoes(problems: list[Problem]) -> list[Problem]:
-    """Return one problem a place: each member of a union says why it is not the one."""
-    seen = dict[tuple[Loc, str], Problem]()
-    for problem in problems:
-        seen.setdefault((problem.path, problem.message), problem)
-    return list(seen.values())
-
-
 def _message(found: Mapping[str, Any], loc: Loc, model: type[BaseModel], beside: Iterable[str]) -> str:
-    context = found.get("ctx", {})
+    context, inner = found.get("ctx", {}), model_at(model, loc[:-1])
+    known = keys_of(inner) if inner else []
     match found["type"]:
         case "missing":
-            given = found["input"].get(SETTINGS, ()) if isinstance(found["input"], Mapping) else ()
-            return f"is missing{meant(str(loc[-1]), given, said='is it what {} is meant to be?')}"
+            is_open = inner is not None and inner.model_config.get("extra") == "allow"
+            others = [key for key in found["input"] if key not in known] if is_open else []
+            return f"is missing{meant(str(loc[-1]), others, said='is it what {} is meant to be?')}"
         case "extra_forbidden":
-            inner = model_at(model, loc[:-1])
-            return f"unknown key{meant(str(loc[-1]), [*(keys_of(inner) if inner else ()), *beside])}"
+            return f"unknown key{meant(str(loc[-1]), [*known, *beside])}"
         case "literal_error" | "enum":
             expected = str(context["expected"])
             names = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]

@@ -1,6 +1,6 @@
 """Java's date patterns (SimpleDateFormat's, which Connect's options are written in) as column expressions, in UTC.
 
-Written out letter by letter from milliseconds, since Spark's own formatter has other letters and follows the session's
+Written letter by letter from milliseconds, since Spark's own formatter has other letters and follows the session's
 time zone. Read by Spark's parser, for which the letters are translated.
 
 Letters: G y M L d H k K h m s S E u F a D z Z X. Not: w W Y, which depend on the machine's locale. Read are fewer: not
@@ -9,25 +9,63 @@ second (SimpleDateFormat reads six digits of it as so many milliseconds).
 """
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from kvorum.pipelines.transforms import moments
 from kvorum.pipelines.transforms.values import TransformError
 
+LETTERS: Final = "GyMLdHkKhmsSEuFaDzZX"
 LOCALE_LETTERS: Final = "wWY"
 NUMBER_LETTERS: Final = "yMdHhkKmsSD"
-READ_LETTERS: Final = "yMLdHhkKmsSaDzZX"
+WRITTEN_ONLY: Final = "GEuF"
 ZONES: Final = "zZX"
 HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 86_400_000
 MONTHS: Final = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def divided(column: Column, by: int) -> Column:
+    """Return a long divided, cut off towards zero (TimeUnit's way)."""
+    return column if by == 1 else F.call_function("div", column, F.lit(by).cast("long"))
+
+
+def days(moment: Column) -> Column:
+    """Return the date of milliseconds since 1970."""
+    unit = F.lit(DAY_MS).cast("long")
+    return F.date_from_unix_date(F.call_function("div", moment - F.pmod(moment, unit), unit).cast("int"))
+
+
+def ms_of_day(moment: Column) -> Column:
+    """Return the time of day of milliseconds since 1970."""
+    return F.pmod(moment, F.lit(DAY_MS).cast("long"))
+
+
+def _hour(moment: Column) -> Column:
+    return divided(ms_of_day(moment), HOUR_MS)
+
+
+NUMBERS: Final[Mapping[str, Callable[[Column], Column]]] = {
+    "d": lambda moment: F.dayofmonth(days(moment)),
+    "D": lambda moment: F.dayofyear(days(moment)),
+    "u": lambda moment: F.weekday(days(moment)) + 1,
+    "F": lambda moment: F.floor((F.dayofmonth(days(moment)) - 1) / 7) + 1,
+    "H": _hour,
+    "k": lambda moment: F.when(_hour(moment) == 0, 24).otherwise(_hour(moment)),
+    "K": lambda moment: _hour(moment) % 12,
+    "h": lambda moment: F.when(_hour(moment) % 12 == 0, 12).otherwise(_hour(moment) % 12),
+    "m": lambda moment: divided(ms_of_day(moment) % HOUR_MS, 60_000),
+    "s": lambda moment: divided(ms_of_day(moment) % 60_000, 1000),
+    "S": lambda moment: ms_of_day(moment) % 1000,
+}
+"""Letters that are written as a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +86,14 @@ def tokens(pattern: str) -> list[Token]:
             raise TransformError(f"unterminated quote in {pattern!r}")
         if letter is None:
             text = other if quoted is None else quoted.replace("''", "'") or "'"
-            if found and not found[-1].letter:
-                found[-1] = Token("", text=found[-1].text + text)
-            else:
-                found.append(Token("", text=text))
-            continue
-        if letter in LOCALE_LETTERS:
+            before = found.pop().text if found and not found[-1].letter else ""
+            found.append(Token("", text=before + text))
+        elif letter in LOCALE_LETTERS:
             raise TransformError(f"{letter!r} in {pattern!r} depends on the machine's locale")
-        if letter not in "GyMLdHkKhmsSEuFaDzZX":
+        elif letter not in LETTERS:
             raise TransformError(f"{letter!r} in {pattern!r} is not a letter of a date pattern")
-        found.append(Token(letter, count=len(matched.group())))
+        else:
+            found.append(Token(letter, count=len(matched.group())))
     return found
 
 
@@ -69,22 +105,21 @@ def formatted(moment: Column, pattern: str) -> Column:
 
 def _written(moment: Column, token: Token) -> Column:
     count = token.count
-    day = F.date_from_unix_date(moments.floored(moment, moments.DAY_MS).cast("int"))
-    of_day = F.pmod(moment, F.lit(moments.DAY_MS).cast("long"))
-    hour = moments.divided(of_day, HOUR_MS)
     match token.letter:
         case "":
             return F.lit(token.text)
         case "G":
             return F.lit("AD")
         case "y":
-            return _padded(F.pmod(F.year(day), F.lit(100)), 2) if count == 2 else _padded(F.year(day), count)
+            year = F.year(days(moment))
+            return _padded(F.pmod(year, F.lit(100)) if count == 2 else year, count)
         case "M" | "L":
-            return _padded(F.month(day), count) if count < 3 else _named(F.month(day), MONTHS, short=count == 3)
+            month = F.month(days(moment))
+            return _padded(month, count) if count < 3 else _named(month, MONTHS, short=count == 3)
         case "E":
-            return _named(F.weekday(day) + 1, DAYS, short=count <= 3)
+            return _named(F.weekday(days(moment)) + 1, DAYS, short=count <= 3)
         case "a":
-            return F.when(hour < 12, "AM").otherwise("PM")
+            return F.when(_hour(moment) < 12, "AM").otherwise("PM")
         case "z":
             return F.lit("UTC" if count < 4 else "Coordinated Universal Time")
         case "Z":
@@ -92,34 +127,7 @@ def _written(moment: Column, token: Token) -> Column:
         case "X":
             return F.lit("Z")
         case letter:
-            return _padded(_number(letter, day, of_day, hour), count)
-
-
-def _number(letter: str, day: Column, of_day: Column, hour: Column) -> Column:
-    match letter:
-        case "d":
-            return F.dayofmonth(day)
-        case "D":
-            return F.dayofyear(day)
-        case "u":
-            return F.weekday(day) + 1
-        case "F":
-            return F.floor((F.dayofmonth(day) - 1) / 7) + 1
-        case "H":
-            return hour
-        case "k":
-            return F.when(hour == 0, 24).otherwise(hour)
-        case "K":
-            return hour % 12
-        case "h":
-            return F.when(hour % 12 == 0, 12).otherwise(hour % 12)
-        case "m":
-            return moments.divided(of_day % HOUR_MS, 60_000)
-        case "s":
-            return moments.divided(of_day % 60_000, 1000)
-        case _:
-            assert letter == "S", letter
-            return of_day % 1000
+            return _padded(NUMBERS[letter](moment), count)
 
 
 def _padded(number: Column, count: int) -> Column:
@@ -128,25 +136,25 @@ def _padded(number: Column, count: int) -> Column:
     return text if count < 2 else F.when(F.length(text) >= count, text).otherwise(F.lpad(text, count, "0"))
 
 
-def _named(number: Column, names: tuple[str, ...], *, short: bool) -> Column:
+def _named(number: Column, names: Sequence[str], *, short: bool) -> Column:
     return F.element_at(F.array(*(F.lit(name[:3] if short else name) for name in names)), number.cast("int"))
 
 
 def parsed(text: Column, pattern: str) -> Column:
     """Return the milliseconds since 1970 that a text says; null where it says none. Raises TransformError."""
     found = tokens(pattern)
-    unread = [token.letter for token in found if token.letter and token.letter not in READ_LETTERS]
+    letters = [token.letter for token in found if token.letter]
+    unread = [letter for letter in letters if letter in WRITTEN_ONLY]
     if unread:
         raise TransformError(f"{unread[0]!r} in {pattern!r} can be written but not parsed")
     translated = "".join(_translated(found, index) for index in range(len(found)))
-    if any(token.letter in ZONES for token in found if token.letter):
-        return F.unix_millis(F.try_to_timestamp(text, F.lit(translated)))
-    # Without a zone the parser would take the session's.
-    utc = F.concat(text, F.lit(" +0000"))
-    return F.unix_millis(F.try_to_timestamp(utc, F.lit(f"{translated}' 'xx")))
+    if not any(letter in ZONES for letter in letters):
+        # Without a zone the parser would take the session's.
+        text, translated = F.concat(text, F.lit(" +0000")), f"{translated}' 'xx"
+    return F.unix_millis(F.try_to_timestamp(text, F.lit(translated)))
 
 
-def _translated(found: list[Token], index: int) -> str:
+def _translated(found: Sequence[Token], index: int) -> str:
     """Return a token in DateTimeFormatter's letters; a number takes the digits there are, unless one follows it."""
     token = found[index]
     if not token.letter:
@@ -154,8 +162,8 @@ def _translated(found: list[Token], index: int) -> str:
     if token.letter == "L":
         return "M" * min(token.count, 4)
     neighbours = [found[at].letter for at in (index - 1, index + 1) if 0 <= at < len(found)]
-    beside = any(letter in NUMBER_LETTERS for letter in neighbours if letter)
-    named = token.letter == "M" and token.count > 2
-    if token.letter in NUMBER_LETTERS and not beside and not named and token.letter != "S":
-        return token.letter if token.letter != "y" or token.count != 2 else "yy"
+    is_beside = any(letter in NUMBER_LETTERS for letter in neighbours if letter)
+    is_name = token.letter == "M" and token.count > 2
+    if token.letter in NUMBER_LETTERS and not is_beside and not is_name and token.letter != "S":
+        return "yy" if token.letter == "y" and token.count == 2 else token.letter
     return token.letter * token.count

@@ -5,6 +5,8 @@ keeps what the statement does not name, and a record that failed before stays a 
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -14,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.transforms.steps import Change, Options, Part, Record, Wrong
+from kvorum.pipelines.transforms.steps import Change, Wrong
 from kvorum.pipelines.transforms.values import TransformError, Value
 
 TABLE: Final = "records"
@@ -23,6 +25,7 @@ STATEMENT_CHARACTERS_MAX: Final = 80
 """Of a statement in an error message."""
 KEEP: Final = "keep"
 CLASS: Final = re.compile(r"^\[[A-Z0-9_.]+\] ")
+"""Of a Spark error's text, not shown; nor is:"""
 SQLSTATE: Final = re.compile(r"\.? SQLSTATE: \w{5};?")
 
 
@@ -31,26 +34,26 @@ def _statements(value: Any) -> Any:
 
 
 Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Statements = Annotated[list[Statement], Field(min_length=1), BeforeValidator(_statements)]
 
 
-class SqlOptions(Options):
-    """Statements, each over the result of the one before."""
+def sql(*, statements: Statements) -> list[Callable[[DataFrame], Change]]:
+    """Return a change per statement, each over the result of the one before.
 
-    statements: Annotated[list[Statement], BeforeValidator(_statements)] = Field(min_length=1)
-
-
-def sql(number: int, record: Record, options: SqlOptions, part: Part) -> Change:
-    """Apply a statement: columns with a record's names replace the record's, others become fields of a new value.
-
-    A tombstone stays one unless the statement selects `value` itself.
+    Columns with a record's names replace the record's, others become fields of a new value. A tombstone stays one
+    unless the statement selects `value` itself.
     """
-    statement = options.statements[number]
+    return [partial(_applied, number, statement) for number, statement in enumerate(statements, 1)]
+
+
+def _applied(number: int, statement: str, frame: DataFrame) -> Change:
     try:
-        return _change(record.frame, number, statement)
+        return _change(frame, number, statement)
     except (PySparkException, TransformError) as error:
         short = " ".join(statement.split())
         short = short if len(short) <= STATEMENT_CHARACTERS_MAX else short[:STATEMENT_CHARACTERS_MAX] + "..."
-        raise TransformError(f"statement {number + 1} ({short}): {_reason(error)}") from error
+        line = str(error).strip().partition("\n")[0]
+        raise TransformError(f"statement {number} ({short}): {SQLSTATE.sub('', CLASS.sub('', line))}") from error
 
 
 def _change(frame: DataFrame, number: int, statement: str) -> Change:
@@ -93,7 +96,7 @@ def _fields(frame: DataFrame, tried: Column) -> StructType:
 
 
 def _wrong(number: int, what: str, tried: Column) -> Wrong:
-    return Wrong(when=tried.isNull(), message=f"sql: statement {number + 1}: {what} cannot be computed")
+    return Wrong(when=tried.isNull(), message=f"sql: statement {number}: {what} cannot be computed")
 
 
 def _parsed(spark: SparkSession, statement: str) -> tuple[list[Column], Column]:
@@ -126,9 +129,3 @@ def _parsed(spark: SparkSession, statement: str) -> tuple[list[Column], Column]:
 
 def _node(plan: Any) -> str:
     return str(plan.getClass().getSimpleName())
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error of Spark's, without its class and code."""
-    line = str(error).strip().partition("\n")[0]
-    return SQLSTATE.sub("", CLASS.sub("", line))

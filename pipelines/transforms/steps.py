@@ -1,20 +1,23 @@
-"""Interface of a transform: options and a record's columns in, changes out; and their application to the frame.
+"""Interface of a transform: a frame and options in, changes out; and their application to the frame.
 
 A transform decides with column expressions only, so that all of a pipeline's steps become one plan in which no row
 leaves the JVM. It never looks at rows, it never starts a job.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.transforms.values import Value, merged
+from kvorum.pipelines.transforms.values import Value, merged, value_of
 
+DEFAULTS: Final = "replace_null_with_default"
 Part = Literal["key", "value"]
 Step = Callable[[DataFrame], DataFrame]
 
@@ -32,25 +35,50 @@ def _text(value: Any) -> Any:
 
 
 Names = Annotated[list[str], BeforeValidator(_list)]
+SomeNames = Annotated[list[str], Field(min_length=1), BeforeValidator(_list)]
 Text = Annotated[str, BeforeValidator(_text)]
+SomeText = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+Name = Annotated[str, Field(min_length=1)]
 
 
-class Options(BaseModel):
-    """Base of all transforms' options: Connect's keys, unknown ones are rejected."""
+@dataclass(frozen=True)
+class Definition:
+    """One transform, or one predicate: a row of their table."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    function: Callable[..., Any]
+    """Called with the record's key or value (predicates: without) and the options. Raises TransformError.
 
+    Its keyword-only parameters are the options: `topic_field` is Connect's `topic.field`.
+    """
+    forms: bool = False
+    """Whether the type ends in $Key or $Value."""
+    defaults: bool = False
+    """Whether it reads fields, and so has the option `replace.null.with.default`."""
+    check: Callable[[Any], str | None] | None = None
+    """Returns what is wrong with the options together."""
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A frame's columns, as a transform sees them."""
+    @cached_property
+    def options(self) -> type[BaseModel]:
+        """Return the model of the options; unknown ones are rejected."""
+        there = inspect.signature(self.function).parameters.values()
+        given = {each.name: (each.annotation, each.default) for each in there if each.kind is each.KEYWORD_ONLY}
+        if self.defaults:
+            given[DEFAULTS] = bool, True
+        fields: dict[str, Any] = {
+            name: (kind, Field(... if default is inspect.Parameter.empty else default, alias=name.replace("_", ".")))
+            for name, (kind, default) in given.items()
+        }
+        check = self.check or (lambda options: None)
 
-    frame: DataFrame
+        def checked(options: Any) -> Any:
+            wrong = check(options)
+            if wrong is not None:
+                raise ValueError(wrong)
+            return options
 
-    def value(self, part: str) -> Value:
-        """Return a column with its type."""
-        found = self.frame.schema[part]
-        return Value(column=F.col(part), type=found.dataType, metadata=dict(found.metadata or {}))
+        validators: dict[str, Any] = {"checked": model_validator(mode="after")(checked)}
+        config = ConfigDict(extra="forbid", frozen=True)
+        return create_model(self.function.__name__, __config__=config, __validators__=validators, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,33 +99,23 @@ class Change:
     """Rows to go on; None: all."""
 
 
-Transform = Callable[[Record, Any, Part], Change]
-"""Called with the options its model made. Raises TransformError."""
-
-
-def apply(frame: DataFrame, make: Callable[[Record], Change], condition: Column | None) -> DataFrame:
+def apply(frame: DataFrame, make: Callable[[DataFrame], Change], condition: Column | None) -> DataFrame:
     """Return the frame with a transform applied where the condition holds (None: everywhere)."""
-    record = Record(frames.with_origin(frame))
-    change, frame = make(record), record.frame
+    frame = frames.with_origin(frame)
+    change = make(frame)
     columns = {name: F.col(name) for name in frame.columns}
     for name, new in change.columns.items():
-        value = new if condition is None else merged(condition, new, record.value(name))
+        value = new if condition is None else merged(condition, new, value_of(frame, name))
         columns[name] = frames.fenced(value.column).alias(name, metadata=dict(value.metadata))
-    failure = _failure(frame, change, condition)
-    if failure is not None:
+    if change.wrong:
+        message = F.coalesce(*(F.when(wrong.when, _as_column(wrong.message)) for wrong in change.wrong))
+        applies = message.isNotNull() if condition is None else condition & message.isNotNull()
+        failure = frames.failure(frame, applies, stage=frames.TRANSFORMATION, message=message)
         columns[frames.FAILURE] = frames.fenced(failure).alias(frames.FAILURE)
     if change.keep is not None:
         keep = change.keep if condition is None else change.keep | ~condition
         frame = frame.where(keep | F.col(frames.FAILURE).isNotNull() if frames.FAILURE in frame.columns else keep)
-    return frame.select(*columns.values()) if change.columns or failure is not None else frame
-
-
-def _failure(frame: DataFrame, change: Change, condition: Column | None) -> Column | None:
-    if not change.wrong:
-        return None
-    message = F.coalesce(*(F.when(wrong.when, _as_column(wrong.message)) for wrong in change.wrong))
-    applies = message.isNotNull() if condition is None else condition & message.isNotNull()
-    return frames.failure(frame, applies, stage=frames.TRANSFORMATION, message=message)
+    return frame.select(*columns.values()) if change.columns or change.wrong else frame
 
 
 def _as_column(message: Column | str) -> Column:

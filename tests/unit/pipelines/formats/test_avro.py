@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.formats import avro_rows, avro_schemas
+from kvorum.pipelines.formats import avro, avro_schemas
 from kvorum.pipelines.formats.base import FormatError
 from kvorum.pipelines.formats.rows import with_integers
 
@@ -55,7 +55,7 @@ def bytes_of(schema: Any, value: Any) -> bytes:
 def read(schema: Any, *data: bytes, writer: Any = None) -> list[dict[str, Any]]:
     reader = avro_schemas.parsed(schema)
     kind = avro_schemas.spark_type(reader)
-    found = avro_rows.decoded(avro_schemas.parsed(writer or schema), reader, kind, pa.array(data, pa.binary()))
+    found = avro.decoded({None: avro_schemas.parsed(writer or schema)}, reader, kind, pa.array(data, pa.binary()))
     integers = with_integers(found.type)
     rows: list[dict[str, Any]] = found.cast(integers).to_pylist()
     return rows
@@ -168,7 +168,7 @@ WRITTEN: list[tuple[DataType, Any, Any, Any]] = [
 def test_each_type_is_written_exactly_or_its_field_fails(kind: DataType, schema: Any, value: Any, wanted: Any) -> None:
     struct = StructType([StructField("f", kind)])
     data = pa.array([{"f": value}], to_arrow_type(struct, timezone="UTC"))
-    (found,) = avro_rows.encoded(record(("f", schema)), struct, data).to_pylist()
+    (found,) = avro.encoded(record(("f", schema)), struct, data).to_pylist()
     if isinstance(wanted, str):
         assert found["value"] is None and found["error"].startswith(wanted), found
         return

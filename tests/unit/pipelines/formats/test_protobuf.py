@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.formats import protobuf_rows
+from kvorum.pipelines.formats import protobuf
 from kvorum.pipelines.formats.rows import with_integers
 
 D = descriptor_pb2.FieldDescriptorProto
@@ -44,11 +44,11 @@ def descriptors() -> bytes:
 
 
 FILE = descriptors()
-KIND = protobuf_rows.spark_type(FILE, "t.M")
+KIND = protobuf.spark_type(FILE, "t.M")
 
 
 def read(*data: bytes) -> list[dict[str, Any]]:
-    found = protobuf_rows.decoded(FILE, "t.M", KIND, pa.array(data, pa.binary()))
+    found = protobuf.decoded(FILE, "t.M", KIND, pa.array(data, pa.binary()))
     rows: list[dict[str, Any]] = found.cast(with_integers(found.type)).to_pylist()
     return rows
 
@@ -96,7 +96,7 @@ WRITTEN: list[tuple[str, DataType, Any, Any]] = [
 def test_each_value_is_written_exactly_or_its_field_fails(name: str, kind: DataType, value: Any, wanted: Any) -> None:
     struct = StructType([StructField(name, kind)])
     data = pa.array([{name: value}], to_arrow_type(struct, timezone="UTC"))
-    (made,) = protobuf_rows.encoded(FILE, "t.M", data).to_pylist()
+    (made,) = protobuf.encoded(FILE, "t.M", data).to_pylist()
     if isinstance(wanted, str):
         assert made["value"] is None and made["error"].startswith(wanted), made
         return
