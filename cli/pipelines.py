@@ -6,8 +6,7 @@ from kvorum.cli.lazy import LazyGroup
 
 COMMANDS = {
     "run": ("cli.pipelines_run:run", "Run a pipeline: here until it ends, or detached."),
-    "validate": ("cli.pipelines_run:validate", "Say what is wrong with a pipeline's file, line by line."),
-    "plan": ("cli.pipelines_run:plan", "Show what Spark would do, without doing it."),
+    "validate": ("cli.pipelines_run:validate", "Show the errors in a pipeline's file, by line."),
     "list": ("cli.pipelines_manage:list_", "List pipelines and their states."),
     "status": ("cli.pipelines_manage:status", "Show the status of a pipeline: state, records, rate, lag."),
     "pause": ("cli.pipelines_manage:pause", "Hold a pipeline; its process stays."),

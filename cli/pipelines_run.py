@@ -1,4 +1,4 @@
-"""`kvorum pipelines run | validate | plan | plugins | package | doctor`."""
+"""`kvorum pipelines run | validate | plugins | package | doctor`."""
 
 import logging
 import os
@@ -141,34 +141,6 @@ def validate(files: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("file", type=ConfigFile(), metavar="PIPELINE")
-@session_options
-def plan(file: str, master: str | None, memory: str, jars: str | None, confs: tuple[str, ...]) -> None:
-    """Show Spark's plan of a pipeline. Nothing is written.
-
-    \b
-    kvorum pipelines plan orders.yaml
-    """
-    require_extra()
-    from kvorum.pipelines.run import compile as compiling
-    from kvorum.pipelines.run.reasons import reason
-    from kvorum.pipelines.session.build import build
-
-    with answered():
-        pipeline = compiling.loaded(file)
-        ends = compiling.validate(pipeline)
-        session = build(pipeline.name, launch(master, memory, jars, confs).session(pipeline))
-        try:
-            context = compiling.context_of(pipeline, "", session.choice.connector)
-            click.echo(str(session.choice))
-            click.echo(compiling.plan_of(session.spark, pipeline, ends, context))
-        except Exception as error:  # whatever it is, people need the line that matters
-            fail(reason(error, pipeline))
-        finally:
-            session.spark.stop()
-
-
-@click.command()
 @output_option
 def plugins(output: str) -> None:
     """List sources and sinks, and the transforms and converters that packages add.
@@ -221,6 +193,6 @@ def doctor(memory: str, jars: str | None, output: str) -> None:
     require_extra()
     from kvorum.pipelines.session.doctor import examine
 
-    found = examine(memory, jars)
-    show([each.row() for each in found], output, ("what", "state", "found", "hint"))
-    raise SystemExit(Exit.FAILED if any(each.state == "missing" for each in found) else Exit.DONE)
+    found = list(examine(memory, jars))
+    show(found, output)
+    raise SystemExit(Exit.FAILED if any(each["state"] == "missing" for each in found) else Exit.DONE)

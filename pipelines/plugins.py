@@ -82,11 +82,11 @@ class Sink(Protocol[O_contra]):
     Options: ClassVar[type[BaseModel]]
     """As Source's, of `sink:`."""
 
-    def write(self, frame: DataFrame, options: O_contra, context: Context) -> StreamingQuery | None:
-        """Start to write a streaming frame of records, and return what runs.
+    def write(self, frame: DataFrame, options: O_contra, context: Context) -> StreamingQuery:
+        """Start to write a streaming frame of records, and return the query.
 
-        The frame holds good records only. The trigger, the query's name (context.name) and the checkpoint are for the
-        sink to set. A frame that does not stream is written at once: None.
+        The frame holds good records only. The sink sets the trigger, the query's name (context.name) and the
+        checkpoint.
         """
         ...
 
@@ -116,7 +116,6 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "file-stream": "kvorum.pipelines.sources.file_stream:FileStreamSource",
         "jdbc": "kvorum.pipelines.sources.jdbc:JdbcSource",
         "generator": "kvorum.pipelines.sources.generator:GeneratorSource",
-        "metrics": "kvorum.pipelines.sources.metrics:MetricsSource",
         "postgresql": "kvorum.pipelines.cdc.source:PostgresqlSource",
     },
     Kind.SINK: {

@@ -1,4 +1,4 @@
-"""The database's side: sessions, publication, slot, catalog. Everything here is a statement and its answer.
+"""Statements on the database: sessions, publication, slot, log, catalog.
 
 Sessions write values as values.py reads them. A slot is read by pg_logical_slot_peek_binary_changes, which changes
 nothing, and moved by pg_replication_slot_advance, so that a stretch of the log can be read again until the checkpoint
@@ -7,19 +7,21 @@ has it (docs/decisions/0015).
 
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import LiteralString, TypeAlias
+from itertools import chain
+from typing import LiteralString, TypeAlias, TypeVar
 
+import msgspec
 import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow
 
 from kvorum.pipelines.cdc import values
 from kvorum.pipelines.cdc.options import Options
-from kvorum.pipelines.cdc.pgoutput import format_lsn, parse_lsn
+from kvorum.pipelines.cdc.pgoutput import Column, Relation, format_lsn, parse_lsn
 
+T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
 CONNECT_TIMEOUT_S = 15
@@ -39,20 +41,20 @@ class CaptureError(Exception):
 def connect(options: Options, *, replication: bool = False) -> Connection:
     """Return a new session, each statement its own transaction. Raises psycopg.OperationalError."""
     arguments: dict[str, str | int] = {
-        "host": options.hostname,
-        "port": options.port,
-        "user": options.user,
-        "dbname": options.dbname,
-        "sslmode": options.sslmode,
+        "host": options.database_hostname,
+        "port": options.database_port,
+        "user": options.database_user,
+        "dbname": options.database_dbname,
+        "sslmode": options.database_sslmode,
         "connect_timeout": CONNECT_TIMEOUT_S,
         "application_name": f"kvorum {options.slot_name}",
         "client_encoding": "utf8",
         "options": " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
     }
-    if options.password is not None:
-        arguments["password"] = options.password.get_secret_value()
-    if options.sslrootcert is not None:
-        arguments["sslrootcert"] = options.sslrootcert
+    if options.database_password is not None:
+        arguments["password"] = options.database_password.get_secret_value()
+    if options.database_sslrootcert is not None:
+        arguments["sslrootcert"] = options.database_sslrootcert
     if replication:
         arguments["replication"] = "database"
     return psycopg.connect(**arguments, autocommit=True)  # type: ignore[arg-type]  # one dict of both kinds
@@ -63,49 +65,38 @@ def ask(connection: Connection, statement: LiteralString, *values: object) -> li
     return connection.execute(statement, values or None).fetchall()
 
 
-@contextmanager
-def slot_in_use(options: Options) -> Iterator[None]:
-    """Say what to do about an error that a slot's state is the reason for."""
-    try:
-        yield
-    except psycopg.errors.ObjectInUse as error:
-        raise CaptureError(f"slot {options.slot_name} is in use by another client: {error}") from error
-    except psycopg.errors.UndefinedObject as error:
-        raise CaptureError(f"slot or publication was dropped, the position in the log is lost: {error}") from error
+def on_slot(options: Options, action: Callable[[], T]) -> T:
+    """Return an operation's result; wait while another client uses the slot, at most slot.wait.ms.
 
-
-def patiently(options: Options, action: Callable[[], None]) -> None:
-    """Retry an operation on the slot while another client uses it, within slot.wait.ms."""
+    Raises: CaptureError, which says what to do, for errors that the slot's state causes.
+    """
     deadline = time.monotonic() + options.slot_wait_ms / 1000
     while True:
         try:
             return action()
-        except psycopg.errors.ObjectInUse:
+        except psycopg.errors.ObjectInUse as error:
             if time.monotonic() >= deadline:
-                raise
+                raise CaptureError(f"slot {options.slot_name} is in use by another client: {error}") from error
             time.sleep(SLOT_POLL_S)
-
-
-# -- The owner: one query a slot -----------------------------------------------------------------------------------
+        except psycopg.errors.UndefinedObject as error:
+            raise CaptureError(f"slot or publication was dropped, the position in the log is lost: {error}") from error
 
 
 def own(connection: Connection, options: Options) -> None:
-    """Take the lock that says who works with the slot, for as long as the session lives.
+    """Take the lock of the slot's only reader, for as long as the session lives.
 
-    Raises: CaptureError if another session has it and keeps it for slot.wait.ms.
+    Raises: CaptureError if another session keeps it for slot.wait.ms.
     """
     key = zlib.crc32(f"kvorum-postgresql {options.slot_name}".encode())
     deadline = time.monotonic() + options.slot_wait_ms / 1000
     while not ask(connection, "SELECT pg_try_advisory_lock(%s)", key)[0][0]:
         if time.monotonic() >= deadline:
             raise CaptureError(
-                f"slot {options.slot_name} belongs to a pipeline that runs: one pipeline has one slot (slot.name). Its "
-                f"session holds the advisory lock {key} of database {options.dbname}: pg_locks names its process"
+                f"slot {options.slot_name} belongs to a pipeline that runs: one pipeline has one slot (slot.name). "
+                f"Its session holds the advisory lock {key} of database {options.database_dbname}: pg_locks names its "
+                f"process"
             )
         time.sleep(SLOT_POLL_S)
-
-
-# -- Publication and slot ------------------------------------------------------------------------------------------
 
 
 _MAY_REPLICATE: LiteralString = """
@@ -131,9 +122,9 @@ def ensure_publication(connection: Connection, options: Options, *, create: bool
     if ask(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", name):
         return
     command = sql.SQL("CREATE PUBLICATION {} FOR ").format(sql.Identifier(name))
-    if create and options.publication_autocreate == "all_tables":
+    if create and options.publication_autocreate_mode == "all_tables":
         connection.execute(command + sql.SQL("ALL TABLES"))
-    elif create and options.publication_autocreate == "filtered" and options.table_include_list:
+    elif create and options.publication_autocreate_mode == "filtered" and options.table_include_list:
         tables = [sql.Identifier(*table.split(".")) for table in options.table_include_list]
         connection.execute(command + sql.SQL("TABLE ") + sql.SQL(", ").join(tables))
     else:
@@ -151,38 +142,25 @@ class Slot:
     database: str | None
     confirmed_lsn: int
     lost: bool
-    active_pid: int | None
 
 
 def find_slot(connection: Connection, name: str) -> Slot | None:
     """Return the slot of that name, if there is one."""
-    rows = ask(
-        connection,
-        "SELECT plugin, database, confirmed_flush_lsn::text, to_jsonb(s) ->> 'wal_status', active_pid "
-        "FROM pg_replication_slots s WHERE slot_name = %s",
-        name,
+    query: LiteralString = (
+        "SELECT plugin, database, confirmed_flush_lsn::text, to_jsonb(s) ->> 'wal_status' "
+        "FROM pg_replication_slots s WHERE slot_name = %s"
     )
-    if not rows:
-        return None
-    plugin, database, confirmed, status, active_pid = rows[0]
-    return Slot(
-        plugin=plugin,
-        database=database,
-        confirmed_lsn=parse_lsn(confirmed or "0/0"),
-        lost=status == "lost",
-        active_pid=active_pid,
-    )
+    for plugin, database, confirmed, status in ask(connection, query, name):
+        lsn = parse_lsn(confirmed or "0/0")
+        return Slot(plugin=plugin, database=database, confirmed_lsn=lsn, lost=status == "lost")
+    return None
 
 
 def drop_slot(connection: Connection, options: Options) -> None:
-    """Drop the slot, if it is there; a session that still reads it is waited for."""
-
-    def drop() -> None:
-        if find_slot(connection, options.slot_name) is not None:
-            connection.execute("SELECT pg_drop_replication_slot(%s)", [options.slot_name])
-
-    with slot_in_use(options):
-        patiently(options, drop)
+    """Drop the slot if it exists; waits for a session that still reads it."""
+    name = options.slot_name
+    if find_slot(connection, name) is not None:
+        on_slot(options, lambda: connection.execute("SELECT pg_drop_replication_slot(%s)", [name]))
 
 
 def create_slot(connection: Connection, options: Options) -> tuple[int, str]:
@@ -206,8 +184,7 @@ def advance_slot(connection: Connection, options: Options, lsn: int) -> None:
         if slot is not None and slot.confirmed_lsn < lsn:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s)", [options.slot_name, format_lsn(lsn)])
 
-    with slot_in_use(options):
-        patiently(options, advance)
+    on_slot(options, advance)
 
 
 def flushed_lsn(connection: Connection) -> int:
@@ -226,38 +203,128 @@ def peek(connection: Connection, options: Options, end: int) -> Iterator[tuple[i
 
     Some more may come, before and behind. Server: all of it in its memory or temporary files; here: FETCH_ROWS.
     """
-    values = (options.slot_name, format_lsn(end), _quoted(options.publication_name))
-    deadline = time.monotonic() + options.slot_wait_ms / 1000
-    begun = False
-    with slot_in_use(options):
-        while True:
-            try:
-                with connection.transaction(), connection.cursor("changes") as cursor:
-                    cursor.itersize = FETCH_ROWS
-                    cursor.execute(sql.SQL(_PEEK).format(sql.SQL("NULL"), sql.SQL("")), values, binary=True)
-                    for lsn, data in cursor:
-                        begun = True
-                        yield parse_lsn(lsn), data
-                return
-            except psycopg.errors.ObjectInUse:  # the function runs, and takes the slot, with the first row asked for
-                if begun or time.monotonic() >= deadline:
-                    raise
-                time.sleep(SLOT_POLL_S)
+
+    def rows() -> Iterator[TupleRow]:
+        with connection.transaction(), connection.cursor("changes") as cursor:
+            cursor.itersize = FETCH_ROWS
+            cursor.execute(sql.SQL(_PEEK).format(sql.SQL("NULL"), sql.SQL("")), _peek_values(options, end), binary=True)
+            yield from cursor
+
+    def opened() -> Iterable[TupleRow]:
+        found = rows()
+        first = next(found, None)  # only now the function runs, and takes the slot
+        return () if first is None else chain((first,), found)
+
+    for lsn, data in on_slot(options, opened):
+        yield parse_lsn(lsn), data
 
 
 def first_change(connection: Connection, options: Options, end: int) -> bytes | None:
     """Return the first unconfirmed message, a Begin, if there is one before `end`."""
-    rows: list[TupleRow] = []
-    values = (options.slot_name, format_lsn(end), _quoted(options.publication_name))
-    statement = sql.SQL(_PEEK).format(sql.SQL("1"), sql.SQL("LIMIT 1"))
-
-    def look() -> None:
-        rows[:] = connection.execute(statement, values, binary=True).fetchall()
-
-    with slot_in_use(options):
-        patiently(options, look)
-    return rows[0][1] if rows else None
+    statement, values = sql.SQL(_PEEK).format(sql.SQL("1"), sql.SQL("LIMIT 1")), _peek_values(options, end)
+    row = on_slot(options, lambda: connection.execute(statement, values, binary=True).fetchone())
+    return None if row is None else row[1]
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _peek_values(options: Options, end: int) -> tuple[str, str, str]:
+    publication = options.publication_name.replace('"', '""')
+    return options.slot_name, format_lsn(end), f'"{publication}"'
+
+
+FIRST_CUSTOM_OID = 16_384  # types below are PostgreSQL's own, and none of them that a table can have is a domain
+
+_KEY = """
+SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+WHERE i.indrelid = %s::oid AND CASE WHEN %s = 'i' THEN i.indisreplident ELSE i.indisprimary END
+AND EXISTS (SELECT FROM generate_series(0, i.indnkeyatts - 1) n WHERE i.indkey[n] = a.attnum)
+"""
+_TABLES = """
+SELECT p.schemaname, p.tablename, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter', c.oid, c.relreplident::text,
+       c.relkind::text
+FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+WHERE p.pubname = %s ORDER BY 1, 2
+"""
+_COLUMNS = """
+SELECT attname, atttypid, atttypmod FROM pg_attribute
+WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+"""
+
+
+class LiveCatalog:
+    """A Catalog (events.py) that queries the database once for each table and type."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Begin with nothing cached."""
+        self._connection = connection
+        self._keys: dict[int, list[str]] = {}
+        self._types: dict[int, int] = {}
+
+    def primary_key(self, relation_oid: int) -> list[str]:
+        """Return the columns of the primary key; none if there is none."""
+        if relation_oid not in self._keys:
+            self._keys[relation_oid] = [name for (name,) in ask(self._connection, _KEY, relation_oid, "d")]
+        return self._keys[relation_oid]
+
+    def base_type(self, type_oid: int) -> int:
+        """Return the type under a domain; the type itself if it is none, or was dropped."""
+        if type_oid < FIRST_CUSTOM_OID:
+            return type_oid
+        if type_oid not in self._types:
+            query = "SELECT typbasetype FROM pg_type WHERE oid = %s::oid AND typtype = 'd'"
+            rows = ask(self._connection, query, type_oid)
+            self._types[type_oid] = self.base_type(rows[0][0]) if rows else type_oid
+        return self._types[type_oid]
+
+
+class CopiedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table's description when it was copied, and the Catalog (events.py) of its rows."""
+
+    relation: Relation
+    key: tuple[str, ...]
+    base_types: dict[int, int]
+
+    def primary_key(self, relation_oid: int) -> Sequence[str]:
+        """See Catalog."""
+        return self.key
+
+    def base_type(self, type_oid: int) -> int:
+        """See Catalog."""
+        return self.base_types.get(type_oid, type_oid)
+
+
+def published_tables(connection: Connection, options: Options) -> list[tuple[CopiedTable, sql.Composed]]:
+    """Return the tables of the publication that the options select, by name, with the statements that copy them."""
+    catalog = LiveCatalog(connection)
+    found = []
+    for schema, table, names, row_filter, oid, identity, kind in ask(connection, _TABLES, options.publication_name):
+        if not options.selects(schema, table):
+            continue
+        key = {name for (name,) in ask(connection, _KEY, oid, identity)} if identity in "di" else set()
+        columns = tuple(
+            Column(name=name, type_oid=type_oid, type_modifier=modifier, identity=identity == "f" or name in key)
+            for name, type_oid, modifier in ask(connection, _COLUMNS, oid)
+            if names is None or name in names
+        )
+        if not columns:
+            continue  # its rows have no values
+        relation = Relation(oid=oid, schema=schema, table=table, replica_identity=identity, columns=columns)
+        types = {column.type_oid: catalog.base_type(column.type_oid) for column in columns}
+        described = CopiedTable(relation=relation, key=tuple(catalog.primary_key(oid)), base_types=types)
+        found.append((described, _copy(relation, row_filter, only=kind != "p")))
+    return found
+
+
+def _copy(relation: Relation, row_filter: str | None, *, only: bool) -> sql.Composed:
+    """Return the statement that writes a table as text, in the publication's columns and rows.
+
+    A table's children are published on their own, unless it is partitioned and published by its root.
+    """
+    statement = sql.SQL("COPY (SELECT {} FROM {}{}").format(
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in relation.columns),
+        sql.SQL("ONLY " if only else ""),
+        sql.Identifier(relation.schema, relation.table),
+    )
+    if row_filter is not None:
+        statement += sql.SQL(" WHERE ") + sql.SQL(row_filter)  # the catalog's own SQL
+    return statement + sql.SQL(") TO STDOUT")

@@ -1,15 +1,16 @@
-"""Decoder of PostgreSQL's output plug-in `pgoutput` (proto_version 1): bytes in, messages out.
+"""Decoders of PostgreSQL's output plug-in `pgoutput` (proto_version 1) and of COPY's text format. Sans-IO.
 
-Sans-IO. One call of `decode` takes one message, as a row of pg_logical_slot_peek_binary_changes holds it. The order of
-a transaction: Begin, its changes, Commit. A relation is described before its first change, and when its shape changed.
+One call of `decode` takes one message, as a row of pg_logical_slot_peek_binary_changes holds it. The order of a
+transaction: Begin, its changes, Commit. A relation is described before its first change, and when its shape changed.
 Source: PostgreSQL's documentation, "Logical Replication Message Formats".
 """
 
 import enum
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 EPOCH_US = 946_684_800_000_000  # 2000-01-01, PostgreSQL's epoch, in microseconds of the Unix epoch
 
@@ -20,8 +21,9 @@ _COLUMN_TYPE = struct.Struct("!Ii")
 _INT16 = struct.Struct("!h")
 _INT32 = struct.Struct("!i")
 _OID = struct.Struct("!I")
-_INT64 = struct.Struct("!q")
 _TEXT, _NULL, _UNCHANGED = b"tnu"
+_COPY_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+_COPY_ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 class DecodeError(ValueError):
@@ -78,30 +80,15 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
-    """A new row."""
+class Change:
+    """A changed row. `old` of an update is there if the replica identity is FULL, or if it changed."""
 
+    operation: Literal["c", "u", "d"]
     relation_oid: int
-    new: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    """A changed row. `old` is there if the replica identity is FULL (whole) or changed (only its columns filled)."""
-
-    relation_oid: int
-    old: Row | None
-    old_is_whole: bool
-    new: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
-    """A row that went. Unless `old_is_whole` only the replica identity's columns are filled."""
-
-    relation_oid: int
-    old: Row
-    old_is_whole: bool
+    old: Row | None = None
+    old_is_whole: bool = False
+    """Else only the replica identity's columns are filled."""
+    new: Row | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +100,12 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """A message that changes no row: Origin, Type, logical Message."""
+    """A message that changes no row: Origin, Type, logical Message. Its content is not read."""
 
     kind: str
 
 
-Message: TypeAlias = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Other
+Message: TypeAlias = Begin | Commit | Relation | Change | Truncate | Other
 
 
 class _Reader:
@@ -215,7 +202,7 @@ def _expect(reader: _Reader, kinds: bytes) -> bytes:
 def _insert(reader: _Reader) -> Message:
     (oid,) = reader.unpack(_OID)
     _expect(reader, b"N")
-    return Insert(relation_oid=oid, new=reader.row())
+    return Change(operation="c", relation_oid=oid, new=reader.row())
 
 
 def _update(reader: _Reader) -> Message:
@@ -224,36 +211,18 @@ def _update(reader: _Reader) -> Message:
     if kind != b"N":
         old = reader.row()
         _expect(reader, b"N")
-    return Update(relation_oid=oid, old=old, old_is_whole=kind == b"O", new=reader.row())
+    return Change(operation="u", relation_oid=oid, old=old, old_is_whole=kind == b"O", new=reader.row())
 
 
 def _delete(reader: _Reader) -> Message:
     (oid,) = reader.unpack(_OID)
     kind = _expect(reader, b"KO")
-    return Delete(relation_oid=oid, old=reader.row(), old_is_whole=kind == b"O")
+    return Change(operation="d", relation_oid=oid, old=reader.row(), old_is_whole=kind == b"O")
 
 
 def _truncate(reader: _Reader) -> Message:
     count, _ = reader.unpack(_TRUNCATE)
     return Truncate(relation_oids=tuple(reader.unpack(_OID)[0] for _ in range(count)))
-
-
-def _origin(reader: _Reader) -> Message:
-    reader.unpack(_INT64)
-    reader.string()
-    return Other(kind="O")
-
-
-def _type(reader: _Reader) -> Message:
-    reader.unpack(_OID)
-    reader.string(), reader.string()
-    return Other(kind="Y")
-
-
-def _logical(reader: _Reader) -> Message:
-    reader.kind(), reader.unpack(_INT64), reader.string()
-    reader.take(*reader.unpack(_INT32))
-    return Other(kind="M")
 
 
 _DECODERS: Mapping[int, Callable[[_Reader], Message]] = {
@@ -264,9 +233,6 @@ _DECODERS: Mapping[int, Callable[[_Reader], Message]] = {
     ord("U"): _update,
     ord("D"): _delete,
     ord("T"): _truncate,
-    ord("O"): _origin,
-    ord("Y"): _type,
-    ord("M"): _logical,
 }
 
 
@@ -275,6 +241,8 @@ def decode(data: bytes) -> Message:
 
     Raises: DecodeError if it is anything else; the stream cannot be followed any further then.
     """
+    if data[:1] in (b"O", b"Y", b"M"):
+        return Other(kind=data[:1].decode())
     decoder = _DECODERS.get(data[0]) if data else None
     if decoder is None:
         raise DecodeError(f"a message of kind {data[:1]!r}")
@@ -294,3 +262,15 @@ def parse_lsn(text: str) -> int:
 def format_lsn(lsn: int) -> str:
     """Return the position as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parse_line(line: bytes) -> Row:
+    r"""Return the row of a line of COPY: tabs between columns, \N for null, a backslash before what is not plain."""
+    fields = line.removesuffix(b"\n").split(b"\t")
+    if b"\\" not in line:
+        return tuple(fields)
+    return tuple(None if field == rb"\N" else _COPY_ESCAPE.sub(_unescaped, field) for field in fields)
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    return _COPY_ESCAPES.get(escape[1], escape[1])

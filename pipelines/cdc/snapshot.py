@@ -14,16 +14,17 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from psycopg import sql
 
-from kvorum.pipelines.cdc import catalog, database
-from kvorum.pipelines.cdc.database import CaptureError, Connection
+from kvorum.pipelines import durable
+from kvorum.pipelines.cdc import database
+from kvorum.pipelines.cdc.database import CaptureError, Connection, CopiedTable
 from kvorum.pipelines.cdc.options import Options
-from kvorum.pipelines.cdc.pgoutput import Column, Relation, format_lsn
+from kvorum.pipelines.cdc.pgoutput import format_lsn
 
 INTENT, MANIFEST = "intent.json", "manifest.json"
 _WRITE_BUFFER = 1 << 20
@@ -36,45 +37,11 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     generation: str
 
 
-class StagedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table's shape when it was copied."""
-
-    oid: int
-    schema: str
-    table: str
-    replica_identity: str
-    columns: list[tuple[str, int, int, bool]]
-    primary_key_columns: list[str]
-    base_types: dict[int, int]
-
-    def relation(self) -> Relation:
-        """Return it as the log would describe it."""
-        columns = tuple(
-            Column(name=name, type_oid=type_oid, type_modifier=modifier, identity=identity)
-            for name, type_oid, modifier, identity in self.columns
-        )
-        return Relation(
-            oid=self.oid,
-            schema=self.schema,
-            table=self.table,
-            replica_identity=self.replica_identity,
-            columns=columns,
-        )
-
-    def primary_key(self, relation_oid: int) -> Sequence[str]:
-        """Return the columns of the primary key: what envelope's Catalog asks."""
-        return self.primary_key_columns
-
-    def base_type(self, type_oid: int) -> int:
-        """Return the type under a domain: what envelope's Catalog asks."""
-        return self.base_types.get(type_oid, type_oid)
-
-
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A file of rows, of one table."""
 
     file: str
-    table: StagedTable
+    table: CopiedTable
     rows: int
     size: int
 
@@ -123,7 +90,7 @@ def prepare(connection: Connection, options: Options, folder: Path) -> Manifest:
         )
     database.ensure_publication(connection, options)
     generation = uuid.uuid4().hex
-    _replace(intent, msgspec.json.encode(Intent(slot=options.slot_name, generation=generation)))
+    durable.replace(intent, msgspec.json.encode(Intent(slot=options.slot_name, generation=generation)))
     return _make(connection, options, folder, generation)
 
 
@@ -147,9 +114,9 @@ def _make(connection: Connection, options: Options, folder: Path, generation: st
     except Exception:
         _begin_anew(connection, options, folder)  # a slot that nobody will read keeps the log from being removed
         raise
-    _sync_folder(folder / generation)
+    durable.sync_folder(folder / generation)
     manifest = Manifest(slot=options.slot_name, generation=generation, lsn=lsn, taken_us=taken_us, chunks=chunks)
-    _replace(folder / MANIFEST, msgspec.json.encode(manifest))
+    durable.replace(folder / MANIFEST, msgspec.json.encode(manifest))
     (folder / INTENT).unlink()
     return manifest
 
@@ -161,26 +128,16 @@ def _check_wanted(parent: int) -> None:
 
 
 def _copy_tables(session: Connection, options: Options, folder: Path, generation: str) -> Iterator[Chunk]:
-    tables = catalog.published_tables(session, options)
-    for table in tables:  # so that no ALTER TABLE rewrites it under the snapshot
+    tables = database.published_tables(session, options)
+    for table, _ in tables:  # so that no ALTER TABLE rewrites it under the snapshot
         name = sql.Identifier(table.relation.schema, table.relation.table)
         session.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
-    for table in tables:
-        relation = table.relation
-        staged = StagedTable(
-            oid=relation.oid,
-            schema=relation.schema,
-            table=relation.table,
-            replica_identity=relation.replica_identity,
-            columns=[(c.name, c.type_oid, c.type_modifier, c.identity) for c in relation.columns],
-            primary_key_columns=list(table.primary_key),
-            base_types=table.base_types,
-        )
-        yield from _copy_table(session, table.copy, staged, folder, f"{generation}/{relation.oid}", options)
+    for table, statement in tables:
+        yield from _copy_table(session, statement, table, folder, f"{generation}/{table.relation.oid}", options)
 
 
 def _copy_table(
-    session: Connection, statement: sql.Composed, table: StagedTable, folder: Path, prefix: str, options: Options
+    session: Connection, statement: sql.Composed, table: CopiedTable, folder: Path, prefix: str, options: Options
 ) -> Iterator[Chunk]:
     """Copy a table, and yield its chunks, each synced."""
     with session.cursor() as cursor, cursor.copy(statement) as copy:
@@ -234,8 +191,10 @@ def _begin_anew(connection: Connection, options: Options, folder: Path) -> None:
 
 def _adopt(slot: database.Slot, options: Options, folder: Path) -> Manifest:
     """Begin at the position of an existing slot."""
-    if slot.plugin != "pgoutput" or slot.database != options.dbname or slot.lost:
-        raise CaptureError(f"slot {options.slot_name} is not of pgoutput and {options.dbname}, or lost its log: {slot}")
+    if slot.plugin != "pgoutput" or slot.database != options.database_dbname or slot.lost:
+        raise CaptureError(
+            f"slot {options.slot_name} is not of pgoutput and {options.database_dbname}, or lost its log: {slot}"
+        )
     manifest = Manifest(
         slot=options.slot_name,
         generation=uuid.uuid4().hex,
@@ -243,24 +202,5 @@ def _adopt(slot: database.Slot, options: Options, folder: Path) -> Manifest:
         taken_us=time.time_ns() // 1000,
         chunks=[],
     )
-    _replace(folder / MANIFEST, msgspec.json.encode(manifest))
+    durable.replace(folder / MANIFEST, msgspec.json.encode(manifest))
     return manifest
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash there is all of it or what was there before."""
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

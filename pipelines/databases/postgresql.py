@@ -9,13 +9,14 @@ interval, uuid, json, arrays, ranges, enums, composite types, and numeric unless
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import psycopg
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -25,11 +26,8 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
-    MapType,
     ShortType,
     StringType,
-    StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
@@ -37,212 +35,27 @@ from kvorum.pipelines.cdc import values
 from kvorum.pipelines.databases.dialect import (
     DAYS,
     DECIMAL_DIGITS_MAX,
-    TABLES_MAX,
     TIMES_US,
-    Column,
     Connection,
     Convert,
     Cursor,
     DatabaseError,
-    OffsetValue,
+    Dialect,
+    Statement,
     exact_decimal,
     within,
 )
 
 CONNECT_SECONDS = "10"
 SESSION = " ".join(f"-c {name}={value}" for name, value in values.SESSION.items())
-# {type's oid: what it is read as}; the rest is text, numeric is in spark_type.
-TYPES: Mapping[int, DataType] = {
-    16: BooleanType(),
-    17: BinaryType(),
-    20: LongType(),
-    21: ShortType(),
-    23: IntegerType(),
-    26: LongType(),
-    700: FloatType(),
-    701: DoubleType(),
-    1082: DateType(),
-    1114: TimestampType(),
-    1184: TimestampType(),
-}
-INTEGER_BITS: Mapping[type[DataType], int] = {ShortType: 16, IntegerType: 32, LongType: 64}
-BYTES = re.compile(r"\\x([0-9a-f]*)")
-NAMES: Mapping[str, str] = {
-    "byte": "smallint",
-    "short": "smallint",
-    "integer": "integer",
-    "long": "bigint",
-    "float": "real",
-    "double": "double precision",
-    "boolean": "boolean",
-    "binary": "bytea",
-    "date": "date",
-    "string": "text",
-}
 PASSING = ("08", "40", "53", "55P03", "57P")
-"""SQLSTATE: connection, rolled back for another's sake, out of resources, lock not available, shutting down."""
+"""SQLSTATE: connection, rolled back because of another transaction, out of resources, lock timeout, shutting down."""
+BYTES = re.compile(r"\\x([0-9a-f]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Postgresql:
-    """See Dialect."""
-
-    settings: Mapping[str, str]
-    marker: str = "%s"
-    single_writer: bool = False
-
-    def connect(self, *, create: bool = False) -> Connection:
-        """See Dialect."""
-        try:
-            import psycopg
-        except ImportError as error:
-            raise DatabaseError("PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from error
-        options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, **self.settings, "client_encoding": "utf8"}
-        options["options"] = f"{self.settings.get('options', '')} {SESSION}"  # of two with one name the last counts
-        try:
-            connection: Any = psycopg.connect(**options)
-        except psycopg.Error as error:
-            where = f"{self.settings.get('host', 'the local socket')}/{self.settings.get('dbname', '')}"
-            raise DatabaseError(f"{where}: {str(error).strip()}") from error
-        return connection  # type: ignore[no-any-return]
-
-    def columns(self, connection: Connection, relation: str) -> list[Column]:
-        """See Dialect."""
-        import psycopg
-
-        cursor = connection.cursor()
-        try:
-            cursor.execute(f"SELECT * FROM {relation} LIMIT 0")
-            result: Any = cursor.pgresult  # type: ignore[attr-defined]
-            return [
-                Column(name=each[0], type=spark_type(each[1], result.fmod(index)))
-                for index, each in enumerate(cursor.description or ())
-            ]
-        except psycopg.Error as error:
-            raise DatabaseError(str(error).strip()) from error
-        finally:
-            cursor.close()
-            connection.rollback()
-
-    def tables(self, connection: Connection) -> list[str]:
-        """See Dialect. Those of the search path have no schema before them."""
-        cursor = connection.cursor()
-        cursor.execute(
-            "SELECT CASE WHEN table_schema = ANY (current_schemas(false)) THEN table_name"
-            " ELSE table_schema || '.' || table_name END FROM information_schema.tables"
-            " WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
-        )
-        return [name for (name,) in cursor.fetchmany(TABLES_MAX)]
-
-    def rows(self, connection: Connection, statement: str, parameters: Sequence[Any], count: int) -> Cursor:
-        """See Dialect. A cursor with a name stays at the server, which sends `count` rows at a time. Values are bytes.
-
-        The bytes are PostgreSQL's text of the value.
-        """
-        import psycopg
-
-        class Text(psycopg.adapt.Loader):
-            def load(self, data: Any) -> bytes:
-                return bytes(data)
-
-        cursor: Any = connection.cursor(name="kvorum")  # type: ignore[call-arg]
-        for each in psycopg.adapters.types:
-            for oid in (each.oid, each.array_oid):
-                if oid:
-                    cursor.adapters.register_loader(oid, Text)
-        cursor.adapters.register_loader(0, Text)  # types that psycopg does not know
-        cursor.itersize = count
-        cursor.execute(statement, parameters)
-        return cursor  # type: ignore[no-any-return]
-
-    def converter(self, kind: DataType) -> Convert:
-        """See Dialect."""
-        convert = text_converter(kind)
-        return lambda value: convert(value.decode())
-
-    def shown(self, value: Any) -> str | int | float:
-        """See Dialect."""
-        return str(value.decode(errors="backslashreplace"))
-
-    def to_database(self, value: Any) -> Any:
-        """See Dialect."""
-        return value
-
-    def as_offset(self, expression: str) -> str:
-        """See Dialect. Text has the microseconds that JSON's numbers would lose."""
-        return f"({expression})::text"
-
-    def from_offset(self, expression: str) -> str:
-        """See Dialect. In a session in UTC, and in either type of timestamp, this reads what as_offset wrote."""
-        return f"{self.marker}::timestamptz"
-
-    def offset_value(self, value: Any) -> OffsetValue:
-        """See Dialect. What is not a number here (numeric, uuid, date) is text, which PostgreSQL reads again."""
-        if isinstance(value, bytes):
-            raise DatabaseError("a bytea column cannot be a position: use a number, a time or text")
-        return value if isinstance(value, int | float | str) else str(value)
-
-    def past(self, expression: str, delay_ms: int) -> str:
-        """See Dialect. The statement's time, not the transaction's."""
-        return f"{expression} <= statement_timestamp() - interval '{delay_ms} milliseconds'"
-
-    def type_name(self, kind: DataType, *, key: bool) -> str:
-        """See Dialect."""
-        match kind:
-            case TimestampType():
-                return "timestamp with time zone"
-            case TimestampNTZType():
-                return "timestamp"
-            case DecimalType():
-                return f"numeric({kind.precision}, {kind.scale})"
-            case StructType() | ArrayType() | MapType():
-                raise DatabaseError(
-                    f"no column for {kind.simpleString()}: use Flatten, or ReplaceField to leave it out"
-                )
-            case _ if kind.typeName() in NAMES:
-                return NAMES[kind.typeName()]
-            case _:
-                raise DatabaseError(f"no column for {kind.simpleString()}")
-
-    def passing(self, error: BaseException) -> bool:
-        """See Dialect. An error without a state is of the connection itself."""
-        import psycopg
-
-        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return error.sqlstate is None or error.sqlstate.startswith(PASSING)
-        return isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(PASSING)
-
-
-def spark_type(oid: int, modifier: int) -> DataType:
-    """Return what a type is read as, by its oid and its modifier (-1: none)."""
-    if oid != values.NUMERIC or modifier < 0:
-        return TYPES.get(oid, StringType())
-    precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 0x400) - 0x400  # the scale has a sign
-    digits = max(precision, scale) if scale >= 0 else precision - scale
-    return DecimalType(digits, max(scale, 0)) if digits <= DECIMAL_DIGITS_MAX else StringType()
-
-
-def text_converter(kind: DataType) -> Callable[[str], object]:
-    """Return the function from PostgreSQL's text to an Arrow value."""
-    match kind:
-        case ShortType() | IntegerType() | LongType():
-            bits = INTEGER_BITS[type(kind)]
-            limits = range(-(1 << bits - 1), 1 << bits - 1)
-            return lambda text: within(int(text), limits, f"a {kind.simpleString()}")
-        case FloatType() | DoubleType():
-            return float
-        case BooleanType():
-            return boolean
-        case DecimalType():
-            return partial(exact_decimal, kind=kind)
-        case DateType():
-            return date
-        case TimestampType():
-            return timestamp
-        case BinaryType():
-            return binary
-        case _:
-            return str
+def integer(text: str, bits: int, name: str) -> int:
+    """Return an integer of a size. Raises ValueError, since a column may have got a larger type."""
+    return within(int(text), range(-(1 << bits - 1), 1 << bits - 1), f"a {name}")
 
 
 def boolean(text: str) -> bool:
@@ -270,3 +83,135 @@ def binary(text: str) -> bytes:
     if found is None:
         raise ValueError("not bytes in hexadecimal")
     return bytes.fromhex(found[1])
+
+
+class Text(psycopg.adapt.Loader):
+    """PostgreSQL's text of a value, as it is."""
+
+    def load(self, data: Any) -> bytes:
+        """Return a copy."""
+        return bytes(data)
+
+
+LONG = (LongType(), partial(integer, bits=64, name="bigint"))
+TYPES: Mapping[int, tuple[DataType, Callable[[str], object]]] = {
+    16: (BooleanType(), boolean),
+    17: (BinaryType(), binary),
+    20: LONG,
+    21: (ShortType(), partial(integer, bits=16, name="smallint")),
+    23: (IntegerType(), partial(integer, bits=32, name="int")),
+    26: LONG,
+    700: (FloatType(), float),
+    701: (DoubleType(), float),
+    1082: (DateType(), date),
+    1114: (TimestampType(), timestamp),
+    1184: (TimestampType(), timestamp),
+}
+"""{oid: what it is read as, the function from PostgreSQL's text}. numeric is in spark_type; all others are text."""
+CONVERTERS = dict(TYPES.values())
+
+
+@dataclass(frozen=True)
+class Postgresql(Dialect):
+    """See Dialect."""
+
+    settings: Mapping[str, str]
+    """Of libpq."""
+
+    marker = "%s"
+    single_writer = False
+    type_names: ClassVar[Mapping[str, str]] = {
+        "byte": "smallint",
+        "short": "smallint",
+        "integer": "integer",
+        "long": "bigint",
+        "float": "real",
+        "double": "double precision",
+        "decimal": "numeric",
+        "boolean": "boolean",
+        "binary": "bytea",
+        "date": "date",
+        "timestamp": "timestamp with time zone",
+        "timestamp_ntz": "timestamp",
+        "string": "text",
+    }
+    # Tables of the search path have no schema before them.
+    tables_query = (
+        "SELECT CASE WHEN table_schema = ANY (current_schemas(false)) THEN table_name"
+        " ELSE table_schema || '.' || table_name END FROM information_schema.tables"
+        " WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
+    )
+
+    def connect(self, *, create: bool = False) -> Connection:
+        """See Dialect."""
+        options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, **self.settings, "client_encoding": "utf8"}
+        options["options"] = f"{self.settings.get('options', '')} {SESSION}"  # of two with one name the last counts
+        try:
+            return psycopg.connect(**options)
+        except psycopg.Error as error:
+            where = f"{self.settings.get('host', 'the local socket')}/{self.settings.get('dbname', '')}"
+            raise DatabaseError(f"{where}: {str(error).strip()}") from error
+
+    def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
+        """See Dialect."""
+        try:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(f"SELECT * FROM {relation} LIMIT 0")
+                found = enumerate(cursor.description or ())
+                return [(each[0], spark_type(each[1], cursor.pgresult.fmod(index))) for index, each in found]
+        except psycopg.Error as error:
+            raise DatabaseError(str(error).strip()) from error
+        finally:
+            connection.rollback()
+
+    def rows(self, connection: Connection, statement: Statement, count: int) -> Cursor:
+        """See Dialect. A cursor with a name stays at the server, which sends `count` rows at a time. Values are bytes.
+
+        The bytes are PostgreSQL's text of the value.
+        """
+        cursor = connection.cursor(name="kvorum")
+        for each in psycopg.adapters.types:
+            for oid in (each.oid, each.array_oid):
+                if oid:
+                    cursor.adapters.register_loader(oid, Text)
+        cursor.adapters.register_loader(0, Text)  # types that psycopg does not know
+        cursor.itersize = count
+        cursor.execute(*statement)
+        return cursor
+
+    def converter(self, kind: DataType) -> Convert:
+        """See Dialect."""
+        exact = partial(exact_decimal, kind=kind) if isinstance(kind, DecimalType) else None
+        convert: Callable[[str], object] = exact or CONVERTERS.get(kind, str)
+        return lambda value: convert(value.decode())
+
+    def shown(self, value: Any) -> str | int | float:
+        """See Dialect."""
+        return str(value.decode(errors="backslashreplace"))
+
+    def as_offset(self, expression: str) -> str:
+        """See Dialect. Text has the microseconds that JSON's numbers would lose."""
+        return f"({expression})::text"
+
+    def from_offset(self) -> str:
+        """See Dialect. In a session in UTC, and in either type of timestamp, this reads what as_offset wrote."""
+        return f"{self.marker}::timestamptz"
+
+    def past(self, expression: str, delay_ms: int) -> str:
+        """See Dialect. The statement's time, not the transaction's."""
+        return f"{expression} <= statement_timestamp() - interval '{delay_ms} milliseconds'"
+
+    def passing(self, error: BaseException) -> bool:
+        """See Dialect. An error without a state is of the connection itself."""
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return error.sqlstate is None or error.sqlstate.startswith(PASSING)
+        return isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(PASSING)
+
+
+def spark_type(oid: int, modifier: int) -> DataType:
+    """Return what a type is read as, by its oid and its modifier (-1: none)."""
+    if oid != values.NUMERIC or modifier < 0:
+        return TYPES[oid][0] if oid in TYPES else StringType()
+    precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 0x400) - 0x400  # the scale has a sign
+    digits = max(precision, scale) if scale >= 0 else precision - scale
+    return DecimalType(digits, max(scale, 0)) if digits <= DECIMAL_DIGITS_MAX else StringType()

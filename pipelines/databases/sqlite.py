@@ -11,14 +11,14 @@ import decimal
 import math
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -26,10 +26,7 @@ from pyspark.sql.types import (
     DecimalType,
     DoubleType,
     LongType,
-    MapType,
     StringType,
-    StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
@@ -37,14 +34,13 @@ from kvorum.pipelines.databases.dialect import (
     DAY_US,
     DAYS,
     DECIMAL_DIGITS_MAX,
-    TABLES_MAX,
     TIMES_US,
-    Column,
     Connection,
     Convert,
     Cursor,
     DatabaseError,
-    OffsetValue,
+    Dialect,
+    Statement,
     exact_decimal,
     within,
 )
@@ -64,172 +60,6 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 class InvalidText(bytes):
     """Stored as text, but not UTF-8."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sqlite:
-    """See Dialect."""
-
-    path: str
-    marker: str = "?"
-    single_writer: bool = True
-
-    def connect(self, *, create: bool = False) -> Connection:
-        """See Dialect."""
-        mode = "rwc" if create else "rw"
-        try:
-            where = f"{Path(self.path).resolve().as_uri()}?mode={mode}"
-            connection: Any = sqlite3.connect(where, timeout=BUSY_SECONDS, uri=True)
-        except sqlite3.Error as error:
-            raise DatabaseError(f"{self.path}: {error}") from error
-        return connection  # type: ignore[no-any-return]
-
-    def columns(self, connection: Connection, relation: str) -> list[Column]:
-        """See Dialect. A view of the connection's own shows the declared types through a query."""
-        cursor = connection.cursor()
-        try:
-            cursor.execute("DROP VIEW IF EXISTS temp.kvorum_look")
-            cursor.execute(f"CREATE TEMP VIEW kvorum_look AS SELECT * FROM {relation}")
-            cursor.execute("SELECT name, type FROM pragma_table_info('kvorum_look', 'temp')")
-            return [Column(name=name, type=spark_type(declared)) for name, declared in cursor.fetchmany(10_000)]
-        except sqlite3.Error as error:
-            raise DatabaseError(f"{self.path}: {error}") from error
-        finally:
-            cursor.close()
-            connection.rollback()
-
-    def tables(self, connection: Connection) -> list[str]:
-        """See Dialect."""
-        cursor = connection.cursor()
-        cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
-        return [name for (name,) in cursor.fetchmany(TABLES_MAX)]
-
-    def rows(self, connection: Connection, statement: str, parameters: Sequence[Any], count: int) -> Cursor:
-        """See Dialect. SQLite computes rows as they are fetched."""
-        connection.text_factory = text_of  # type: ignore[attr-defined]
-        cursor = connection.cursor()
-        cursor.execute(statement, parameters)
-        return cursor
-
-    def converter(self, kind: DataType) -> Convert:
-        """See Dialect."""
-        match kind:
-            case TimestampType():
-                return instant
-            case DateType():
-                return date
-            case BooleanType():
-                return boolean
-            case DecimalType():
-                return partial(number, kind=kind)
-            case StringType():
-                return text
-            case BinaryType():
-                return blob
-            case DoubleType():
-                return real
-            case _:
-                return integer
-
-    def shown(self, value: Any) -> str | int | float:
-        """See Dialect. A blob is written as SQLite's literal."""
-        match value:
-            case InvalidText():
-                return value.decode(errors="backslashreplace")
-            case bytes():
-                return f"x'{value.hex()}'"
-            case float() if not math.isfinite(value):
-                return str(value)
-            case int() | float() | str():
-                return value
-            case _:
-                raise AssertionError(f"SQLite has no {type(value)}")
-
-    def to_database(self, value: Any) -> Any:
-        """See Dialect."""
-        match value:
-            case datetime.datetime():
-                utc = value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
-                return utc.isoformat(sep=" ")
-            case datetime.date():
-                return value.isoformat()
-            case decimal.Decimal():
-                return str(value)
-            case float() if math.isnan(value):
-                raise ValueError("NaN, which SQLite would store as NULL")
-            case _:
-                return value
-
-    def as_offset(self, expression: str) -> str:
-        """See Dialect."""
-        return expression
-
-    def from_offset(self, expression: str) -> str:
-        """See Dialect."""
-        return self.marker
-
-    def offset_value(self, value: Any) -> OffsetValue:
-        """See Dialect."""
-        if not isinstance(value, int | float | str):
-            raise DatabaseError("a BLOB cannot be a position: use a number, a time or text")
-        return value
-
-    def past(self, expression: str, delay_ms: int) -> str:
-        """See Dialect."""
-        seconds = f"CASE typeof({expression}) WHEN 'text' THEN (julianday({expression}) - 2440587.5) * 86400.0"
-        now = "(julianday('now') - 2440587.5) * 86400.0"
-        return f"{seconds} ELSE {expression} / 1000.0 END <= {now} - {delay_ms / 1000.0!r}"
-
-    def type_name(self, kind: DataType, *, key: bool) -> str:
-        """See Dialect."""
-        match kind:
-            case TimestampType() | TimestampNTZType():
-                return "TIMESTAMP"
-            case DecimalType():
-                # Affinity NUMERIC would make a double of it; TEXT keeps every digit.
-                prefix = "TEXT " if kind.precision > DOUBLE_DIGITS else ""
-                return f"{prefix}DECIMAL({kind.precision}, {kind.scale})"
-            case DateType():
-                return "DATE"
-            case BooleanType():
-                return "BOOLEAN"
-            case BinaryType():
-                return "BLOB"
-            case StringType():
-                return "TEXT"
-            case StructType() | ArrayType() | MapType():
-                raise DatabaseError(
-                    f"no column for {kind.simpleString()}: use Flatten, or ReplaceField to leave it out"
-                )
-            case _:
-                return "REAL" if kind.typeName() in ("float", "double") else "INTEGER"
-
-    def passing(self, error: BaseException) -> bool:
-        """See Dialect."""
-        return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
-
-
-def spark_type(declared: str) -> DataType:
-    """Return what a declared type is read as: by name, else by SQLite's rules of affinity, in their order."""
-    name = declared.upper()
-    exact = DECIMAL.search(name)
-    if any(name.startswith(word) for word in TIMES):
-        return TimestampType()
-    if name == "DATE":
-        return DateType()
-    if name.startswith("BOOL"):
-        return BooleanType()
-    if exact and int(exact[2] or 0) <= int(exact[1]) <= DECIMAL_DIGITS_MAX and int(exact[1]):
-        return DecimalType(int(exact[1]), int(exact[2] or 0))
-    if "INT" in name:
-        return LongType()
-    if any(word in name for word in ("CHAR", "CLOB", "TEXT", "JSON", "UUID")):
-        return StringType()
-    if "BLOB" in name:
-        return BinaryType()
-    if any(word in name for word in ("REAL", "FLOA", "DOUB", "DEC", "NUM")):
-        return DoubleType()
-    return StringType()  # an expression's column has no type, and text can hold whatever comes
 
 
 def text_of(data: bytes) -> str | InvalidText:
@@ -318,3 +148,133 @@ def date(value: Any) -> int:
     if rest:
         raise ValueError("has a time of day, which a DATE does not have")
     return within(days, DAYS, "a date from year 1 to 9999")
+
+
+CONVERTERS: Mapping[DataType, Convert] = {
+    LongType(): integer,
+    DoubleType(): real,
+    StringType(): text,
+    BinaryType(): blob,
+    BooleanType(): boolean,
+    DateType(): date,
+    TimestampType(): instant,
+}
+
+
+@dataclass(frozen=True)
+class Sqlite(Dialect):
+    """See Dialect."""
+
+    path: str
+
+    marker = "?"
+    single_writer = True
+    type_names: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("byte", "short", "integer", "long", "void"), "INTEGER"),
+        **dict.fromkeys(("float", "double"), "REAL"),
+        **dict.fromkeys(("timestamp", "timestamp_ntz"), "TIMESTAMP"),
+        "decimal": "DECIMAL",
+        "date": "DATE",
+        "boolean": "BOOLEAN",
+        "binary": "BLOB",
+        "string": "TEXT",
+    }
+    tables_query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+
+    def connect(self, *, create: bool = False) -> Connection:
+        """See Dialect."""
+        mode = "rwc" if create else "rw"
+        try:
+            where = f"{Path(self.path).resolve().as_uri()}?mode={mode}"
+            return sqlite3.connect(where, timeout=BUSY_SECONDS, uri=True)
+        except sqlite3.Error as error:
+            raise DatabaseError(f"{self.path}: {error}") from error
+
+    def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
+        """See Dialect. A view of the connection's own shows the declared types through a query."""
+        try:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute("DROP VIEW IF EXISTS temp.kvorum_look")
+                cursor.execute(f"CREATE TEMP VIEW kvorum_look AS SELECT * FROM {relation}")
+                cursor.execute("SELECT name, type FROM pragma_table_info('kvorum_look', 'temp')")
+                return [(name, spark_type(declared)) for name, declared in cursor.fetchmany(10_000)]
+        except sqlite3.Error as error:
+            raise DatabaseError(f"{self.path}: {error}") from error
+        finally:
+            connection.rollback()
+
+    def rows(self, connection: Connection, statement: Statement, count: int) -> Cursor:
+        """See Dialect. SQLite computes rows as they are fetched."""
+        connection.text_factory = text_of
+        return connection.execute(*statement)
+
+    def converter(self, kind: DataType) -> Convert:
+        """See Dialect."""
+        return partial(number, kind=kind) if isinstance(kind, DecimalType) else CONVERTERS[kind]
+
+    def shown(self, value: Any) -> str | int | float:
+        """See Dialect. A blob is written as SQLite's literal."""
+        match value:
+            case InvalidText():
+                return value.decode(errors="backslashreplace")
+            case bytes():
+                return f"x'{value.hex()}'"
+            case float() if not math.isfinite(value):
+                return str(value)
+            case int() | float() | str():
+                return value
+            case _:
+                raise AssertionError(f"SQLite has no {type(value)}")
+
+    def to_database(self, value: Any) -> Any:
+        """See Dialect."""
+        match value:
+            case datetime.datetime():
+                utc = value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+                return utc.isoformat(sep=" ")
+            case datetime.date():
+                return value.isoformat()
+            case decimal.Decimal():
+                return str(value)
+            case float() if math.isnan(value):
+                raise ValueError("NaN, which SQLite would store as NULL")
+            case _:
+                return value
+
+    def past(self, expression: str, delay_ms: int) -> str:
+        """See Dialect."""
+        seconds = f"CASE typeof({expression}) WHEN 'text' THEN (julianday({expression}) - 2440587.5) * 86400.0"
+        now = "(julianday('now') - 2440587.5) * 86400.0"
+        return f"{seconds} ELSE {expression} / 1000.0 END <= {now} - {delay_ms / 1000.0!r}"
+
+    def type_name(self, kind: DataType) -> str:
+        """See Dialect. Affinity NUMERIC would make a double of a long decimal; TEXT keeps every digit."""
+        is_long = isinstance(kind, DecimalType) and kind.precision > DOUBLE_DIGITS
+        return ("TEXT " if is_long else "") + super().type_name(kind)
+
+    def passing(self, error: BaseException) -> bool:
+        """See Dialect."""
+        return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
+
+
+def spark_type(declared: str) -> DataType:
+    """Return what a declared type is read as: by name, else by SQLite's rules of affinity, in their order."""
+    name = declared.upper()
+    exact = DECIMAL.search(name)
+    if any(name.startswith(word) for word in TIMES):
+        return TimestampType()
+    if name == "DATE":
+        return DateType()
+    if name.startswith("BOOL"):
+        return BooleanType()
+    if exact and int(exact[2] or 0) <= int(exact[1]) <= DECIMAL_DIGITS_MAX and int(exact[1]):
+        return DecimalType(int(exact[1]), int(exact[2] or 0))
+    if "INT" in name:
+        return LongType()
+    if any(word in name for word in ("CHAR", "CLOB", "TEXT", "JSON", "UUID")):
+        return StringType()
+    if "BLOB" in name:
+        return BinaryType()
+    if any(word in name for word in ("REAL", "FLOA", "DOUB", "DEC", "NUM")):
+        return DoubleType()
+    return StringType()  # an expression's column has no type, and text can hold whatever comes

@@ -161,9 +161,3 @@ def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context:
 def running(*queries: StreamingQuery | None) -> list[StreamingQuery]:
     """Return those that run; a frame that does not stream is written already."""
     return [query for query in queries if query is not None]
-
-
-def plan_of(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> str:
-    """Return Spark's plan of the frame that the sink gets, without starting anything."""
-    frame = frame_of(spark, pipeline, ends, context)
-    return str(frame._jdf.queryExecution().toString())

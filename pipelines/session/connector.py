@@ -1,9 +1,9 @@
 """Choice between Spark's own connector for Kafka and Kvorum's, with the reason.
 
-Spark's (`spark-sql-kafka-0-10`) is a set of jars that pyspark does not bring: from a local folder ($KVORUM_SPARK_JARS
-or an option), from what the session's settings name already, or fetched by Spark from Maven, if it is asked for by
-name. Kvorum's needs nothing that pip did not install. `auto` never goes to the network: which connector runs must not
-depend on what happened to be reachable when a pipeline was started.
+Spark's (`spark-sql-kafka-0-10`) is a set of jars that pyspark does not contain: from a local folder ($KVORUM_SPARK_JARS
+or an option), from the session's own settings, or fetched by Spark from Maven if `connector: spark` requires it.
+Kvorum's needs only packages that pip installed. `auto` never uses the network: the choice must not depend on what was
+reachable when a pipeline was started.
 """
 
 import os
@@ -20,16 +20,13 @@ from kvorum.pipelines.plugins import Connector
 Wanted = Literal["auto", "spark", "kvorum"]
 
 ARTEFACT = "spark-sql-kafka-0-10_2.13"
-SCALA = "2.13"
-# What the connector cannot do without, by what the jars' names begin with: {prefix: what it is}.
 PARTS: Mapping[str, str] = {
     ARTEFACT: "the connector",
     "kafka-clients": "Kafka's Java client",
     "commons-pool2": "its pool of consumers",
+    "spark-token-provider-kafka-0-10_2.13": "delegation tokens, which the connector links to",
 }
-# org.apache.spark.kafka010.KafkaTokenUtil and its like are in a jar of their own, of any name that says so.
-TOKENS = "token"
-JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.]*?)(-\w+)?\.jar")
+"""The jars that the connector needs, by what their names begin with: {prefix: what it is}."""
 VARIABLE = "KVORUM_SPARK_JARS"
 
 
@@ -52,36 +49,35 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jars:
-    """A folder's jars, and what of the connector's is not among them."""
+    """A folder's jars, and the parts of the connector that are not among them."""
 
-    folder: str
     paths: Sequence[str]
     missing: Sequence[str]
     version: str | None
-
-
-def coordinates(version: str = pyspark.__version__) -> str:
-    """Return the connector's name at Maven, of the same version as Spark: nothing else fits for sure."""
-    return f"org.apache.spark:{ARTEFACT}:{version}"
+    """The connector's."""
 
 
 def look_into(folder: str) -> Jars:
-    """Return what of the connector is in a folder. Raises ConnectorError if the folder cannot be read."""
+    """Return the jars of a folder. Raises ConnectorError if the folder cannot be read."""
     try:
-        names = sorted(path.name for path in Path(folder).iterdir() if path.suffix == ".jar")
+        paths = sorted(path for path in Path(folder).resolve().iterdir() if path.suffix == ".jar")
     except OSError as error:
         raise ConnectorError(f"the folder of jars {folder} cannot be read: {error.strerror or error}") from error
+    names = [path.name for path in paths]
     missing = [f"{prefix} ({what})" for prefix, what in PARTS.items() if not any(n.startswith(prefix) for n in names)]
-    if not any(TOKENS in name for name in names):
-        missing.append(f"spark-token-provider-kafka-0-10_{SCALA} (delegation tokens, which the connector links to)")
-    found = [JAR.fullmatch(name) for name in names if name.startswith(ARTEFACT)]
-    version = next((each["version"] for each in found if each), None)
-    return Jars(folder=folder, paths=[str(Path(folder).resolve() / n) for n in names], missing=missing, version=version)
+    versions = (re.match(rf"{ARTEFACT}-(\d[\w.]*?)(-\w+)?\.jar", name) for name in names)
+    version = next((found[1] for found in versions if found), None)
+    return Jars(paths=list(map(str, paths)), missing=missing, version=version)
 
 
 def folder_of_jars(option: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the folder of jars that is at hand: the option's, else $KVORUM_SPARK_JARS; None without either."""
+    """Return the folder of jars: the option's, else $KVORUM_SPARK_JARS; None without either."""
     return option or environment.get(VARIABLE) or None
+
+
+def jars_of(folder: str | None) -> list[str]:
+    """Return the paths of a folder's jars. All are loaded: drivers and table formats may be beside the connector."""
+    return [] if folder is None else list(look_into(folder).paths)
 
 
 def choose(wanted: Wanted, folder: str | None, settings: Mapping[str, str]) -> Choice:
@@ -94,25 +90,17 @@ def choose(wanted: Wanted, folder: str | None, settings: Mapping[str, str]) -> C
             return Choice(connector="spark", reason=f"{because}: {key} names it")
     if folder is not None:
         jars = look_into(folder)
-        if not jars.missing:
-            return Choice(connector="spark", reason=f"{because}: {from_folder(jars)}")
         lacking = f"{folder} lacks {', '.join(jars.missing)}"
-        if wanted == "spark":
+        if jars.missing and wanted == "spark":
             raise ConnectorError(f"Spark's connector is required, but {lacking}")
-        return Choice(connector="kvorum", reason=f"auto: {lacking}")
+        if jars.missing:
+            return Choice(connector="kvorum", reason=f"auto: {lacking}")
+        is_other = jars.version != pyspark.__version__
+        version = f", version {jars.version} on Spark {pyspark.__version__}" if is_other else ""
+        return Choice(connector="spark", reason=f"{because}: jars of {folder}{version}")
     if wanted == "spark":
-        packages = ",".join(filter(None, (settings.get("spark.jars.packages"), coordinates())))
-        reason = f"as asked for: fetched from Maven as {coordinates()} (no folder of jars is named: ${VARIABLE})"
+        maven = f"org.apache.spark:{ARTEFACT}:{pyspark.__version__}"  # of Spark's version: no other one surely fits
+        packages = ",".join(filter(None, (settings.get("spark.jars.packages"), maven)))
+        reason = f"as asked for: fetched from Maven as {maven} (no folder of jars is named: ${VARIABLE})"
         return Choice(connector="spark", reason=reason, settings={"spark.jars.packages": packages})
     return Choice(connector="kvorum", reason=f"auto: Spark's jars are not at hand (${VARIABLE} names no folder)")
-
-
-def from_folder(jars: Jars) -> str:
-    """Return where the jars are, and that their version is not Spark's if so."""
-    other = f", version {jars.version} on Spark {pyspark.__version__}" if jars.version != pyspark.__version__ else ""
-    return f"jars of {jars.folder}{other}"
-
-
-def jars_of(folder: str | None) -> list[str]:
-    """Return the paths of a folder's jars. All are loaded: drivers and table formats may lie beside the connector."""
-    return [] if folder is None else list(look_into(folder).paths)

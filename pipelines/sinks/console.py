@@ -3,12 +3,13 @@
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import BinaryType, DataType
+from pyspark.sql.types import BinaryType
 
 from kvorum.pipelines.plugins import Context
+from kvorum.pipelines.sinks.writing import started
 from kvorum.pipelines.sources.options import Options
 
 SHOWN = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -18,7 +19,7 @@ class ConsoleOptions(Options):
     """`sink: {type: console, ...}`."""
 
     rows: int = Field(default=100, ge=1, le=100_000)
-    """Of each micro-batch at most; how many there were more is said."""
+    """Of each micro-batch at most; a line says if there were more."""
 
 
 class ConsoleSink:
@@ -26,9 +27,11 @@ class ConsoleSink:
 
     Options: ClassVar[type[BaseModel]] = ConsoleOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery | None:
-        """Start to print."""
-        lines = frame.select(F.to_json(F.struct(*(shown(frame, name) for name in SHOWN))).alias("line"))
+    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
+        """Start to print; bytes are printed as text."""
+        is_bytes = {name for name in SHOWN if isinstance(frame.schema[name].dataType, BinaryType)}
+        shown = (F.col(name).cast("string").alias(name) if name in is_bytes else F.col(name) for name in SHOWN)
+        lines = frame.select(F.to_json(F.struct(*shown)).alias("line"))
 
         def show(batch: DataFrame, batch_id: int) -> None:
             found = batch.limit(options.rows + 1).collect()
@@ -37,14 +40,4 @@ class ConsoleSink:
             if len(found) > options.rows:
                 print(f"... batch {batch_id} has more than {options.rows} records", flush=True)
 
-        if not frame.isStreaming:
-            show(lines, 0)
-            return None
-        writer = lines.writeStream.foreachBatch(show).queryName(context.name)
-        return context.trigger.apply(writer.option("checkpointLocation", context.checkpoint)).start()
-
-
-def shown(frame: DataFrame, name: str) -> Column:
-    """Return a column as it is printed: bytes as text, as consoles show them."""
-    kind: DataType = frame.schema[name].dataType
-    return (F.col(name).cast("string") if isinstance(kind, BinaryType) else F.col(name)).alias(name)
+        return started(lines.writeStream.foreachBatch(show), context)

@@ -1,13 +1,13 @@
 """Records as files: the value's fields are the columns. Each record is in them once (Spark's file sink).
 
-Spark keeps which files count in `_spark_metadata` beside them: what reads the folder otherwise sees, after a crash in
+Spark records in `_spark_metadata` beside them which files count: another reader of the folder sees, after a crash in
 the middle of a micro-batch, files that Spark would not read.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -15,14 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kvorum.pipelines import formats
 from kvorum.pipelines.formats.base import EXACT_TIMES
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.rows import flat
-from kvorum.pipelines.sources.options import Options, as_text
+from kvorum.pipelines.sinks.writing import flat, started
+from kvorum.pipelines.sources.options import Options, as_texts
 
 
 class FilesSinkOptions(Options):
     """`sink: {type: files, ...}`."""
-
-    model_config = ConfigDict(protected_namespaces=())
 
     path: str
     file_format: Literal["text", "json", "csv", "parquet"] = Field(default="parquet", alias="format")
@@ -39,20 +37,12 @@ class FilesSink:
 
     Options: ClassVar[type[BaseModel]] = FilesSinkOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery | None:
+    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
         """Start to write."""
         rows = text_lines(frame) if options.file_format == "text" else flat(frame, options.include)
-        given = EXACT_TIMES | {key: as_text(value) for key, value in options.options.items()}
-        if not frame.isStreaming:
-            rows.write.format(options.file_format).options(**given).partitionBy(*options.partition_by).mode(
-                "append"
-            ).save(options.path)
-            return None
-        writer = rows.writeStream.format(options.file_format).options(**given).outputMode("append")
-        if options.partition_by:
-            writer = writer.partitionBy(*options.partition_by)
-        writer = writer.option("checkpointLocation", context.checkpoint).queryName(context.name)
-        return context.trigger.apply(writer).start(options.path)
+        given = EXACT_TIMES | as_texts(options.options)
+        writer = rows.writeStream.format(options.file_format).options(**given).option("path", options.path)
+        return started(writer.partitionBy(*options.partition_by) if options.partition_by else writer, context)
 
 
 def text_lines(frame: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """Records into topics: exactly once by Kvorum's writer, or at least once by either connector.
 
-Spark's own connector has no transactions, so `delivery: exactly_once` is always Kvorum's writer, whoever reads. A
-record's partition is chosen anew by its key, as Java's clients do; `partitions: keep` takes the one it came from.
+Spark's own connector has no transactions, so `delivery: exactly_once` is always Kvorum's writer. A record's
+partition is chosen by its key, as Java's clients do; `partitions: keep` takes the one it came from.
 """
 
 import logging
@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer, write_batch
-from kvorum.pipelines.plugins import Connector, Context
+from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.plugins import Context
+from kvorum.pipelines.sinks.writing import started
 from kvorum.pipelines.sources.options import TopicOptions
 
 logger = logging.getLogger(__name__)
@@ -32,36 +33,17 @@ class TopicsSink:
 
     Options: ClassVar[type[BaseModel]] = TopicsSinkOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery | None:
+    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
         """Start to write; key and value are bytes or text by now."""
-        rows = columns(frame, options)
+        topic = F.col("topic") if options.topic is None else F.lit(options.topic)
+        kept = ["partition"] if options.partitions == "keep" else []
+        rows = frame.select("key", "value", topic.alias("topic"), *kept, "headers", "timestamp")
         given = options.merged({})
-        writer_of = writer(context)
-        if not frame.isStreaming:
-            if writer_of == "spark":
-                rows.drop("timestamp").write.format("kafka").options(**given).save()
-            else:  # no checkpoint, so nothing to know a second run by
-                write_batch(rows, given, delivery=Delivery.AT_LEAST_ONCE, query=context.name, batch_id=0)
-            return None
-        if writer_of == "spark":
+        if context.connector == "spark" and context.delivery == "at_least_once":
             logger.info("sink: Spark's connector, at least once")
-            stream = rows.drop("timestamp").writeStream.format("kafka").options(**given)
-            stream = stream.option("checkpointLocation", context.checkpoint)
-        else:
-            logger.info("sink: Kvorum's, %s", context.delivery.replace("_", " "))
-            stream = stream_writer(
-                rows, given, delivery=Delivery(context.delivery), query=context.name, checkpoint=context.checkpoint
-            )
-        return context.trigger.apply(stream.queryName(context.name)).start()
-
-
-def writer(context: Context) -> Connector:
-    """Return who writes: Spark's connector only if it was chosen and at least once is enough."""
-    return "spark" if context.connector == "spark" and context.delivery == "at_least_once" else "kvorum"
-
-
-def columns(frame: DataFrame, options: Any) -> DataFrame:
-    """Return the columns that writers take."""
-    topic = F.col("topic") if options.topic is None else F.lit(options.topic)
-    kept = ["partition"] if options.partitions == "keep" else []
-    return frame.select("key", "value", topic.alias("topic"), *kept, "headers", "timestamp")
+            return started(rows.drop("timestamp").writeStream.format("kafka").options(**given), context)
+        logger.info("sink: Kvorum's, %s", context.delivery.replace("_", " "))
+        delivery, checkpoint = Delivery(context.delivery), context.checkpoint
+        return started(
+            stream_writer(rows, given, delivery=delivery, query=context.name, checkpoint=checkpoint), context
+        )

@@ -11,7 +11,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from typing import Any, Final
 
 BLOCK_BYTES: Final = 1 << 16
@@ -51,48 +50,6 @@ class FilePosition:
     def after(self, inode: int, start: int, end: int, tail: int) -> "FilePosition":
         """Return the position after a micro-batch."""
         return replace(self, position=end, inode=inode, tail=tail, start=start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFile:
-    """A file of the disk, compared with a position."""
-
-    inode: int
-    size: int
-    is_same: bool
-    """Its bytes before the position are those that were read."""
-    has_lines: bool = False
-    """Complete lines follow the position."""
-
-
-class Step(StrEnum):
-    """What follows a position."""
-
-    WAIT = "wait"
-    CONTINUE = "continue"
-    """Read the named file from the position."""
-    FINISH = "finish"
-    """Read the rotated file from the position."""
-    TRUNCATED = "truncated"
-    """Read the named file from its beginning; its content before the position changed."""
-    REPLACED = "replaced"
-    """Read the named file from its beginning; it is another one."""
-
-
-def next_step(last: FilePosition, named: FoundFile | None, rotated: FoundFile | None) -> Step:
-    """Return what follows a position.
-
-    `named` has the configured name; `rotated` is the file that was read so far if it has another name now.
-    """
-    if named is not None and (last.inode is None or named.inode == last.inode):
-        return Step.CONTINUE if named.is_same else Step.TRUNCATED
-    is_rotated = rotated is not None and rotated.is_same
-    if rotated is not None and rotated.is_same and rotated.has_lines:
-        return Step.FINISH
-    if named is None or named.size == 0:
-        return Step.WAIT
-    # An editor or a restore writes the old content to a new file; a rotated file exists beside the new one.
-    return Step.CONTINUE if named.is_same and last.position and not is_rotated else Step.REPLACED
 
 
 def tail_of(read: Read, position: int) -> int:

@@ -8,9 +8,8 @@ import logging
 import os
 import stat
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,11 +26,8 @@ from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.file_lines import (
     LINE_BYTES_MAX,
     FilePosition,
-    FoundFile,
-    Step,
     end_of_lines,
     lines_of,
-    next_step,
     tail_of,
 )
 from kvorum.pipelines.sources.options import ConnectOptions
@@ -69,9 +65,8 @@ class FileStreamSource:
     def read(self, spark: SparkSession, options: Any, context: Context) -> DataFrame:
         """Return the lines; key is null, offset the line's position. Raises ValueError, OSError."""
         path = Path(options.file).absolute()
-        named = open_named(path)
-        if named is not None:
-            named.close()
+        with ExitStack() as files:
+            open_named(path, files)
         spark.dataSource.register(FileStream)
         stream = spark.readStream.format(NAME).option("file", str(path)).option("position", options.position)
         lines = frames.record_frame(stream.load())
@@ -120,23 +115,14 @@ class LineRange(InputPartition):
     is_determined: ClassVar[bool] = True
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFile:
     """A file, opened for reading."""
 
     path: Path
     descriptor: int
-    inode: int = field(init=False)
-    size: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Read its metadata."""
-        found = os.fstat(self.descriptor)
-        self.inode, self.size = found.st_ino, found.st_size
-
-    def close(self) -> None:
-        """Close it."""
-        os.close(self.descriptor)
+    inode: int
+    size: int
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes between two positions. Raises FileChanged if the file is shorter now."""
@@ -155,24 +141,26 @@ class OpenFile:
         return tail is None or (position <= self.size and tail_of(self.read, position) == tail)
 
 
-def open_named(path: Path) -> OpenFile | None:
+def open_named(path: Path, files: ExitStack) -> OpenFile | None:
     """Open a file; None if it does not exist. Raises OSError, and ValueError for a folder or a pipe."""
     try:
-        file = OpenFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(os.fstat(file.descriptor).st_mode):
-        file.close()
+    files.callback(os.close, descriptor)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
         raise ValueError(f"file {path} is not a regular file; FilesSource (type files) reads the files of a folder")
-    return file
+    return OpenFile(path=path, descriptor=descriptor, inode=found.st_ino, size=found.st_size)
 
 
-def open_rotated(path: Path, inode: int | None) -> OpenFile | None:
-    """Open the file of the same folder that has an inode, under whatever name."""
-    with suppress(FileNotFoundError), os.scandir(path.parent) as entries:
-        for entry in entries:
-            if entry.inode() == inode and entry.name != path.name and entry.is_file(follow_symlinks=False):
-                return open_named(Path(entry.path))
+def open_rotated(path: Path, inode: int | None, files: ExitStack) -> OpenFile | None:
+    """Open the file of the same folder that has an inode and another name."""
+    if inode is not None:
+        with suppress(FileNotFoundError), os.scandir(path.parent) as entries:
+            for entry in entries:
+                if entry.inode() == inode and entry.name != path.name and entry.is_file(follow_symlinks=False):
+                    return open_named(Path(entry.path), files)
     return None
 
 
@@ -197,12 +185,9 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Set the end of the run: lines that are appended later are read by the next run."""
-        named = open_named(self._path)
-        if named is None:
-            self._final = (0, 0)
-            return
-        with closing(named):
-            self._final = (named.inode, named.size)
+        with ExitStack() as files:
+            named = open_named(self._path, files)
+            self._final = (0, 0) if named is None else (named.inode, named.size)
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; the start if no line is complete."""
@@ -210,61 +195,54 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last.filename != str(self._path):  # the configuration names another file now
             last = FilePosition(filename=str(self._path))
         with ExitStack() as files:
-            rotated = None
-            named = open_named(self._path)
-            if named is not None:
-                files.enter_context(closing(named))
-            if last.inode is not None and (named is None or named.inode != last.inode):
-                rotated = open_rotated(self._path, last.inode)
-                if rotated is not None:
-                    files.enter_context(closing(rotated))
-            found = self._next(last, named, rotated)
+            named = open_named(self._path, files)
+            if named is None and not self._is_missing:
+                logger.warning("file %s does not exist; waiting for it", self._path)
+            self._is_missing = named is None
+            if named is not None and self._final is not None and named.inode != self._final[0]:
+                named = None  # created after the start of this run
+            if named is None or last.inode not in (None, named.inode):
+                found = self._after_rotation(last, named, open_rotated(self._path, last.inode, files))
+            elif named.is_same(last.position, last.tail):
+                found = self._lines_after(last, named)
+            else:
+                found = self._from_beginning(last, named, "truncated")
         return dict(start) if found is None else found.to_json()
 
-    def _next(self, last: FilePosition, named: OpenFile | None, rotated: OpenFile | None) -> FilePosition | None:
-        """Return the end of the next micro-batch, or None."""
-        step = next_step(last, self._compared(last, named), self._compared(last, rotated, look_for_lines=True))
-        if named is None and not self._is_missing:
-            logger.warning("file %s does not exist; waiting for it", self._path)
-        self._is_missing = named is None
-        match step:
-            case Step.WAIT:
-                return None
-            case Step.FINISH:
-                assert rotated is not None
-                return self._lines_after(last, rotated)
-        assert named is not None
-        if self._final is not None and named.inode != self._final[0]:
-            return None  # created after the start of this run
-        if step is Step.CONTINUE:
+    def _after_rotation(
+        self, last: FilePosition, named: OpenFile | None, rotated: OpenFile | None
+    ) -> FilePosition | None:
+        """Return the end of the next micro-batch, or None; the named file is not the one that was read so far."""
+        is_rotated = rotated is not None and rotated.is_same(last.position, last.tail)
+        if rotated is not None and is_rotated:
+            found = self._lines_after(last, rotated)
+            if found is not None:
+                return found
+        if named is None or named.size == 0:
+            return None
+        # An editor or a restore writes the old content to a new file; a rotated file exists beside the new one.
+        if last.position and not is_rotated and named.is_same(last.position, last.tail):
             return self._lines_after(last, named)
+        return self._from_beginning(last, named, "replaced")
+
+    def _from_beginning(self, last: FilePosition, file: OpenFile, reason: str) -> FilePosition:
+        """Return a micro-batch without lines, so that the checkpoint has the new position before the file grows."""
         logger.warning(
             "file %s was %s: %d bytes were read before, lines after them that were not read are lost; "
             "reading from its beginning",
             self._path,
-            step,
+            reason,
             last.position,
         )
-        # A micro-batch without lines, so that the checkpoint has the new position before the file grows.
-        return replace(last, position=0, inode=named.inode, tail=0, start=0)
+        return replace(last, position=0, inode=file.inode, tail=0, start=0)
 
-    def _end(self, file: OpenFile, position: int) -> int:
-        """Return where complete lines after a position end."""
+    def _lines_after(self, last: FilePosition, file: OpenFile) -> FilePosition | None:
+        """Return the end of the complete lines after a position, of a micro-batch at most; None without one."""
         size = file.size
         if self._final is not None and file.inode == self._final[0]:
             size = min(size, self._final[1])
-        return end_of_lines(file.read, position, size, BATCH_BYTES) if size > position else position
-
-    def _lines_after(self, last: FilePosition, file: OpenFile) -> FilePosition | None:
-        end = self._end(file, last.position)
+        end = end_of_lines(file.read, last.position, size, BATCH_BYTES) if size > last.position else last.position
         return None if end == last.position else last.after(file.inode, last.position, end, tail_of(file.read, end))
-
-    def _compared(self, last: FilePosition, file: OpenFile | None, *, look_for_lines: bool = False) -> FoundFile | None:
-        if file is None:
-            return None
-        is_same = file.is_same(last.position, last.tail)
-        has_lines = look_for_lines and is_same and self._end(file, last.position) > last.position
-        return FoundFile(inode=file.inode, size=file.size, is_same=is_same, has_lines=has_lines)
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         """Return the one task of a micro-batch."""
@@ -276,7 +254,8 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a micro-batch. Raises FileChanged if they are not those that were planned."""
         assert isinstance(partition, LineRange)
-        with closing(planned_file(partition)) as file:
+        with ExitStack() as files:
+            file = planned_file(partition, files)
             starts = range(partition.start, partition.end, CHUNK_BYTES)
             chunks = (file.read(at, min(at + CHUNK_BYTES, partition.end)) for at in starts)
             for lines in lines_of(chunks, partition.start):
@@ -285,14 +264,12 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield pa.RecordBatch.from_arrays([values, positions], names=["value", "offset"])
 
 
-def planned_file(wanted: LineRange) -> OpenFile:
+def planned_file(wanted: LineRange, files: ExitStack) -> OpenFile:
     """Return the file with the lines of a planned micro-batch. Raises FileChanged if none has them."""
     path = Path(wanted.filename)
-    for file in (one() for one in (partial(open_named, path), partial(open_rotated, path, wanted.inode))):
+    for file in (open_named(path, files), open_rotated(path, wanted.inode, files)):
         if file is not None and file.is_same(wanted.end, wanted.tail):
             return file
-        if file is not None:
-            file.close()
     raise FileChanged(
         f"file {path} was replaced or truncated: bytes {wanted.start} to {wanted.end} of a micro-batch that began no "
         f"longer exist. Restore them, or reset the offsets to read the present file from its beginning"

@@ -1,53 +1,75 @@
-"""Rows of a table or of a query, those there are and those that come, as Connect's JDBC source finds them.
+"""Rows of a table or of a query, existing and new ones, as Connect's JDBC source finds them.
 
 Modes, with Connect's names and meaning:
 
     bulk                      every row, at each poll
-    incrementing              rows with an id above the last one: sees what is new, not what is changed
+    incrementing              rows with an id above the last one: sees new rows, not changed ones
     timestamp                 rows with a time after the last one: sees changes; the same time twice can be missed
     timestamp+incrementing    both: rows after the last (time, id)
 
-A row that was changed twice between polls is seen once, and a deleted one never: that is what the source `postgresql`
-is for. Rows come in one task, in the order in which the table grew. Offsets are the last row's time and id.
+A row that was changed twice between polls is seen once, and a deleted one never: the source `postgresql` sees both.
+Rows come in one task, in the order in which the table grew. Offsets are the last row's time and id.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.databases.dialect import Dialect, dialect_of, name_parts, quoted
+from kvorum.pipelines.databases.dialect import (
+    Connection,
+    Convert,
+    DatabaseError,
+    Growth,
+    Position,
+    name_parts,
+    quoted,
+)
+from kvorum.pipelines.faults import meant
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sources.jdbc_reader import MESSAGE, ROW, JdbcStream, Settings
-from kvorum.pipelines.sources.options import ConnectOptions, DatabaseUrl
+from kvorum.pipelines.sources.options import DatabaseOptions, Names
 
 BATCH_ROWS = 10_000
+FETCH_ROWS = 2000
+"""Rows of an Arrow batch: a few MB of ordinary ones."""
+POLLS = "polls"
+MESSAGE = "__kvorum_message"
+"""Column of the rows: null, or why a value of the row cannot be read."""
+ROW = "__kvorum_row"
+"""Column of the rows: null, or the row in JSON as the database has it, if a value cannot be read."""
+SHOWN_CHARACTERS_MAX = 100
+"""Of a value in a message."""
+Offset = dict[str, Any]
 
 
-class JdbcSourceOptions(ConnectOptions):
+class JdbcSourceOptions(DatabaseOptions):
     """`source: {type: jdbc, ...}`; `url` is short for connection.url, `table` for table.whitelist, and so on."""
 
     SHORT: ClassVar[Mapping[str, str]] = {
-        "url": "connection.url",
-        "user": "connection.user",
-        "password": "connection.password",
+        **DatabaseOptions.SHORT,
         "table": "table.whitelist",
         "incrementing": "incrementing.column.name",
         "timestamp": "timestamp.column.name",
     }
 
-    connection_url: DatabaseUrl
-    connection_user: str | None = None
-    connection_password: str | None = Field(default=None, repr=False)
     table_whitelist: str | None = None
     """One table; another table is another pipeline, since its columns are others."""
     query: str | None = None
     mode: Literal["bulk", "incrementing", "timestamp", "timestamp+incrementing"]
     incrementing_column_name: str | None = None
-    timestamp_column_name: str | Sequence[str] = ()
+    timestamp_column_name: Names = ()
     """Several: the first that is not null counts."""
     timestamp_initial: str | None = None
     """Only rows after it, at the first start: a time as the database writes it."""
@@ -67,28 +89,23 @@ class JdbcSourceOptions(ConnectOptions):
             raise ValueError("give either table (table.whitelist) or query")
         if "incrementing" in self.mode and self.incrementing_column_name is None:
             raise ValueError(f"mode {self.mode} needs incrementing (incrementing.column.name)")
-        if "timestamp" in self.mode and not self.timestamps:
+        if "timestamp" in self.mode and not self.timestamp_column_name:
             raise ValueError(f"mode {self.mode} needs timestamp (timestamp.column.name)")
         if self.table_whitelist is not None and "," in self.table_whitelist:
             raise ValueError("one table per pipeline, because columns differ")
         return self
 
-    @property
-    def timestamps(self) -> tuple[str, ...]:
-        """Return the columns of the time; Connect separates them by commas."""
-        given = self.timestamp_column_name
-        return tuple(part.strip() for part in given.split(",")) if isinstance(given, str) else tuple(given)
-
-    def dialect(self) -> Dialect:
-        """Return the database. Raises DatabaseError."""
-        return dialect_of(self.connection_url, self.connection_user, self.connection_password)
-
-    @property
-    def relation(self) -> str:
-        """Return what is read from, in SQL."""
-        if self.table_whitelist is not None:
-            return quoted(self.table_whitelist)
-        return f"({str(self.query).strip().rstrip(';')}) AS kvorum_query"
+    def growth(self) -> Growth:
+        """Return how the table or query grows. Raises DatabaseError."""
+        table = self.table_whitelist
+        relation = quoted(table) if table is not None else f"({str(self.query).strip().rstrip(';')}) AS kvorum_query"
+        return Growth(
+            dialect=self.dialect(),
+            relation=relation,
+            timestamps=self.timestamp_column_name if "timestamp" in self.mode else (),
+            incrementing=self.incrementing_column_name if "incrementing" in self.mode else None,
+            delay_ms=self.timestamp_delay_interval_ms,
+        )
 
     @property
     def topic(self) -> str:
@@ -103,22 +120,11 @@ class JdbcSource:
 
     def read(self, spark: SparkSession, options: Any, context: Context) -> DataFrame:
         """Return the rows: value a struct of the columns, key null or a struct of some. Raises DatabaseError."""
-        settings = Settings(
-            relation=options.relation,
-            mode=options.mode,
-            incrementing=options.incrementing_column_name if "incrementing" in options.mode else None,
-            timestamps=options.timestamps if "timestamp" in options.mode else (),
-            initial=options.timestamp_initial,
-            delay_ms=options.timestamp_delay_interval_ms,
-            poll_ms=options.poll_interval_ms,
-            rows_max=options.batch_max_rows,
-        )
         spark.dataSource.register(JdbcStream)
-        secret = {"password": options.connection_password} if options.connection_password else {}
-        stream = spark.readStream.format(JdbcStream.name()).options(
-            url=options.connection_url, user=options.connection_user or "", settings=settings.text(), **secret
-        )
-        return records(stream.load(), options.key_columns, options.topic)
+        password = {"password": options.connection_password} if options.connection_password else {}
+        settings = options.model_dump_json(exclude={"connection_password"})
+        rows = spark.readStream.format(JdbcStream.name()).options(settings=settings, **password).load()
+        return records(rows, options.key_columns, options.topic)
 
 
 def records(rows: DataFrame, key_columns: Sequence[str], topic: str) -> DataFrame:
@@ -126,30 +132,221 @@ def records(rows: DataFrame, key_columns: Sequence[str], topic: str) -> DataFram
     names = rows.columns
     missing = sorted(set(key_columns) - set(names))
     if missing:
-        raise ValueError(
-            f"key_columns: there is no column {', '.join(sorted(missing))}; there are {', '.join(names[:-2])}"
-        )
+        raise ValueError(f"key_columns: there is no column {', '.join(missing)}; there are {', '.join(names[:-2])}")
     # By number, since a name may have dots, quotes and blanks, which Spark reads as more than a name.
     numbered = rows.toDF(*(f"c{index}" for index in range(len(names))))
     columns = {name: F.col(f"c{index}").alias(name) for index, name in enumerate(names)}
     message = columns.pop(MESSAGE)
-    failed = message.isNotNull()
     row = F.coalesce(columns.pop(ROW), F.to_json(F.struct(*columns.values()), {"ignoreNullFields": "false"}))
-    origin = F.struct(  # of dead letters, also of records that a transform rejects
-        F.lit(None).cast("binary").alias("key"),
-        row.cast("binary").alias("value"),
-        F.lit(topic or None).cast("string").alias("topic"),
-    )
-    key = F.struct(*(columns[name] for name in key_columns)) if key_columns else F.lit(None).cast("binary")
-    value = F.when(~failed, F.struct(*columns.values()))
+    name = F.lit(topic or None).cast("string").alias("topic")
+    no_key = F.lit(None).cast("binary").alias("key")
+    origin = F.struct(no_key, row.cast("binary").alias("value"), name)  # of dead letters, a transform's as well
     numbered = numbered.withColumn(frames.ORIGIN, origin)
-    failure = frames.failure(numbered, failed, stage=frames.VALUE_CONVERTER, message=message)
+    failure = frames.failure(numbered, message.isNotNull(), stage=frames.VALUE_CONVERTER, message=message)
     return frames.record_frame(
         numbered.select(
-            key.alias("key"),
-            value.alias("value"),
-            F.lit(topic or None).cast("string").alias("topic"),
+            F.struct(*(columns[name] for name in key_columns)).alias("key") if key_columns else no_key,
+            F.when(message.isNull(), F.struct(*columns.values())).alias("value"),
+            name,
             frames.ORIGIN,
             frames.fenced(failure).alias(frames.FAILURE),
         )
     )
+
+
+class JdbcStream(DataSource):
+    """The registration with Spark; options: settings (JdbcSourceOptions in JSON without the password), password."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Take the options."""
+        super().__init__(options)
+        given = {**json.loads(options["settings"]), "connection_password": options.get("password")}
+        self.settings = JdbcSourceOptions.model_validate(given)
+        self.growth = self.settings.growth()
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kvorum-jdbc"
+
+    def schema(self) -> StructType:
+        """Return the columns of the table as it is now. Raises DatabaseError."""
+        relation = self.growth.relation
+        with closing(self.growth.dialect.connect()) as connection:
+            try:
+                columns = self.growth.dialect.columns(connection, relation)
+            except DatabaseError as error:
+                table = relation.replace('"', "")
+                tables = [] if self.settings.table_whitelist is None else self.growth.dialect.tables(connection)
+                hint = "" if table in tables else meant(table, tables)
+                raise DatabaseError(f"{error}{hint}") from error
+        names = [name for name, _ in columns]
+        missing = ", ".join(sorted(set(self.growth.names) - set(names)))
+        if missing:
+            raise DatabaseError(f"there is no column {missing} in {relation}: {', '.join(names)}")
+        double = ", ".join(sorted({name for name in names if names.count(name) > 1 or name in (MESSAGE, ROW)}))
+        if double:
+            raise DatabaseError(f"column {double} occurs twice or is reserved: rename it (AS) in a query")
+        reserved = [(MESSAGE, StringType()), (ROW, StringType())]
+        return StructType([StructField(name, kind) for name, kind in [*columns, *reserved]])
+
+    def streamReader(self, schema: StructType) -> "JdbcStreamReader":
+        """Return the reader."""
+        return JdbcStreamReader(self.settings, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcPartition(InputPartition):
+    """The rows of a micro-batch after `start` and up to `end`, all of them: in one task they stay in order."""
+
+    start: Position | None
+    end: Position | None
+    # For the sink (bridge/layout): whether another reading finds the same rows. By time it does, but for those that
+    # were changed since, which have left the range and come in a later one. By id, or in bulk, a changed row stays: a
+    # plan that reads the range in two tasks could write it in both.
+    is_determined: bool
+
+
+class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Positions and rows of one table. Exists in the driver's Python process and, separately, in each task."""
+
+    def __init__(self, settings: JdbcSourceOptions, schema: StructType) -> None:
+        """Take what to read; the first connection is opened at the first call."""
+        self._settings = settings
+        self._growth = settings.growth()
+        self._dialect = self._growth.dialect
+        self._schema = schema
+        self._is_bulk = settings.mode == "bulk"
+        self._polled_at: float | None = None
+        self._target: Offset | None = None
+        self._once = False
+
+    def initialOffset(self) -> Offset:
+        """Return where a new pipeline begins."""
+        if self._is_bulk:
+            return {POLLS: 0}
+        initial = self._settings.timestamp_initial
+        if initial is None or not self._growth.timestamps:
+            return {}
+        return self._offset((initial,) if self._growth.incrementing is None else (initial, -(2**63)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of a micro-batch: rows, more of them only if many have the same time."""
+        return ReadAllAvailable() if self._is_bulk else ReadMaxRows(self._settings.batch_max_rows)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return how far the next micro-batch reads."""
+        if self._is_bulk:
+            return self._next_poll(start)
+        if self._once and self._target is None:
+            return start
+        after, target = self._position(start), self._position(self._target or {})
+        with closing(self._dialect.connect()) as connection:
+            found = None
+            if isinstance(limit, ReadMaxRows):
+                found = self._find(connection, after, target, limit.max_rows - 1)
+            found = found or self._find(connection, after, target)
+        return start if found is None else self._offset(found)
+
+    def reportLatestOffset(self) -> Offset | None:
+        """Return where the table ends now."""
+        if self._is_bulk:
+            return None
+        with closing(self._dialect.connect()) as connection:
+            found = self._find(connection, None, None)
+        return None if found is None else self._offset(found)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Set the end of the run: later rows are read by the next run."""
+        self._once = True
+        self._target = self.reportLatestOffset()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the one partition of a micro-batch."""
+        if start == end:
+            return []
+        return [JdbcPartition(self._position(start), self._position(end), bool(self._growth.timestamps))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        assert isinstance(partition, JdbcPartition)
+        statement = self._growth.rows(partition.start, partition.end)
+        fields = [field for field in self._schema if field.name not in (MESSAGE, ROW)]
+        converters = {field.name: self._dialect.converter(field.dataType) for field in fields}
+        with (
+            closing(self._dialect.connect()) as connection,
+            closing(self._dialect.rows(connection, statement, FETCH_ROWS)) as cursor,
+        ):
+            rows = cursor.fetchmany(FETCH_ROWS)
+            found = [column[0] for column in cursor.description or ()]
+            missing = [name for name in converters if name not in found]
+            if missing:
+                raise DatabaseError(f"column {', '.join(missing)} is not in {self._growth.relation} any more")
+            indexes = {name: found.index(name) for name in converters}
+            while rows:
+                columns = {name: [row[index] for row in rows] for name, index in indexes.items()}
+                yield self._batch(columns, converters)
+                rows = cursor.fetchmany(FETCH_ROWS)
+
+    def _batch(self, columns: Mapping[str, Sequence[Any]], converters: Mapping[str, Convert]) -> pa.RecordBatch:
+        """Return rows, given by columns. A value that cannot be read is null, and the row says why."""
+        reasons: dict[int, list[str]] = {}
+        converted = {name: self._converted(name, converters[name], values, reasons) for name, values in columns.items()}
+        count = len(next(iter(columns.values())))
+        converted[MESSAGE], converted[ROW] = [None] * count, [None] * count
+        for row, wrong in reasons.items():
+            raw = {name: values[row] for name, values in columns.items()}
+            shown = {name: None if value is None else self._dialect.shown(value) for name, value in raw.items()}
+            names = self._growth.names or list(columns)[:1]  # its position, else its first column
+            where = ", ".join(f"{name} {short(shown[name])}" for name in names)
+            converted[MESSAGE][row] = f"{'; '.join(wrong)} (row with {where})"
+            converted[ROW][row] = json.dumps(shown, ensure_ascii=False)
+        shape = to_arrow_schema(self._schema, timezone="UTC")
+        arrays = [pa.array(converted[field.name], type=field.type) for field in shape]
+        return pa.RecordBatch.from_arrays(arrays, schema=shape)
+
+    def _converted(
+        self, name: str, convert: Convert, values: Sequence[Any], reasons: dict[int, list[str]]
+    ) -> list[Any]:
+        """Return the values of a column; `reasons` gets those of the rows whose value cannot be read."""
+        try:
+            return [None if value is None else convert(value) for value in values]
+        except ValueError:
+            pass  # one by one
+        converted: list[Any] = [None] * len(values)
+        for row, value in enumerate(values):
+            try:
+                converted[row] = None if value is None else convert(value)
+            except ValueError as error:
+                reasons.setdefault(row, []).append(f"column {name}: {short(self._dialect.shown(value))}: {error}")
+        return converted
+
+    def _find(
+        self, connection: Connection, start: Position | None, end: Position | None, skip: int | None = None
+    ) -> Position | None:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(*self._growth.beyond(start, end, skip))
+            row = cursor.fetchone()
+        connection.rollback()
+        return None if row is None else tuple(map(self._dialect.offset_value, row))
+
+    def _next_poll(self, start: Offset) -> Offset:
+        """Bulk: one poll more when it is due; with available-now only one."""
+        now = time.monotonic()
+        pause = self._settings.poll_interval_ms / 1000
+        if self._polled_at is not None and (self._once or now - self._polled_at < pause):
+            return start
+        self._polled_at = now
+        return {POLLS: start[POLLS] + 1}
+
+    def _offset(self, position: Position) -> Offset:
+        return dict(zip(self._growth.parts, position, strict=True))
+
+    def _position(self, offset: Mapping[str, Any]) -> Position | None:
+        return None if self._is_bulk or not offset else tuple(offset[part] for part in self._growth.parts)
+
+
+def short(value: object) -> str:
+    """Return a value for a message."""
+    text = str(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."

@@ -1,31 +1,26 @@
-"""Base of the options of sources and sinks: unknown keys are rejected, both spellings of a name are accepted."""
+"""Base classes of the options of sources and sinks: unknown keys are rejected, both spellings of a name accepted."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of
-
-
-def dotted(name: str) -> str:
-    """Return an option's name as Connect writes it: incrementing_column_name is incrementing.column.name there."""
-    return name.replace("_", ".")
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of
 
 
 class Options(BaseModel):
     """Options of a source or a sink. A misspelt one is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
 
 
 class ConnectOptions(Options):
     """Options whose names are Connect's, with dots; underscores in their place are understood, and SHORT words."""
 
-    model_config = ConfigDict(alias_generator=dotted)
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "."))
 
     SHORT: ClassVar[Mapping[str, str]] = {}
-    """{short: Connect's name}; whoever misspells a key is offered these, too."""
+    """{short: Connect's name}; a misspelt key is compared with these, too."""
 
     @model_validator(mode="before")
     @classmethod
@@ -33,8 +28,16 @@ class ConnectOptions(Options):
         return {cls.SHORT.get(key, key): value for key, value in data.items()} if isinstance(data, dict) else data
 
 
-def database_url(url: str) -> str:
-    """Return a database's URL, for a validator of a model. Raises ValueError for a database that we have none of."""
+def separated(value: object) -> object:
+    """Return the parts of a list that Connect writes with commas; other values as they are."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(separated)]
+
+
+def supported(url: str) -> str:
+    """Return a database's URL. Raises ValueError for a database that is not supported."""
     try:
         dialect_of(url)
     except DatabaseError as error:
@@ -42,7 +45,22 @@ def database_url(url: str) -> str:
     return url
 
 
-DatabaseUrl = Annotated[str, AfterValidator(database_url)]
+class DatabaseOptions(ConnectOptions):
+    """Where a database is."""
+
+    SHORT: ClassVar[Mapping[str, str]] = {
+        "url": "connection.url",
+        "user": "connection.user",
+        "password": "connection.password",
+    }
+
+    connection_url: Annotated[str, AfterValidator(supported)]
+    connection_user: str | None = None
+    connection_password: str | None = Field(default=None, repr=False)
+
+    def dialect(self) -> Dialect:
+        """Return the database. Raises DatabaseError."""
+        return dialect_of(self.connection_url, self.connection_user, self.connection_password)
 
 
 class TopicOptions(Options):
@@ -51,15 +69,19 @@ class TopicOptions(Options):
     bootstrap: str
     """host:port,host:port"""
     options: Mapping[str, Any] = Field(default_factory=dict)
-    """Spark's own options of its Kafka source or sink; `kafka.x` is the client's x. They win over what we set."""
+    """Spark's own options of its Kafka source or sink; `kafka.x` is the client's x. They override all others."""
 
     def merged(self, ours: Mapping[str, str | None]) -> dict[str, str]:
         """Return all options as a reader or a writer takes them: text, without those that are None."""
-        given = {key: as_text(value) for key, value in self.options.items()}
         ours = {"kafka.bootstrap.servers": self.bootstrap, **ours}
-        return {key: value for key, value in ours.items() if value is not None} | given
+        return {key: value for key, value in ours.items() if value is not None} | as_texts(self.options)
 
 
 def as_text(value: object) -> str:
     """Return an option's value as Spark takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options as Spark takes them."""
+    return {key: as_text(value) for key, value in options.items()}

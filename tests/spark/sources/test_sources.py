@@ -212,15 +212,6 @@ def test_the_generator_makes_the_same_records_in_every_run(spark: SparkSession, 
     assert {len(row[2]) for row in runs[0]} == {40} and len({row[2] for row in runs[0]}) == 7
 
 
-def test_metrics_are_the_machines_own(spark: SparkSession, tmp_path: Path) -> None:
-    found = rows(read(spark, "metrics", {"interval_ms": 10}), tmp_path)
-    names = {row.value.name for row in found}
-    assert {"load_1m", "cpu_seconds", "memory_total_bytes", "network_received_bytes"} <= names
-    assert all(row.key == f"{row.value.host}:{row.value.name}" and row.timestamp for row in found)
-    again = rows(read(spark, "metrics", {"interval_ms": 10}), tmp_path)
-    assert again and again[0].timestamp > found[0].timestamp
-
-
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [

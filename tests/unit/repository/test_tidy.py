@@ -93,11 +93,8 @@ SANS_IO = (
     "admin/v3/json_stream.py",
     "admin/visible.py",
     "admin/yaml_texts.py",
-    "pipelines/cdc/assembler.py",
-    "pipelines/cdc/copytext.py",
-    "pipelines/cdc/envelope.py",
+    "pipelines/cdc/events.py",
     "pipelines/cdc/pgoutput.py",
-    "pipelines/cdc/position.py",
     "pipelines/cdc/values.py",
     "pipelines/sources/file_lines.py",
 )

@@ -11,12 +11,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from kvorum.pipelines.bridge.layout import Undetermined, source_range
 from kvorum.pipelines.bridge.offsets import OffsetRange
 from kvorum.pipelines.cdc import database, snapshot
-from kvorum.pipelines.cdc.datasource import PostgresqlStreamReader
-from kvorum.pipelines.cdc.options import parse
-from kvorum.pipelines.cdc.position import Position
-from kvorum.pipelines.cdc.snapshot import Chunk, Manifest, StagedTable
-from kvorum.pipelines.databases.dialect import dialect_of
-from kvorum.pipelines.sources.jdbc_reader import JdbcStreamReader, Settings
+from kvorum.pipelines.cdc.database import CopiedTable
+from kvorum.pipelines.cdc.options import Options
+from kvorum.pipelines.cdc.pgoutput import Column, Relation
+from kvorum.pipelines.cdc.snapshot import Chunk, Manifest
+from kvorum.pipelines.cdc.source import Position, PostgresqlStreamReader
+from kvorum.pipelines.sources.jdbc import JdbcSourceOptions, JdbcStreamReader
 
 
 class Planned:
@@ -54,18 +54,17 @@ def passes_unstaged(*partitions: Any) -> bool:
 @pytest.fixture
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PostgresqlStreamReader:
     """Return the reader of a captured database of two chunks; the database itself is not asked."""
-    table = StagedTable(
-        oid=1, schema="public", table="orders", replica_identity="d", columns=[("id", 20, -1, True)],
-        primary_key_columns=["id"], base_types={},
-    )  # fmt: skip
+    columns = (Column(name="id", type_oid=20, type_modifier=-1, identity=True),)
+    relation = Relation(oid=1, schema="public", table="orders", replica_identity="d", columns=columns)
+    table = CopiedTable(relation=relation, key=("id",), base_types={})
     chunks = [Chunk(file=f"{number}.copy", table=table, rows=3, size=30) for number in range(2)]
     manifest = Manifest(slot="kvorum", generation="g", lsn=100, taken_us=5, chunks=chunks)
     monkeypatch.setattr(snapshot, "load", lambda folder: manifest)
-    slot = database.Slot(plugin="pgoutput", database="d", confirmed_lsn=0, lost=False, active_pid=None)
+    slot = database.Slot(plugin="pgoutput", database="d", confirmed_lsn=0, lost=False)
     monkeypatch.setattr(database, "find_slot", lambda session, name: slot)
     monkeypatch.setattr(PostgresqlStreamReader, "_session", lambda self: None)
     needed = {"database.user": "u", "database.dbname": "d", "topic.prefix": "p", "snapshot.location": str(tmp_path)}
-    return PostgresqlStreamReader(parse(needed))
+    return PostgresqlStreamReader(Options.model_validate(needed))
 
 
 def test_changes_of_a_database_are_not_staged(capture: PostgresqlStreamReader) -> None:
@@ -80,31 +79,27 @@ def test_changes_of_a_database_are_not_staged(capture: PostgresqlStreamReader) -
 
 
 @pytest.mark.parametrize(
-    ("mode", "timestamps", "incrementing", "start", "end", "unstaged"),
+    ("mode", "start", "end", "unstaged"),
     [
-        ("timestamp", ("at",), None, {"timestamp": "2024-01-01"}, {"timestamp": "2024-01-02"}, True),
+        ("timestamp", {"timestamp": "2024-01-01"}, {"timestamp": "2024-01-02"}, True),
         (
             "timestamp+incrementing",
-            ("at",),
-            "id",
             {"timestamp": "2024-01-01", "incrementing": 1},
             {"timestamp": "2024-01-02", "incrementing": 7},
             True,
         ),
-        ("incrementing", (), "id", {"incrementing": 1}, {"incrementing": 7}, False),
-        ("bulk", (), None, {"polls": 0}, {"polls": 1}, False),
+        ("incrementing", {"incrementing": 1}, {"incrementing": 7}, False),
+        ("bulk", {"polls": 0}, {"polls": 1}, False),
     ],
 )
 def test_rows_of_a_table_are_staged_unless_they_are_read_by_time(
-    mode: str, timestamps: tuple[str, ...], incrementing: str | None, start: Any, end: Any, unstaged: bool
+    mode: Any, start: Any, end: Any, unstaged: bool
 ) -> None:
     """A row that is changed keeps its id and stays in the range; by time it has left it, and comes later."""
-    settings = Settings(
-        relation='"t"', mode=mode, incrementing=incrementing, timestamps=timestamps, initial=None, delay_ms=0,
-        poll_ms=0, rows_max=10,
-    )  # fmt: skip
+    columns = {"incrementing": "id", "timestamp": "at"}
+    settings = JdbcSourceOptions.model_validate({"url": "sqlite:/none", "table": "t", "mode": mode, **columns})
     schema = StructType([StructField("id", LongType()), StructField("at", StringType())])
-    partitions = JdbcStreamReader(dialect_of("sqlite:/none"), settings, schema).partitions(start, end)
+    partitions = JdbcStreamReader(settings, schema).partitions(start, end)
     assert len(partitions) == 1 and passes_unstaged(*partitions) is unstaged
 
 

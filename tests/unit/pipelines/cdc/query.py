@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from kvorum.pipelines.cdc.datasource import PostgresqlStreamReader
-from kvorum.pipelines.cdc.options import parse
+from kvorum.pipelines.cdc.options import Options
+from kvorum.pipelines.cdc.source import PostgresqlStreamReader
 
 Offset = dict[str, str | int]
 
@@ -30,7 +30,7 @@ class Query:
 
     def run(self, step: Callable[[str], None] = lambda name: None, batches: int = 1_000) -> None:
         """Start, and run batches until there is nothing to read. `step` is told of each step, and may raise Crash."""
-        self.reader = reader = PostgresqlStreamReader(parse(self.options))
+        self.reader = reader = PostgresqlStreamReader(Options.model_validate(self.options))
         self.starts += 1
         try:
             for _ in range(batches):
@@ -63,7 +63,7 @@ class Query:
 
     def read(self, reader: PostgresqlStreamReader, start: Offset, end: Offset) -> Iterator[Mapping[str, object]]:
         for partition in reader.partitions(start, end):
-            for batch in PostgresqlStreamReader(parse(self.options)).read(partition):
+            for batch in PostgresqlStreamReader(Options.model_validate(self.options)).read(partition):
                 yield from batch.to_pylist()
 
     def rows(self) -> list[Mapping[str, object]]:

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql.types import StringType
 
 from kvorum.pipelines.cdc.database import CaptureError
-from kvorum.pipelines.cdc.datasource import PostgresqlStreamReader
-from kvorum.pipelines.cdc.options import parse
+from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.snapshot import INTENT, MANIFEST
+from kvorum.pipelines.cdc.source import PostgresqlStreamReader
 from tests.unit.pipelines.cdc.conftest import Database
 from tests.unit.pipelines.cdc.model import CREATE, Ledger
 from tests.unit.pipelines.cdc.query import Crash, Query, crash_at_sync
@@ -306,7 +306,7 @@ def test_a_run_that_takes_what_is_there_now_ends(database: Database) -> None:
     query = Query(options=database.options(max_wal_bytes_per_trigger="1000"))
     query.run()
     database.execute("INSERT INTO item SELECT n, 'b' FROM generate_series(2, 200) n")
-    reader = PostgresqlStreamReader(parse(query.options))
+    reader = PostgresqlStreamReader(Options.model_validate(query.options))
     reader.prepareForTriggerAvailableNow()
     database.execute("INSERT INTO item VALUES (1000, 'late')")
     offset = query.planned[-1]
@@ -369,7 +369,7 @@ def test_a_slot_that_is_gone_or_ahead_is_said_and_not_stepped_over(database: Dat
 
 def test_a_slot_has_one_query_at_a_time(database: Database) -> None:
     query = started(database)
-    reader = PostgresqlStreamReader(parse(query.options))
+    reader = PostgresqlStreamReader(Options.model_validate(query.options))
     reader.latestOffset(query.planned[-1], reader.getDefaultReadLimit())
     with pytest.raises(CaptureError, match="belongs to a pipeline that runs"):
         query.run()

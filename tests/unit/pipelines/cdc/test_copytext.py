@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvorum.pipelines.cdc.copytext import parse_line
+from kvorum.pipelines.cdc.pgoutput import parse_line
 
 ESCAPES = {b"\\": rb"\\", b"\b": rb"\b", b"\f": rb"\f", b"\n": rb"\n", b"\r": rb"\r", b"\t": rb"\t", b"\v": rb"\v"}
 

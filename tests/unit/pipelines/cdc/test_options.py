@@ -3,25 +3,34 @@
 import pytest
 from pydantic import ValidationError
 
-from kvorum.pipelines.cdc.options import Options, parse
+from kvorum.pipelines.cdc.options import Options
+from kvorum.pipelines.cdc.source import PostgresqlDataSource
 
 NEEDED = {"database.user": "u", "database.dbname": "d", "topic.prefix": "p"}
 
 
-def test_options_as_text_mean_the_same() -> None:
+def test_lists_are_lists_or_text_with_commas() -> None:
     options = Options.model_validate(
         NEEDED
         | {
-            "database.password": "s3cret",
             "table.include.list": ["public.a", "public.b"],
-            "skipped.operations": "t,d",
-            "tombstones.on.delete": False,
+            "skipped.operations": "t, d",
+            "tombstones.on.delete": "false",
             "message.key.columns": "public.a:x,y;public.b:z",
-            "poll.interval.ms": 5,
+            "poll.interval.ms": "5",
         }
     )
-    assert options.key_columns == {"public.a": ["x", "y"], "public.b": ["z"]}
-    assert parse(options.to_text()) == options
+    assert (options.table_include_list, options.skipped_operations) == (("public.a", "public.b"), ("t", "d"))
+    assert options.message_key_columns == {"public.a": ("x", "y"), "public.b": ("z",)}
+    assert (options.tombstones_on_delete, options.poll_interval_ms) == (False, 5)
+
+
+def test_a_data_source_has_the_options_and_its_password_apart() -> None:
+    options = Options.model_validate(NEEDED | {"message.key.columns": "public.a:x,y", "table.include.list": "public.a"})
+    text = options.model_dump_json()
+    found = PostgresqlDataSource({"settings": text, "password": "s3cret"}).settings
+    assert found.database_password is not None and found.database_password.get_secret_value() == "s3cret"
+    assert found.model_copy(update={"database_password": None}) == options
 
 
 def test_a_password_is_not_shown() -> None:
@@ -44,11 +53,11 @@ def test_a_password_is_not_shown() -> None:
 )
 def test_what_cannot_be_meant_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
-        parse(NEEDED | wrong)
+        Options.model_validate(NEEDED | wrong)
 
 
 def test_tables_are_selected_by_patterns_that_match_the_whole_name() -> None:
     text = NEEDED | {"publication.autocreate.mode": "disabled", "table.include.list": r"public\..*, shop.a"}
-    options = parse(text | {"table.exclude.list": r"public\.old_.*"})
+    options = Options.model_validate(text | {"table.exclude.list": r"public\.old_.*"})
     names = ["public.a", "public.old_a", "shop.a", "shop.ab", "other.a"]
     assert [name for name in names if options.selects(*name.split("."))] == ["public.a", "shop.a"]

@@ -12,17 +12,15 @@ from hypothesis import strategies as st
 
 from kvorum.pipelines.cdc.pgoutput import (
     Begin,
+    Change,
     Column,
     Commit,
     DecodeError,
-    Delete,
-    Insert,
     Message,
     Missing,
     Other,
     Relation,
     Truncate,
-    Update,
     decode,
     format_lsn,
     parse_lsn,
@@ -59,27 +57,27 @@ TABLE: list[tuple[bytes, Message]] = [
     ),
     (
         messages.insert(5, messages.row("1", None, "", b"u")),
-        Insert(relation_oid=5, new=(b"1", None, b"", Missing.UNCHANGED)),
+        Change(operation="c", relation_oid=5, new=(b"1", None, b"", Missing.UNCHANGED)),
     ),
     (
         messages.update(5, messages.row("1", "b")),
-        Update(relation_oid=5, old=None, old_is_whole=False, new=(b"1", b"b")),
+        Change(operation="u", relation_oid=5, old=None, old_is_whole=False, new=(b"1", b"b")),
     ),
     (
         messages.update(5, messages.row("2", "b"), key=messages.row("1", None)),
-        Update(relation_oid=5, old=(b"1", None), old_is_whole=False, new=(b"2", b"b")),
+        Change(operation="u", relation_oid=5, old=(b"1", None), old_is_whole=False, new=(b"2", b"b")),
     ),
     (
         messages.update(5, messages.row("2", "b"), old=messages.row("2", "a")),
-        Update(relation_oid=5, old=(b"2", b"a"), old_is_whole=True, new=(b"2", b"b")),
+        Change(operation="u", relation_oid=5, old=(b"2", b"a"), old_is_whole=True, new=(b"2", b"b")),
     ),
     (
         messages.delete(5, key=messages.row("2", None)),
-        Delete(relation_oid=5, old=(b"2", None), old_is_whole=False),
+        Change(operation="d", relation_oid=5, old=(b"2", None), old_is_whole=False),
     ),
     (
         messages.delete(5, old=messages.row("2", "a")),
-        Delete(relation_oid=5, old=(b"2", b"a"), old_is_whole=True),
+        Change(operation="d", relation_oid=5, old=(b"2", b"a"), old_is_whole=True),
     ),
     (messages.truncate(5, 6), Truncate(relation_oids=(5, 6))),
     (b"O" + struct.pack("!q", 9) + b"other\0", Other(kind="O")),
@@ -98,7 +96,7 @@ def test_what_a_server_wrote_is_read_as_it_was_when_it_was_recorded(entry: dict[
     assert repr(decode(base64.b64decode(entry["data"]))) == entry["repr"]
 
 
-@pytest.mark.parametrize("data", [data for data, _ in TABLE])
+@pytest.mark.parametrize("data", [data for data, message in TABLE if not isinstance(message, Other)])
 def test_a_message_cut_anywhere_or_with_more_behind_is_refused(data: bytes) -> None:
     for end in range(len(data)):
         with pytest.raises(DecodeError):

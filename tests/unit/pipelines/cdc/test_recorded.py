@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from kvorum.pipelines.cdc import database as statements
-from kvorum.pipelines.cdc.options import parse
+from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Begin, Commit, decode
 from tests.unit.pipelines.cdc.conftest import Database
 
@@ -39,7 +39,7 @@ def test_each_kind_of_message_that_a_server_writes_is_understood(database: Datab
     database.execute("CREATE PUBLICATION kvorum FOR ALL TABLES")
     database.execute(f"SELECT pg_create_logical_replication_slot('{database.slot}', 'pgoutput')")
     database.execute(*SCRIPT)
-    options = parse(database.options())
+    options = Options.model_validate(database.options())
     with statements.connect(options) as connection:
         data = [one for _, one in statements.peek(connection, options, statements.flushed_lsn(connection))]
     messages = [decode(one) for one in data]

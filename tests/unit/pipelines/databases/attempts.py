@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from kvorum.pipelines.databases.dialect import Dialect
-from kvorum.pipelines.sinks.jdbc_writer import Table, write_rows
+from kvorum.pipelines.sinks.jdbc import Table, write_rows
 
 HELD_SECONDS = 1.0
 """In which an attempt that does not wait for the first would have begun to take its rows."""

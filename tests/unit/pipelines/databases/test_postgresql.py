@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of, quoted
-from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
-from kvorum.pipelines.sources.jdbc_reader import MESSAGE, ROW, JdbcStream, JdbcStreamReader, Settings
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of
+from kvorum.pipelines.sinks.jdbc import DELETED, Table, create_table, write_rows
+from kvorum.pipelines.sources.jdbc import MESSAGE, ROW, JdbcSourceOptions, JdbcStream, JdbcStreamReader
 from tests.unit.pipelines.cdc.conftest import Server, postgresql
 from tests.unit.pipelines.databases.attempts import insert_at_once
 
@@ -41,18 +41,10 @@ def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
     return found
 
 
-def reader(url: str, relation: str, mode: str, *timestamps: str) -> JdbcStreamReader:
-    settings = Settings(
-        relation=relation,
-        mode=mode,
-        incrementing="id" if "incrementing" in mode else None,
-        timestamps=timestamps,
-        initial=None,
-        delay_ms=0,
-        poll_ms=0,
-        rows_max=100,
-    )
-    stream = JdbcStream({"url": url, "settings": settings.text()})
+def reader(url: str, table: str, mode: str, **more: object) -> JdbcStreamReader:
+    given = {"url": url, "mode": mode, "incrementing": "id", "timestamp": "at", "poll_interval_ms": 0, **more}
+    given |= {} if "query" in more else {"table": table}
+    stream = JdbcStream({"settings": JdbcSourceOptions.model_validate(given).model_dump_json()})
     return stream.streamReader(stream.schema())
 
 
@@ -73,7 +65,7 @@ def test_every_type_comes_as_what_its_column_is(url: str) -> None:
         '{"a": [1]}', '{1,2}')""",
         "INSERT INTO every (id) VALUES (8)",
     )
-    source = reader(url, '"every"', "incrementing")
+    source = reader(url, "every", "incrementing")
     first, second = read(source, {}, source.latestOffset({}, ALL))
     zone = datetime.UTC
     assert first == {
@@ -105,7 +97,7 @@ def test_a_time_keeps_its_microseconds_as_an_offset(url: str, kind: str) -> None
         f"CREATE TABLE t (id int, at {kind})",
         "INSERT INTO t VALUES (1, '2024-01-01 00:00:00.000001'), (2, '2024-01-01 00:00:00.000002'), (3, NULL)",
     )
-    source = reader(url, "t", "timestamp", "at")
+    source = reader(url, "t", "timestamp")
     first = json.loads(json.dumps(source.latestOffset({}, ALL)))
     assert [row["id"] for row in read(source, {}, first)] == [1, 2]
     assert source.latestOffset(first, ALL) == first
@@ -121,7 +113,7 @@ def test_time_and_id_and_a_query_with_a_percent_sign(url: str) -> None:
         "CREATE TABLE t (id int, at timestamptz DEFAULT '2024-01-01', name text)",
         "INSERT INTO t (id, name) VALUES (1, 'ab'), (2, 'b'), (3, 'ac')",
     )
-    source = reader(url, "(SELECT * FROM t WHERE name LIKE 'a%') AS q", "timestamp+incrementing", "at")
+    source = reader(url, "", "timestamp+incrementing", query="SELECT * FROM t WHERE name LIKE 'a%'")
     first = source.latestOffset({}, ALL)
     assert first["incrementing"] == 3 and [row["id"] for row in read(source, {}, first)] == [1, 3]
     execute(url, "INSERT INTO t (id, name) VALUES (4, 'ad')")
@@ -142,7 +134,7 @@ def test_a_server_that_is_not_there_passes_and_a_table_does_not(url: str) -> Non
         ("sohp.customers", "shop.customers"),
     ):
         with pytest.raises(DatabaseError, match=rf"does not exist(.|\n)*; did you mean '{meant}'\?$"):
-            reader(url, quoted(name), "bulk")
+            reader(url, name, "bulk")
     with pytest.raises(psycopg.Error) as refused:
         execute(url, "SELECT * FROM nope")
     assert not dialect.passing(refused.value)
@@ -185,13 +177,13 @@ def test_what_is_read_as_text_is_written_as_the_type_it_was(url: str) -> None:
         """INSERT INTO "t.from" VALUES (1, 'NaN', '1 month 2 days', '[0:1]={1,NULL}', '{"n": 1.100000000000000000001}',
         1234.5, gen_random_uuid()), (2, 12345678901234567890123456789.5, NULL, '{}', 'null', -1, NULL)""",
     )
-    source = reader(url, quoted('"t.from"'), "bulk")
+    source = reader(url, '"t.from"', "bulk")
     found = read(source, {"polls": 0}, {"polls": 1})
     table = Table(name='"t.to"', columns=tuple(found[0]), keys=("the.id",), upsert=True, batch_rows=100)
     rows = pa.RecordBatch.from_pylist([{DELETED: False, **row} for row in found])
     for _ in range(2):
         list(write_rows(dialect_of(url), table, None)(iter([rows])))
-    assert read(reader(url, quoted('"t.to"'), "bulk"), {"polls": 0}, {"polls": 1}) == found
+    assert read(reader(url, '"t.to"', "bulk"), {"polls": 0}, {"polls": 1}) == found
     deleted = pa.RecordBatch.from_pylist([{DELETED: True, **row} for row in found])
     list(write_rows(dialect_of(url), table, None)(iter([deleted])))
     assert execute(url, 'SELECT count(*) FROM "t.to"') == [(0,)]

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, identifier, quoted
-from kvorum.pipelines.sources.jdbc_reader import MESSAGE, ROW, JdbcStream, Settings
+from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, identifier
+from kvorum.pipelines.sources.jdbc import MESSAGE, ROW, JdbcSourceOptions, JdbcStream
 from tests.unit.pipelines.cdc.conftest import Server, postgresql
 
 __all__ = ["postgresql"]  # the fixture
@@ -164,18 +164,9 @@ def execute(url: str, *statements: str) -> None:
     connection.close()
 
 
-def stream(url: str, relation: str, **more: object) -> JdbcStream:
-    given = {
-        "mode": "bulk",
-        "incrementing": None,
-        "timestamps": (),
-        "initial": None,
-        "delay_ms": 0,
-        "poll_ms": 0,
-        "rows_max": 10,
-    }
-    settings = Settings(relation=relation, **{**given, **more})  # type: ignore[arg-type]
-    return JdbcStream({"url": url, "settings": settings.text()})
+def stream(url: str, **more: object) -> JdbcStream:
+    options = JdbcSourceOptions.model_validate({"url": url, "mode": "bulk", **more})
+    return JdbcStream({"settings": options.model_dump_json()})
 
 
 def rows(source: JdbcStream) -> Iterator[dict[str, object]]:
@@ -195,7 +186,7 @@ def test_a_value_is_read_exactly_or_its_row_fails(
         f"CREATE TABLE v (id int, v {declared})",
         f"INSERT INTO v VALUES (1, {literal}), (2, NULL)",
     )
-    source = stream(url, "v")
+    source = stream(url, table="v")
     assert source.schema()["v"].dataType == kind
     found, null = rows(source)
     assert null == {"id": 2, "v": None, MESSAGE: None, ROW: None}, "the other row is read"
@@ -217,7 +208,7 @@ def test_names_of_any_characters_are_columns_and_tables(url: str) -> None:
         f'CREATE TABLE "t.%s" ({columns})',
         'INSERT INTO "t.%s" VALUES (1, 2, 3, 4, 5, 6, 7, 8)',
     )
-    source = stream(url, quoted('public."t.%s"'), mode="incrementing", incrementing="a.b")
+    source = stream(url, table='public."t.%s"', mode="incrementing", incrementing="a.b")
     reader = source.streamReader(source.schema())
     end = reader.latestOffset({}, reader.getDefaultReadLimit())
     assert end == {"incrementing": 1}
@@ -239,7 +230,7 @@ def test_a_position_of_another_type_than_a_number_survives_json(
     url: str, declared: str, values: tuple[str, str], position: str
 ) -> None:
     execute(url, "DROP TABLE IF EXISTS p", f"CREATE TABLE p (id {declared})")
-    source = stream(url, "p", mode="incrementing", incrementing="id")
+    source = stream(url, table="p", mode="incrementing", incrementing="id")
     reader = source.streamReader(source.schema())
     for value in values:
         execute(url, f"INSERT INTO p VALUES ({value})")
@@ -251,17 +242,17 @@ def test_a_position_of_another_type_than_a_number_survives_json(
 
 def test_a_table_that_is_altered_while_it_is_read(url: str) -> None:
     execute(url, "DROP TABLE IF EXISTS t", "CREATE TABLE t (a int, b text)", "INSERT INTO t VALUES (1, 'x')")
-    source = stream(url, "t")
+    source = stream(url, table="t")
     reader = source.streamReader(source.schema())
     (part,) = reader.partitions({"polls": 0}, {"polls": 1})
     execute(url, "ALTER TABLE t ADD c int", "ALTER TABLE t ALTER a TYPE bigint", "UPDATE t SET a = 3000000000")
     (row,) = (row for batch in reader.read(part) for row in batch.to_pylist())
     assert row["b"] == "x" and row[MESSAGE] == "column a: 3000000000: not a int (row with a 3000000000)"
     execute(url, "ALTER TABLE t DROP b")
-    with pytest.raises(DatabaseError, match="column b is not in t any more"):
+    with pytest.raises(DatabaseError, match='column b is not in "t" any more'):
         list(reader.read(part))
 
 
 def test_two_columns_of_one_name_are_rejected(url: str) -> None:
     with pytest.raises(DatabaseError, match=r"column a occurs twice or is reserved: rename it \(AS\) in a query"):
-        stream(url, "(SELECT 1 AS a, 2 AS a) AS q").schema()
+        stream(url, query="SELECT 1 AS a, 2 AS a").schema()

@@ -23,11 +23,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, postgresql_settings, quoted
+from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, postgresql_settings
 from kvorum.pipelines.databases.sqlite import Sqlite, spark_type
-from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
-from kvorum.pipelines.sources.jdbc_reader import MESSAGE, JdbcStream, JdbcStreamReader, Settings
-from kvorum.pipelines.sources.jdbc_reader import ROW as FAILED_ROW
+from kvorum.pipelines.sinks.jdbc import DELETED, Table, create_table, write_rows
+from kvorum.pipelines.sources.jdbc import MESSAGE, JdbcSourceOptions, JdbcStream, JdbcStreamReader
+from kvorum.pipelines.sources.jdbc import ROW as FAILED_ROW
 from tests.unit.pipelines.databases.attempts import insert_at_once
 
 TABLE = """
@@ -63,18 +63,10 @@ def insert(path: Path, *rows: tuple[object, ...]) -> None:
 
 
 def reader(path: Path, mode: str, **more: object) -> JdbcStreamReader:
-    given = {
-        "relation": quoted("or ders"),
-        "mode": mode,
-        "incrementing": "id" if "incrementing" in mode else None,
-        "timestamps": ("changed",) if "timestamp" in mode else (),
-        "initial": None,
-        "delay_ms": 0,
-        "poll_ms": 0,
-        "rows_max": 100,
-        **more,
-    }
-    stream = JdbcStream({"url": f"jdbc:sqlite:{path}", "settings": Settings(**given).text()})  # type: ignore[arg-type]
+    columns = {"incrementing": "id", "timestamp": "changed"}
+    table = {} if "query" in more else {"table": "or ders"}
+    given = {"url": f"jdbc:sqlite:{path}", "mode": mode, "poll_interval_ms": 0, **columns, **table, **more}
+    stream = JdbcStream({"settings": JdbcSourceOptions.model_validate(given).model_dump_json()})
     return stream.streamReader(stream.schema())
 
 
@@ -143,7 +135,7 @@ def test_incrementing_reads_what_is_new_once(path: Path) -> None:
 
 def test_a_batch_holds_so_many_rows(path: Path) -> None:
     insert(path, *((number, *ROW[1:]) for number in range(10)))
-    source = reader(path, "incrementing", rows_max=4)
+    source = reader(path, "incrementing", batch_max_rows=4)
     assert source.getDefaultReadLimit() == ReadMaxRows(4)
     offset: dict[str, object] = {}
     sizes = []
@@ -160,7 +152,7 @@ def test_available_now_reads_what_was_there_when_it_began(path: Path) -> None:
     insert(path, (2, *ROW[1:]))
     end = source.latestOffset({}, ALL)
     assert end == {"incrementing": 1} and source.latestOffset(end, ALL) == end
-    empty = reader(path, "incrementing", relation='(SELECT * FROM "or ders" WHERE id > 50) AS q')
+    empty = reader(path, "incrementing", query='SELECT * FROM "or ders" WHERE id > 50')
     empty.prepareForTriggerAvailableNow()
     insert(path, (99, *ROW[1:]))
     assert empty.latestOffset({}, ALL) == {}
@@ -194,7 +186,7 @@ def test_timestamp_and_incrementing_miss_no_row_of_the_same_time(path: Path) -> 
 def test_the_first_time_that_is_not_null_counts(path: Path) -> None:
     insert(path, at(1, None), at(2, "2024-01-05 00:00:00"))
     run(path, "UPDATE \"or ders\" SET day = '2024-01-01'")
-    source = reader(path, "timestamp", timestamps=("changed", "day"))
+    source = reader(path, "timestamp", timestamp="changed, day")
     end = source.latestOffset({}, ALL)
     assert end == {"timestamp": "2024-01-05 00:00:00"} and ids(source, {}, end) == [1, 2]
 
@@ -203,7 +195,7 @@ def test_rows_wait_for_the_delay(path: Path) -> None:
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     old = (now - datetime.timedelta(hours=2)).isoformat(sep=" ")
     insert(path, at(1, old), at(2, now.isoformat(sep=" ")))
-    source = reader(path, "timestamp", delay_ms=3_600_000)
+    source = reader(path, "timestamp", timestamp_delay_interval_ms=3_600_000)
     assert source.latestOffset({}, ALL) == {"timestamp": old}
 
 
@@ -218,14 +210,14 @@ def test_milliseconds_are_times_too(path: Path) -> None:
 
 def test_an_initial_time_leaves_out_what_was_before(path: Path) -> None:
     insert(path, at(1, "2024-01-01 00:00:00"), at(2, "2024-01-03 00:00:00"))
-    source = reader(path, "timestamp+incrementing", initial="2024-01-02 00:00:00")
+    source = reader(path, "timestamp+incrementing", timestamp_initial="2024-01-02 00:00:00")
     start = source.initialOffset()
     assert ids(source, start, source.latestOffset(start, ALL)) == [2]
 
 
 def test_bulk_reads_everything_at_each_poll(path: Path) -> None:
     insert(path, ROW)
-    source = reader(path, "bulk", poll_ms=3_600_000)
+    source = reader(path, "bulk", poll_interval_ms=3_600_000)
     start = source.initialOffset()
     first = source.latestOffset(start, ALL)
     assert first != start and ids(source, start, first) == [1]
@@ -238,7 +230,7 @@ def test_bulk_reads_everything_at_each_poll(path: Path) -> None:
 
 def test_a_query_is_a_table(path: Path) -> None:
     insert(path, ROW, (2, *ROW[1:]))
-    source = reader(path, "incrementing", relation='(SELECT id, price * 2 AS twice FROM "or ders") AS q')
+    source = reader(path, "incrementing", query='SELECT id, price * 2 AS twice FROM "or ders";')
     assert read(source, {}, {"incrementing": 1}) == [{"id": 1, "twice": "2.2"}]
 
 
@@ -248,9 +240,9 @@ def test_what_is_not_there_is_said(tmp_path: Path, path: Path) -> None:
     with pytest.raises(DatabaseError, match="there is no column ID2 in"):
         reader(path, "incrementing", incrementing="ID2")
     with pytest.raises(DatabaseError, match="no such table: nope"):
-        reader(path, "incrementing", relation="nope")
+        reader(path, "incrementing", table="nope")
     with pytest.raises(DatabaseError, match=r"no such table: ordres; did you mean 'or ders'\?"):
-        reader(path, "incrementing", relation=quoted("ordres"))
+        reader(path, "incrementing", table="ordres")
     with pytest.raises(DatabaseError, match="unsupported scheme 'mysql'"):
         dialect_of("jdbc:mysql://host/db")
     with pytest.raises(DatabaseError, match="a file is required"):
@@ -308,7 +300,7 @@ def test_a_new_table_keeps_names_and_every_digit(path: Path) -> None:
     rows = pa.RecordBatch.from_pylist([{DELETED: False, "the.id": 1, "100%": number}])
     for _ in range(2):
         list(write_rows(dialect, table, None)(iter([rows])))
-    source = reader(path, "bulk", relation=quoted(table.name))
+    source = reader(path, "bulk", table=table.name)
     assert read(source, {"polls": 0}, {"polls": 1}) == [{"the.id": 1, "100%": number}]
 
 

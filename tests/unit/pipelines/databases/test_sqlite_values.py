@@ -22,8 +22,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import DatabaseError, identifier, quoted
-from kvorum.pipelines.sources.jdbc_reader import MESSAGE, ROW, JdbcStream, JdbcStreamReader, Settings
+from kvorum.pipelines.databases.dialect import DatabaseError, identifier
+from kvorum.pipelines.sources.jdbc import MESSAGE, ROW, JdbcSourceOptions, JdbcStream, JdbcStreamReader
 
 UTC = datetime.UTC
 
@@ -122,18 +122,9 @@ def execute(path: Path, *statements: str) -> None:
         connection.commit()
 
 
-def reader(path: Path, relation: str, **more: object) -> JdbcStreamReader:
-    given = {
-        "mode": "bulk",
-        "incrementing": None,
-        "timestamps": (),
-        "initial": None,
-        "delay_ms": 0,
-        "poll_ms": 0,
-        "rows_max": 10,
-    }
-    settings = Settings(relation=relation, **{**given, **more})  # type: ignore[arg-type]
-    stream = JdbcStream({"url": f"sqlite:{path}", "settings": settings.text()})
+def reader(path: Path, table: str, **more: object) -> JdbcStreamReader:
+    given = {"url": f"sqlite:{path}", "table": table, "mode": "bulk", **more}
+    stream = JdbcStream({"settings": JdbcSourceOptions.model_validate(given).model_dump_json()})
     return stream.streamReader(stream.schema())
 
 
@@ -170,7 +161,7 @@ def test_names_of_any_characters_are_columns_and_tables(path: Path) -> None:
     names = ["a.b", 'qu"ote', "b lank", "100%", "?", "üñí"]
     columns = ", ".join(f"{identifier(name)} INTEGER" for name in names)
     execute(path, f'CREATE TABLE "t.x" ({columns})', 'INSERT INTO "t.x" VALUES (1, 2, 3, 4, 5, 6)')
-    source = reader(path, quoted('"t.x"'), mode="incrementing", incrementing="a.b")
+    source = reader(path, '"t.x"', mode="incrementing", incrementing="a.b")
     end = source.latestOffset({}, source.getDefaultReadLimit())
     assert end == {"incrementing": 1}
     (row,) = rows(source, {}, end)
@@ -182,5 +173,5 @@ def test_a_column_that_is_gone_is_named(path: Path) -> None:
     execute(path, "CREATE TABLE v (a INTEGER, b TEXT)", "INSERT INTO v VALUES (1, 'x')")
     source = reader(path, "v")
     execute(path, "ALTER TABLE v DROP COLUMN b")
-    with pytest.raises(DatabaseError, match="column b is not in v any more"):
+    with pytest.raises(DatabaseError, match='column b is not in "v" any more'):
         rows(source, {"polls": 0}, {"polls": 1})

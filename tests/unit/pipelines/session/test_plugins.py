@@ -79,7 +79,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_kvorums_own_are_there_by_name() -> None:
-    assert {"topics", "files", "jdbc", "generator", "metrics", "postgresql"} <= {p.name for p in plugins(Kind.SOURCE)}
+    assert {"topics", "files", "jdbc", "generator", "postgresql"} <= {p.name for p in plugins(Kind.SOURCE)}
     assert {"topics", "files", "delta", "jdbc", "console"} <= {p.name for p in plugins(Kind.SINK)}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.pipelines.sinks import appended_file
-from kvorum.pipelines.sinks.appended_file import AppendedFile, OutputChanged
+from kvorum.pipelines.sinks import file_stream
+from kvorum.pipelines.sinks.file_stream import AppendedFile, OutputChanged
 
 BATCHES = [[b"a\n", b"zw\xc3\xb6lf\n"], [], [b"b\n" * 10], [b"c\n"]]
 WHOLE = b"".join(line for batch in BATCHES for line in batch)
@@ -34,9 +34,9 @@ def die_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
         return run
 
     for name in ("write", "fsync"):
-        monkeypatch.setattr(appended_file.os, name, patched(name, getattr(os, name)))
+        monkeypatch.setattr(file_stream.os, name, patched(name, getattr(os, name)))
     for name in ("replace", "unlink"):
-        monkeypatch.setattr(appended_file.Path, name, patched(name, getattr(Path, name)))
+        monkeypatch.setattr(file_stream.Path, name, patched(name, getattr(Path, name)))
 
 
 def run_with_death_at(call: int, path: Path, checkpoint: Path) -> bool:
@@ -69,7 +69,7 @@ def test_the_stored_lines_are_completed_although_the_rows_come_in_another_order(
     path = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         real = os.write
-        patch.setattr(appended_file.os, "write", lambda descriptor, data: real(descriptor, bytes(data)[:3]) and 1 / 0)
+        patch.setattr(file_stream.os, "write", lambda descriptor, data: real(descriptor, bytes(data)[:3]) and 1 / 0)
         with pytest.raises(ZeroDivisionError):
             AppendedFile(path, tmp_path / "c").append(0, [b"a\n", b"b\n", b"c\n"])
     assert path.read_bytes() == b"a\nb"
@@ -87,7 +87,7 @@ def test_lines_of_other_programs_stay_and_a_mixed_file_is_an_error(tmp_path: Pat
     file.append(0, [b"a\n"])
     with pytest.MonkeyPatch.context() as patch:
         real = os.write
-        patch.setattr(appended_file.os, "write", lambda descriptor, data: real(descriptor, bytes(data)[:1]) and 1 / 0)
+        patch.setattr(file_stream.os, "write", lambda descriptor, data: real(descriptor, bytes(data)[:1]) and 1 / 0)
         with pytest.raises(ZeroDivisionError):
             file.append(1, [b"b\n"])
     with path.open("ab") as other:
@@ -95,10 +95,3 @@ def test_lines_of_other_programs_stay_and_a_mixed_file_is_an_error(tmp_path: Pat
     with pytest.raises(OutputChanged, match=f"file {path} was changed by another program while micro-batch 1"):
         file.append(1, [b"b\n"])
     assert path.read_bytes() == b"before\na\nbetween\nbmixed\n", "nothing is removed"
-
-
-def test_without_a_checkpoint_lines_are_appended_each_time(tmp_path: Path) -> None:
-    file = AppendedFile(tmp_path / "out", None)
-    file.append(0, [b"a\n"])
-    file.append(0, [b"a\n"])
-    assert (tmp_path / "out").read_bytes() == b"a\na\n"

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -220,8 +221,8 @@ def test_a_line_beyond_the_limit_has_no_value_and_the_lines_beside_it_do() -> No
 def test_what_is_not_a_regular_file_is_rejected(tmp_path: Path, kind: str) -> None:
     path = tmp_path / kind
     path.mkdir() if kind == "folder" else os.mkfifo(path)
-    with pytest.raises(ValueError, match="is not a regular file; FilesSource"):
-        file_stream.open_named(path)
+    with ExitStack() as files, pytest.raises(ValueError, match="is not a regular file; FilesSource"):
+        file_stream.open_named(path, files)
 
 
 def test_a_replay_is_the_same_task(tmp_path: Path) -> None:

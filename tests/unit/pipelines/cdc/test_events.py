@@ -2,16 +2,22 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
-from kvorum.pipelines.cdc.assembler import Assembler
-from kvorum.pipelines.cdc.envelope import Envelopes, Origin, Record, Shape, StreamError, Table, topic_name
+from kvorum.pipelines.cdc.events import Assembler, Envelopes, Origin, Record, StreamError, Table, topic_name
+from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Relation, decode
 from tests.unit.pipelines.cdc import messages
 
-SHAPE = Shape(prefix="pre", database="shop", version="1")
+NEEDED = {"topic.prefix": "pre", "database.dbname": "shop", "database.user": "u"}
+
+
+def options(**more: object) -> Options:
+    return Options.model_validate({**NEEDED, "publication.autocreate.mode": "disabled", **more})
+
+
+PLAIN = options()
 ORDERS = messages.relation(1, "public", "orders", "d", [("id", 20, True), ("note", 25, False)])
 FULL = messages.relation(1, "public", "orders", "f", [("id", 20, True), ("note", 25, True)])
 KEYLESS = messages.relation(1, "public", "orders", "d", [("id", 20, False), ("note", 25, False)])
@@ -28,8 +34,8 @@ class FakeCatalog:
         return 23 if type_oid == 70000 else type_oid
 
 
-def records(*data: bytes, shape: Shape = SHAPE, start: int = 0, end: int = 1 << 40) -> list[Record]:
-    assembler = Assembler(Envelopes(shape, 5), FakeCatalog(), start=start, end=end)
+def records(*data: bytes, options: Options = PLAIN, start: int = 0, end: int = 1 << 40) -> list[Record]:
+    assembler = Assembler(Envelopes(options, "1", 5), FakeCatalog(), start=start, end=end)
     return [record for number, one in enumerate(data) for record in assembler.feed(1000 + number, decode(one))]
 
 
@@ -161,26 +167,6 @@ def test_a_relation_described_before_the_window_is_known_in_it() -> None:
     assert short(found) == [("c", KEY_7, None, B)]
 
 
-def test_transactions_are_counted_and_bounded() -> None:
-    other = messages.relation(2, "public", "lines", "d", [("id", 20, True)])
-    row = messages.insert(2, messages.row("1"))
-    change = (ORDERS, messages.insert(1, ROW_A), other, row, messages.insert(1, messages.row("9", "")))
-    found = records(*transaction(*change), *transaction(at=200), shape=replace(SHAPE, transactions=True))
-    begin, *events, end = [json.loads(record.value or b"") for record in found]
-    assert {found[0].topic, found[-1].topic} == {"pre.transaction"}
-    assert (begin["status"], begin["id"], begin["event_count"]) == ("BEGIN", "700:100", None)
-    assert [event["transaction"] for event in events] == [
-        {"id": "700:100", "total_order": 1, "data_collection_order": 1},
-        {"id": "700:100", "total_order": 2, "data_collection_order": 1},
-        {"id": "700:100", "total_order": 3, "data_collection_order": 2},
-    ]
-    assert (end["status"], end["event_count"]) == ("END", 3)
-    assert end["data_collections"] == [
-        {"data_collection": "public.orders", "event_count": 2},
-        {"data_collection": "public.lines", "event_count": 1},
-    ]
-
-
 @pytest.mark.parametrize("skipped", ["c", "u", "d", "t"])
 def test_a_skipped_operation_has_no_events(skipped: str) -> None:
     change = {
@@ -189,28 +175,28 @@ def test_a_skipped_operation_has_no_events(skipped: str) -> None:
         "d": messages.delete(1, key=KEY),
         "t": messages.truncate(1),
     }
-    found = records(*transaction(ORDERS, *change.values()), shape=replace(SHAPE, skipped=frozenset(skipped)))
+    found = records(*transaction(ORDERS, *change.values()), options=options(skipped_operations=skipped))
     assert {line[0] for line in short(found)} - {TOMBSTONE} == set(change) - {skipped}  # type: ignore[index]
 
 
 def test_tombstones_and_tables_can_be_left_out() -> None:
     change = transaction(ORDERS, messages.delete(1, key=KEY))
-    assert short(records(*change, shape=replace(SHAPE, tombstones=False))) == [("d", KEY_7, K, None)]
-    assert records(*change, shape=replace(SHAPE, selects=lambda schema, table: table != "orders")) == []
+    assert short(records(*change, options=options(tombstones_on_delete=False))) == [("d", KEY_7, K, None)]
+    assert records(*change, options=options(table_exclude_list=r"\w+\.orders")) == []
 
 
 def test_the_key_of_a_full_identity_is_the_primary_key_or_what_was_chosen() -> None:
     unknown = messages.relation(2, "public", "other", "f", [("id", 20, True), ("note", 25, True)])
     assert records(*transaction(unknown, messages.insert(2, ROW_A)))[0].key is None
-    chosen = replace(SHAPE, key_columns={"public.other": ["note"]})
-    assert records(*transaction(unknown, messages.insert(2, ROW_A)), shape=chosen)[0].key == b'{"note":"a"}'
+    chosen = options(message_key_columns="public.other:note")
+    assert records(*transaction(unknown, messages.insert(2, ROW_A)), options=chosen)[0].key == b'{"note":"a"}'
 
 
 def test_a_row_of_the_snapshot_has_the_key_that_its_changes_will_have() -> None:
     relation = decode(ORDERS)
     assert isinstance(relation, Relation)
     origin = Origin(snapshot="true", committed_us=9000, lsn=3, xid=None)
-    record = Envelopes(SHAPE, 5).read(Table(relation, SHAPE, FakeCatalog()), (b"7", b"a"), origin)
+    record = Envelopes(PLAIN, "1", 5).read(Table(relation, PLAIN, FakeCatalog()), (b"7", b"a"), origin)
     assert record.key == records(*transaction(ORDERS, messages.insert(1, ROW_A)))[0].key
     value = json.loads(record.value or b"")
     assert (value["op"], value["after"], value["source"]["snapshot"]) == ("r", A, "true")
