@@ -11,6 +11,7 @@ and the ratio. Without jars Kvorum's connector is measured alone.
 """
 
 import argparse
+import json
 import os
 import statistics
 import sys
@@ -28,7 +29,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.systems import Kvorum
 from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.bridge.sink import Delivery, stream_writer, write_batch
+from kvorum.pipelines.run.compile import context_of, loaded, start, validate
 from kvorum.pipelines.session.build import ROCKSDB
 from kvorum.pipelines.session.connector import jars_of
 
@@ -40,8 +42,21 @@ RATE = 200
 LATENCY_SECONDS = 15.0
 WARM_SECONDS = 8.0
 DEADLINE_SECONDS = 300.0
-OURS, SPARKS = "kvorum", "kafka"
-MEASURES = ("read", "copy", "stream", "exactly-once", "state", "latency")
+OURS, SPARKS, PYSPARK, LETTERS = "kvorum", "kafka", "pyspark", " with a dead-letter topic"
+MEASURES = ("read", "copy", "stream", "exactly-once", "state", "latency", "parquet")
+FLIGHT = (
+    "year INT, month INT, day INT, dep_time DOUBLE, sched_dep_time INT, dep_delay DOUBLE, arr_time DOUBLE,"
+    " sched_arr_time INT, arr_delay DOUBLE, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,"
+    " air_time DOUBLE, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
+)
+PIPELINE = """
+name: {name}
+source: {{type: topics, bootstrap: "{bootstrap}", topics: [{topic}], value: {{format: json, schema: "{schema}"}}}}
+sink: {{type: files, path: "{path}"}}
+trigger: available-now
+{errors}
+"""
+DEAD_LETTERS = "errors: {{tolerance: dead-letter, topic: {topic}}}"
 
 
 class Bench:
@@ -73,7 +88,8 @@ class Bench:
         """Make a topic of its own."""
         self.made += 1
         name = f"t{self.made}"
-        made = self.admin.create_topics([NewTopic(name, partitions, 1, config=config)], operation_timeout=30)
+        settings = {key.replace("__", "."): value for key, value in config.items()}
+        made = self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)], operation_timeout=30)
         made[name].result(60)
         return name
 
@@ -93,7 +109,10 @@ class Bench:
         target = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.topic()}
         began = time.perf_counter()
         rows = self.load(connector).select("key", "value")
-        rows.write.format(connector).mode("append").options(**target).save()
+        if connector == OURS:
+            write_batch(rows, target, delivery=Delivery.AT_LEAST_ONCE, query="copy", batch_id=0)
+        else:
+            rows.write.format(connector).mode("append").options(**target).save()
         return time.perf_counter() - began
 
     def stream(self, connector: str) -> float:
@@ -146,6 +165,44 @@ class Bench:
         writer = counts.writeStream.outputMode("update").format("noop").trigger(availableNow=True)
         return self.timed(writer.option("checkpointLocation", str(self.folder / f"state-{self.made}")).start)
 
+    def flights(self) -> str:
+        """Return a new topic with records of 19 JSON fields, the same in each run."""
+        topic = self.topic(retention__ms="-1")
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
+        for number in range(self.options.records):
+            while len(producer) > 50_000:
+                producer.poll(0.1)
+            producer.produce(topic, flight(number), b"%d" % number, number % PARTITIONS)
+        assert producer.flush(DEADLINE_SECONDS) == 0
+        return topic
+
+    def parquet(self, topic: str, way: str) -> tuple[float, float]:
+        """Return the seconds, and the CPU seconds, of a topic of flights written to Parquet files."""
+        self.made += 1
+        path = self.folder / f"parquet-{self.made}"
+        checkpoint = f"{path}.checkpoint"
+        began, cpu = time.perf_counter(), cpu_seconds()
+        if way == PYSPARK:
+            given = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+            records = self.spark.readStream.format(SPARKS).options(**given).load()
+            rows = records.select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("v")).select("v.*")
+            writer = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+            queries = [writer.trigger(availableNow=True).start(str(path))]
+        else:
+            errors = DEAD_LETTERS.format(topic=self.topic()) if way.endswith(LETTERS) else ""
+            name, bootstrap = f"p{self.made}", self.bootstrap
+            text = PIPELINE.format(name=name, bootstrap=bootstrap, topic=topic, schema=FLIGHT, path=path, errors=errors)
+            file = self.folder / f"{name}.yaml"
+            file.write_text(text)
+            pipeline = loaded(file)
+            context = context_of(pipeline, checkpoint, "spark" if way.startswith(SPARKS) else "kvorum")
+            queries = start(self.spark, pipeline, validate(pipeline), context)
+        for query in queries:
+            assert query.awaitTermination(int(DEADLINE_SECONDS))
+        seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu
+        assert self.spark.read.parquet(str(path)).count() == self.options.records
+        return seconds, cpu
+
     def latency(self, connector: str, delivery: Delivery = Delivery.AT_LEAST_ONCE, realtime: str | None = None) -> str:
         """Return p50 and p99 of a stream, for people to read."""
         source, target = self.topic(SLOW), self.topic(SLOW, **{"message.timestamp.type": "LogAppendTime"})
@@ -162,6 +219,43 @@ class Bench:
         """End both."""
         self.spark.stop()
         self.system.close()
+
+
+def flight(number: int) -> bytes:
+    """Return a record of 19 fields; some have no value, as of flights that were cancelled."""
+    late = None if number % 40 == 0 else float(number % 97 - 9)
+    fields = {
+        "year": 2013, "month": number % 12 + 1, "day": number % 28 + 1, "dep_time": late and 517.0 + number % 900,
+        "sched_dep_time": 515 + number % 1200, "dep_delay": late, "arr_time": late and 830.0 + number % 1400,
+        "sched_arr_time": 819 + number % 1300, "arr_delay": late and late + 11.0,
+        "carrier": ("UA", "AA", "B6", "DL", "EV")[number % 5], "flight": 1 + number % 6000,
+        "tailnum": f"N{number % 4043:05d}", "origin": ("EWR", "LGA", "JFK")[number % 3],
+        "dest": ("IAH", "MIA", "BQN", "ATL", "ORD", "FLL")[number % 6], "air_time": late and 227.0 + number % 300,
+        "distance": 1400 + number % 1000, "hour": 5 + number % 19, "minute": number % 60,
+        "time_hour": f"2013-{number % 12 + 1:02d}-{number % 28 + 1:02d}T{5 + number % 19:02d}:00:00Z",
+    }  # fmt: skip
+    return json.dumps(fields).encode()
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process, of Spark's Java process and of all that it started."""
+    ticks, parents, javas = dict[int, float](), dict[int, int](), list[int]()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (entry / "stat").read_text().rpartition(") ")
+        except OSError:
+            continue
+        found = rest.split()
+        pid = int(entry.name)
+        parents[pid], ticks[pid] = int(found[1]), float(sum(map(int, found[11:15])))
+        if name.endswith("(java") and parents[pid] == os.getpid():
+            javas.append(pid)
+    wanted, left = set[int](), javas
+    while left:
+        pid = left.pop()
+        wanted.add(pid)
+        left += [child for child, parent in parents.items() if parent == pid]
+    return sum(ticks[pid] for pid in wanted) / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
 def feed(bootstrap: str, topic: str) -> None:
@@ -244,12 +338,31 @@ def main() -> None:
                 elif name == "exactly-once":
                     rates = [options.records / bench.exactly_once(OURS) for _ in range(options.rounds)]
                     print(f"{name}: kvorum {statistics.median(rates):,.0f}/s", flush=True)
+                elif name == "parquet":
+                    show_parquet(bench)
                 elif name == "state":
                     show_states(bench)
                 else:
                     show_latencies(bench)
         finally:
             bench.close()
+
+
+def show_parquet(bench: Bench) -> None:
+    """Print seconds and CPU seconds of each way into Parquet, and their ratios to plain PySpark."""
+    topic = bench.flights()
+    ways = [PYSPARK, OURS, SPARKS, OURS + LETTERS] if bench.options.jars else [OURS, OURS + LETTERS]
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for way in ways:
+        bench.parquet(topic, way)  # warm
+    for number in range(bench.options.rounds):
+        for way in ways if number % 2 == 0 else reversed(ways):
+            found[way].append(bench.parquet(topic, way))
+    medians = {way: [statistics.median(each) for each in zip(*runs, strict=True)] for way, runs in found.items()}
+    for way, (seconds, cpu) in medians.items():
+        wall = f"{seconds:.2f} s ({min(found[way])[0]:.2f} to {max(found[way])[0]:.2f})"
+        ratio = f"; {seconds / medians[ways[0]][0]:.2f} x, CPU {cpu / medians[ways[0]][1]:.2f} x of {ways[0]}"
+        print(f"parquet: {way}: {wall}, CPU {cpu:.2f} s{ratio}", flush=True)
 
 
 def show_states(bench: Bench) -> None:

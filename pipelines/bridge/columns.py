@@ -1,4 +1,4 @@
-"""Records as Arrow columns: those of Spark's Kafka source when read, those of its sink and a timestamp when written."""
+"""Records as Arrow columns: when read those of Spark's Kafka source, when written those of its sink and a timestamp."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ READ = (
     ("timestamp", TimestampType()),
     ("timestampType", IntegerType()),
 )
-# What a column may be that is written. Others in the frame are left alone.
+# Types of the columns that are written. Other columns are ignored.
 WRITTEN: dict[str, tuple[type[DataType], ...]] = {
     "key": (BinaryType, StringType),
     "value": (BinaryType, StringType),
@@ -47,7 +47,7 @@ WRITTEN: dict[str, tuple[type[DataType], ...]] = {
     "headers": (ArrayType,),
 }
 UNASSIGNED = -1
-NOW = 0  # librdkafka's word for "the time of producing"
+NOW = 0  # for librdkafka: the time of producing
 
 
 def read_schema(include_headers: bool) -> StructType:
@@ -57,12 +57,12 @@ def read_schema(include_headers: bool) -> StructType:
 
 
 def arrow_schema(include_headers: bool) -> pa.Schema:
-    """Return the same for Arrow, as Spark expects it of a source."""
+    """Return the same as an Arrow schema."""
     return to_arrow_schema(read_schema(include_headers), timezone="UTC")
 
 
 def record_batch(messages: list[Message], offsets: list[int], source: OffsetRange, schema: pa.Schema) -> pa.RecordBatch:
-    """Turn one partition's messages into columns. `offsets` are theirs."""
+    """Return the messages of one partition as columns. `offsets` are those of the messages."""
     count = len(messages)
     stamps = [message.timestamp() for message in messages]
     millis = pa.array([stamp[1] for stamp in stamps], pa.int64())
@@ -83,7 +83,7 @@ def record_batch(messages: list[Message], offsets: list[int], source: OffsetRang
 
 
 def check_written(schema: StructType, topic: str | None) -> None:
-    """Raise an OptionError unless a frame of this schema can be written, with `topic` for all rows if that is given."""
+    """Raise OptionError unless a frame of this schema can be written; `topic`: the topic of all rows, or None."""
     kinds = {field.name: field.dataType for field in schema.fields}
     if "value" not in kinds:
         raise OptionError(f"a frame that is written needs a column value, found {', '.join(kinds) or 'none'}")
@@ -99,7 +99,7 @@ def check_written(schema: StructType, topic: str | None) -> None:
 
 
 def are_headers(kind: DataType) -> bool:
-    """Return whether a column holds headers."""
+    """Return whether a type is that of headers, with values as bytes or text."""
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return False
     fields = [(field.name, type(field.dataType)) for field in kind.elementType.fields]
@@ -108,7 +108,7 @@ def are_headers(kind: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """The rows of one Arrow batch, column by column, as a producer takes them. None stands for a column of nothing."""
+    """The rows of one Arrow batch by column. None: a column that is missing, or null in all rows."""
 
     keys: list[bytes | None] | None
     values: list[bytes | None]
@@ -131,10 +131,7 @@ class Outgoing:
 
 
 def outgoing(batch: pa.RecordBatch, topic: str | None) -> Outgoing:
-    """Take the columns that are written out of a batch.
-
-    Raises: OptionError for a row without a topic.
-    """
+    """Return the columns of a batch that are written. Raises OptionError for a row without a topic."""
     topics: list[Any] | None = None
     if topic is None:
         column = batch.column("topic")
@@ -152,7 +149,7 @@ def outgoing(batch: pa.RecordBatch, topic: str | None) -> Outgoing:
 
 
 def present(batch: pa.RecordBatch, name: str) -> Any:
-    """Return a column (an Arrow array), unless it is not there or holds nothing."""
+    """Return a column (an Arrow array), or None if it is missing or null in all rows."""
     if name not in batch.schema.names:
         return None
     column = batch.column(name)
@@ -160,7 +157,7 @@ def present(batch: pa.RecordBatch, name: str) -> Any:
 
 
 def binary(batch: pa.RecordBatch, name: str) -> list[bytes | None] | None:
-    """Return a column of texts or bytes as bytes."""
+    """Return a column of text or bytes as bytes."""
     column = present(batch, name)
     if column is None:
         return None
@@ -173,7 +170,7 @@ def binary(batch: pa.RecordBatch, name: str) -> list[bytes | None] | None:
 
 
 def filled(batch: pa.RecordBatch, name: str, default: int) -> list[int] | None:
-    """Return a column of numbers, nulls replaced."""
+    """Return a column of numbers, with nulls replaced."""
     column = present(batch, name)
     return None if column is None else column.fill_null(default).to_pylist()
 
@@ -190,7 +187,7 @@ def timestamps(batch: pa.RecordBatch) -> list[int] | None:
 
 
 def headers(batch: pa.RecordBatch) -> list[list[Header] | None] | None:
-    """Return each row's headers, without a Python object for a row that has none."""
+    """Return each row's headers, None for a row without."""
     column = present(batch, "headers")
     if column is None:
         return None

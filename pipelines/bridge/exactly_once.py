@@ -1,15 +1,15 @@
-"""The driver's part of the exactly-once sink: decides how a micro-batch is dealt out, and sees that marks are there.
+"""The driver's part of the exactly-once sink: how a micro-batch is distributed over tasks, and the tasks' marks.
 
-For each micro-batch, in this order; a crash between any two leaves something the next start can go on from:
+Steps of a micro-batch, in this order; after a crash between any two the next start can continue:
 
-    look         a micro-batch with a manifest may have been written in part: it is dealt out as the manifest says
-    stage        otherwise: where another run may deal rows out otherwise (layout), they are kept in the checkpoint
-    prepare      tasks that never ran get a mark, so that a task whose mark is missing knows that it was lost
+    look         a micro-batch with a manifest may be written in part: it is distributed as the manifest says
+    stage        otherwise: rows that another run may distribute differently (layout) are stored in the checkpoint
+    prepare      task numbers that never ran get a mark, so that a missing mark is known to be lost
     manifest     from here on tasks may run
-    run          each task writes its rows, or finds that they are in (transaction)
+    run          each task writes its rows, or finds that they are written (transaction)
 
-Marks expire after offsets.retention.minutes without a commit. They are committed anew when a query starts and while
-it runs; a start that does not find them all is refused.
+Marks expire after offsets.retention.minutes without a commit. They are committed again when a query starts and while
+it runs; a start that does not find all of them is rejected.
 """
 
 import functools
@@ -44,25 +44,23 @@ from kvorum.pipelines.bridge.producer import Writer
 from kvorum.pipelines.bridge.transaction import OUTCOME, TASK_COLUMN, MarkReader, Transactions, Work, run_task
 from kvorum.pipelines.bridge.whole import whole_input
 
-PREPARED_AT_ONCE = 8  # transactions under way at a time when marks are made or refreshed: each is a client
-WHOLE_FILE_BYTES = 1 << 40  # larger than any staged file: none is split, and none shares a task with another
-
-MARKS_TOPIC_SECONDS = 60.0  # a cluster makes the topic when a group is first asked for
+PREPARED_AT_ONCE = 8  # concurrent transactions that write or refresh marks: each is a client
+WHOLE_FILE_BYTES = 1 << 40  # larger than any staged file: each file is one task
+MARKS_TOPIC_SECONDS = 60.0  # a cluster creates the topic at the first lookup of a group
 MARKS_TOPIC_PAUSE_SECONDS = 0.2
+
+Change = Callable[[Transactions], None]
 
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
 
-Change = Callable[[Transactions], None]
-
-
 def nothing(writer: Writer) -> int:
-    """Write no rows: the transaction is the mark's alone."""
+    """Write no rows: the transaction has a mark only."""
     return 0
 
 
 def written_columns(frame: DataFrame, options: WriteOptions) -> DataFrame:
-    """Return the columns that are written, and a staged row's task."""
+    """Return the columns that are written, and the task of a staged row."""
     wanted = {*WRITTEN, TASK_COLUMN} - ({"topic"} if options.topic is not None else set())
     return frame.select(*(name for name in frame.columns if name in wanted))
 
@@ -71,7 +69,7 @@ class ExactlyOnce:
     """Writes the micro-batches of one query. States: new; started by the first micro-batch."""
 
     def __init__(self, options: WriteOptions, *, query: str, checkpoint: str | None) -> None:
-        """Touch nothing yet."""
+        """Keep the options. Raises OptionError for a name that is not unique enough."""
         self.options = options
         self.query = query
         self.checkpoint = checkpoint
@@ -80,11 +78,10 @@ class ExactlyOnce:
         self.places: Places | None = None
         self.prepared = 0
         self.reading: SparkSession | None = None
-        # A name nobody can use twice is refused here, before anything is started.
-        Places(query=query, span=1)
+        Places(query=query, span=1)  # checks the name
 
     def check(self, spark: SparkSession) -> None:
-        """Reject a start if the marks do not belong to the checkpoint. Nothing is written or fenced."""
+        """Raise MarkError if the marks do not belong to the checkpoint. Nothing is written or fenced."""
         assert self.checkpoint is not None, "a stream has a checkpoint"
         folder = Folder(spark, self.checkpoint)
         if folder.read("lineage") is not None:
@@ -94,7 +91,7 @@ class ExactlyOnce:
                 self.marks_of(Places(query=self.query, topic=topic, span=span), ledger, tasks)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one micro-batch. This is what foreachBatch calls."""
+        """Write one micro-batch: the function for foreachBatch."""
         with self.lock:
             if self.checkpoint is None:
                 self.write_unledgered(frame, batch_id)
@@ -122,7 +119,7 @@ class ExactlyOnce:
         ledger.forget_before(batch_id)
 
     def write_unledgered(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one batch without a checkpoint: what is known of an earlier call is in the marks alone."""
+        """Write one batch without a checkpoint: an earlier call is known by its marks only."""
         places = self.new_places()
         layout = layout_of(frame)
         if layout.fingerprint is None:
@@ -138,7 +135,7 @@ class ExactlyOnce:
         self.run(frame, assignment, is_staged=False)
 
     def started(self, spark: SparkSession, batch_id: int) -> tuple[Ledger, Places]:
-        """Return the ledger and the marks' places; at the first micro-batch, check and refresh the marks."""
+        """Return the ledger and the location of the marks; at the first micro-batch check and refresh the marks."""
         if self.ledger is None or self.places is None:
             assert self.checkpoint is not None, "only queries with a checkpoint are started"
             ledger = Ledger(Folder(spark, self.checkpoint))
@@ -163,15 +160,14 @@ class ExactlyOnce:
         return self.ledger, self.places
 
     def new_places(self) -> Places:
-        """Return where marks lie that are made now."""
-        topic = self.options.marks_topic or MARKS_TOPIC
+        """Return the location of new marks. Waits until the cluster has created the topic."""
         lookup = Lookup(self.options.settings)
         deadline = time.monotonic() + MARKS_TOPIC_SECONDS
         while True:
             try:
-                return Places(query=self.query, topic=topic, span=len(lookup.of_topic(topic)))
+                return Places(query=self.query, span=len(lookup.of_topic(MARKS_TOPIC)))
             except TopicMissing:
-                if topic != MARKS_TOPIC or time.monotonic() > deadline:
+                if time.monotonic() > deadline:
                     raise
             MarkReader(self.options.settings, Places(query=self.query, span=1)).read([0])
             time.sleep(MARKS_TOPIC_PAUSE_SECONDS)
@@ -179,8 +175,7 @@ class ExactlyOnce:
     def marks_of(self, places: Places, ledger: Ledger, tasks: int) -> dict[int, Mark | None]:
         """Return the marks of all tasks that ever ran.
 
-        Raises: MarksMissing if one is gone and marksMissing does not say to make it anew; MarkError if one is another
-        query's.
+        Raises: MarksMissing unless marksMissing is renew; MarkError for marks of another query.
         """
         found = MarkReader(self.options.settings, places).read(range(tasks))
         foreign = [task for task, mark in found.items() if mark is not None and mark.lineage != ledger.lineage]
@@ -195,7 +190,7 @@ class ExactlyOnce:
         return found
 
     def loss(self, lost: list[int], ledger: Ledger, tasks: int) -> str:
-        """Say what a start without its marks would risk."""
+        """Return the message for a start without its marks, with the risk."""
         committed = ledger.committed()
         following = 0 if committed is None else committed + 1
         pending = ledger.manifest(following) is not None
@@ -222,7 +217,7 @@ class ExactlyOnce:
             )
 
     def planned(self, frame: DataFrame, batch_id: int, ledger: Ledger) -> Manifest:
-        """Decide how a new micro-batch is dealt out; stage its rows if they may be dealt out otherwise next time."""
+        """Return the manifest of a new micro-batch; stage its rows if another run may distribute them differently."""
         layout = layout_of(frame)
         if layout.fingerprint is not None:
             return Manifest(batch_id=batch_id, layout=layout.fingerprint, tasks=max(1, layout.tasks), staged=None)
@@ -234,13 +229,13 @@ class ExactlyOnce:
         return Manifest(batch_id=batch_id, layout=name, tasks=max(numbers, default=0) + 1, staged=folder)
 
     def same_layout(self, frame: DataFrame, manifest: Manifest, ledger: Ledger, places: Places) -> Manifest | None:
-        """Return the manifest if the frame has its layout, None if no task has run, so that it can be planned again.
+        """Return the manifest if the frame has its layout; None if no task has written, so that it is planned again.
 
-        Raises: MarkError if some tasks have written and the others would get other rows now.
+        Raises: MarkError if some tasks have written and the others would get other rows.
         """
         if layout_of(frame).fingerprint == manifest.layout:
             return manifest
-        # All earlier attempts are fenced since the start, so a task that has not written never will.
+        # The start fenced all earlier attempts, so a task without a new mark will not write any more.
         found = MarkReader(self.options.settings, places).read(range(manifest.tasks))
         if any(mark is not None and mark.batch_id >= manifest.batch_id for mark in found.values()):
             raise MarkError(
@@ -252,16 +247,16 @@ class ExactlyOnce:
         return None
 
     def staged(self, frame: DataFrame, folder: str) -> DataFrame:
-        """Return staged rows, a task for each file."""
+        """Return staged rows, one task per file."""
         if self.reading is None:
-            # A session of its own: the settings must not change how the query's own sources are split.
+            # In its own session: the settings must not affect the query's sources.
             self.reading = frame.sparkSession.newSession()
             for name in ("maxPartitionBytes", "openCostInBytes"):
                 self.reading.conf.set(f"spark.sql.files.{name}", str(WHOLE_FILE_BYTES))
         return self.reading.read.schema(self.numbered(frame).schema).parquet(folder)
 
     def prepare(self, manifest: Manifest, ledger: Ledger, places: Places) -> None:
-        """Give tasks that never ran a mark."""
+        """Write marks for task numbers that never ran."""
         if manifest.tasks > self.prepared:
             fresh = list(range(self.prepared, manifest.tasks))
             self.each(places, fresh, functools.partial(self.renew, ledger=ledger, batch_id=manifest.batch_id - 1))
@@ -269,12 +264,12 @@ class ExactlyOnce:
             self.prepared = manifest.tasks
 
     def renew(self, transactions: Transactions, *, ledger: Ledger, batch_id: int) -> None:
-        """Write a mark that says that a task has written everything up to a micro-batch."""
+        """Write a mark: the task has written everything up to a micro-batch."""
         mark = Mark(batch_id=max(batch_id, NEVER), lineage=ledger.lineage, layout="prepared")
         transactions.commit(mark, nothing)
 
     def refresh(self) -> None:
-        """Commit every mark again, unchanged, for another offsets.retention.minutes. Fences all earlier attempts."""
+        """Commit all marks again, unchanged, so that they do not expire. Fences all earlier attempts."""
         assert self.places is not None, "called after the start"
 
         def commit_again(transactions: Transactions) -> None:
@@ -290,7 +285,7 @@ class ExactlyOnce:
             self.refresh()
 
     def each(self, places: Places, tasks: range | list[int], change: Change) -> None:
-        """Change the marks of some tasks, each in a transaction of its own."""
+        """Change the marks of some tasks, each in its own transaction."""
 
         def one(task: int) -> None:
             transactions = Transactions(self.options.settings, places, task)
@@ -304,7 +299,7 @@ class ExactlyOnce:
                 list(threads.map(one, tasks))
 
     def run(self, frame: DataFrame, assignment: Assignment, *, is_staged: bool) -> None:
-        """Run the tasks. Raises: what the job raises, if a task's last attempt failed."""
+        """Run the tasks. Raises the job's error if the last attempt of a task failed."""
         work = Work(
             settings=self.options.settings, topic=self.options.topic, assignment=assignment, is_staged=is_staged
         )
@@ -326,5 +321,5 @@ class ExactlyOnce:
         )
 
     def numbered(self, frame: DataFrame) -> DataFrame:
-        """Return the rows with the number of the task that has them now: staged, it stays theirs."""
+        """Return the rows with their present task number, which staged rows keep."""
         return written_columns(frame, self.options).withColumn(TASK_COLUMN, spark_partition_id())

@@ -1,4 +1,4 @@
-"""Keeps the marks of a running query from expiring: a stream without data commits nothing by itself."""
+"""Refreshes the marks of a running query, which would expire: a stream without data commits nothing."""
 
 import logging
 import threading
@@ -12,18 +12,18 @@ from pyspark.sql import SparkSession
 
 from kvorum.pipelines.bridge import client
 
-QUERY_ID = "sql.streaming.queryId"  # how Spark tells a micro-batch's jobs which query they are of
-LOOK_SECONDS = 30.0  # how soon a keeper notices that its query has ended
+QUERY_ID = "sql.streaming.queryId"  # a local property of the jobs of a micro-batch
+LOOK_SECONDS = 30.0  # how often the keeper checks whether its query has ended
 REFRESH_SECONDS_MAX = 6 * 3600.0
-SHARE_OF_RETENTION = 8  # refreshed this many times while a mark would live
+REFRESHES_PER_RETENTION = 8
 RETENTION = "offsets.retention.minutes"
-ASK_SECONDS = 15.0
+REQUEST_SECONDS = 15.0
 
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
 
 class Keeper(threading.Thread):
-    """Refreshes while `is_running`, every `seconds`."""
+    """Calls `refresh` every `seconds` while `is_running`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Keeper(threading.Thread):
         seconds: float,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """Prepare; start() begins."""
+        """Create the thread; start() starts it."""
         super().__init__(name="kvorum-sink-keeper", daemon=True)
         self.refresh = refresh
         self.is_running = is_running
@@ -41,7 +41,7 @@ class Keeper(threading.Thread):
         self.look_seconds = min(look_seconds, seconds)
 
     def run(self) -> None:
-        """Refresh until the query has ended. What fails is tried again after the next pause."""
+        """Refresh until the query has ended. A failed refresh is repeated after the next pause."""
         due = time.monotonic() + self.seconds
         while True:
             time.sleep(self.look_seconds)
@@ -56,7 +56,7 @@ class Keeper(threading.Thread):
 
 
 def query_of(spark: SparkSession) -> str | None:
-    """Return the id of the streaming query that this thread runs a micro-batch of, or None."""
+    """Return the id of the streaming query whose micro-batch this thread runs, or None."""
     return spark.sparkContext.getLocalProperty(QUERY_ID)
 
 
@@ -71,11 +71,11 @@ def refresh_seconds(settings: client.Settings) -> float:
     """Return the refresh interval, from the brokers' retention if it is available."""
     admin = AdminClient(dict(client.for_admin(settings)))
     try:
-        broker = min(admin.list_topics(timeout=ASK_SECONDS).brokers)
+        broker = min(admin.list_topics(timeout=REQUEST_SECONDS).brokers)
         resource = ConfigResource(ResourceType.BROKER, str(broker))
-        configs = admin.describe_configs([resource], request_timeout=ASK_SECONDS)[resource].result()
+        configs = admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result()
         minutes = int(configs[RETENTION].value)
     except (KafkaException, KeyError, ValueError, TypeError) as error:
         logger.warning("%s not available (%s): marks are refreshed every %.0f s", RETENTION, error, REFRESH_SECONDS_MAX)
         return REFRESH_SECONDS_MAX
-    return min(REFRESH_SECONDS_MAX, minutes * 60 / SHARE_OF_RETENTION)
+    return min(REFRESH_SECONDS_MAX, minutes * 60 / REFRESHES_PER_RETENTION)

@@ -1,11 +1,10 @@
-"""Whether a frame, computed again, deals the same rows out to the same tasks.
+"""Whether a frame, computed again, distributes the same rows over the same tasks.
 
-The exactly-once sink marks a task as written. That means something in a replay only if the task with this number gets
-the same input. It does when each task is a chain of row-by-row steps over its own range of offsets: a filter, a
-projection, a union, a join with a broadcast table, a Python function. (What the steps make of a row may differ, say a
-random number: a task's rows are those of one run.) It is not sure after a shuffle, whose rows come in any order, or
-where the splits of a source depend on the machine, as those of files do. A source of ours that keeps positions of
-another kind than offsets says that its partitions are such ranges (`is_determined`).
+A mark of the exactly-once sink is valid in a replay only if the task of this number gets the same input. It does when
+each task is a chain of row-by-row steps over its own range of offsets: a filter, a projection, a union, a join with a
+broadcast table, a Python function. (Computed values may differ between runs; a task's rows are those of one run.) It
+may not after a shuffle, or where the splits of a source depend on the machine, as those of files do. A source with
+other positions than offsets declares that its partitions are such ranges (`is_determined`).
 """
 
 import hashlib
@@ -22,29 +21,26 @@ from kvorum.pipelines.bridge.offsets import OffsetRange
 # Row-by-row steps, by the class of RDD that Spark makes of them.
 NARROW = {"MapPartitionsRDD", "MapPartitionsWithIndexRDD", "SQLExecutionRDD", "UnionRDD"}
 SHUFFLE = re.compile(r"(?<!Broadcast)Exchange\b")
-# A range of offsets of Spark's own Kafka source; its text names topic, partition and offsets.
+# Of Spark's own Kafka source; its text has topic, partition and offsets.
 OF_SPARKS_CONNECTOR = "KafkaBatchInputPartition"
 OF_PYTHON = {"PythonInputPartition", "PythonStreamingInputPartition"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a frame's rows are dealt out to tasks."""
+    """Distribution of a frame's rows over tasks."""
 
     tasks: int
-    fingerprint: str | None  # what every task reads; None if another run may deal out otherwise
+    fingerprint: str | None  # of all input ranges; None if another run may distribute rows differently
     reason: str  # why it may
 
 
 class Undetermined(Exception):
-    """The message says why another run may deal out the rows otherwise."""
+    """Another run may distribute the rows differently; the message says why."""
 
 
 def layout_of(frame: DataFrame) -> Layout:
-    """Look at a frame's plan. Nothing is computed, but the splits of its sources are planned.
-
-    Cost: some calls to the JVM for each task.
-    """
+    """Return the layout of a frame's plan. Cost: the splits of its sources are planned; some JVM calls per task."""
     execution: Any = frame._jdf.queryExecution()
     if SHUFFLE.search(execution.executedPlan().toString()):
         return Layout(tasks=0, fingerprint=None, reason="the plan has a shuffle")
@@ -60,10 +56,7 @@ def layout_of(frame: DataFrame) -> Layout:
 
 
 def parts(rdd: Any) -> Iterator[str]:
-    """Iterate over what determines the rows of each partition, sources and steps in order.
-
-    Raises: Undetermined.
-    """
+    """Iterate over the steps and input ranges that determine the rows of each partition. Raises Undetermined."""
     kind = str(rdd.getClass().getSimpleName())
     if kind == "DataSourceRDD":
         for partition in rdd.partitions():
@@ -83,10 +76,10 @@ def parts(rdd: Any) -> Iterator[str]:
 
 
 def source_range(partition: Any) -> str:
-    """Return what a source's partition reads, if that is a range of offsets, or one that its source says is like it.
+    """Return the input of a source's partition: a range of offsets, or one that its source declares to be like it.
 
-    A source says so by `is_determined = True` on its InputPartition, whose repr names the range: what is read again
-    for it comes from the same rows, whatever the machine and the time. Raises: Undetermined.
+    A source declares it by `is_determined = True` on its InputPartition, whose repr names the range: reading it again
+    gives the same rows on any machine and at any time. Raises: Undetermined.
     """
     given = partition.inputPartition().get()
     kind = str(given.getClass().getSimpleName())

@@ -1,12 +1,11 @@
-"""Files of the exactly-once sink next to Spark's own files in a query's checkpoint.
+"""Files of the exactly-once sink beside Spark's own in a query's checkpoint.
 
-    <checkpoint>/kvorum-sink/lineage            a number of its own: marks of another checkpoint are told by it
-                            /prepared/<tasks>   how many tasks have marks, and where these lie; the highest counts
-                            /batches/<id>       how the rows of a micro-batch are dealt out; there before any task runs
-                            /rows/<id>-<number> the rows themselves, where only that makes the dealing out repeatable
+    <checkpoint>/kvorum-sink/lineage            a random id: identifies the marks of this checkpoint
+                            /prepared/<tasks>   number of tasks with marks, and their location; the highest counts
+                            /batches/<id>       manifest of a micro-batch, written before its tasks run
+                            /rows/<id>-<number> staged rows
 
-Every file is written whole under another name, then renamed, and never changed. The file system is the one that Spark
-keeps the checkpoint on, whichever that is.
+Each file is written under another name, then renamed, and never changed. The file system is that of the checkpoint.
 """
 
 import json
@@ -19,21 +18,21 @@ from pyspark.sql import SparkSession
 from kvorum.pipelines.bridge.marks import Places
 
 FOLDER = "kvorum-sink"
-BATCHES_KEPT = 3  # only the last can be replayed; the others are for people who look
+BATCHES_KEPT = 3  # only the last can be replayed; the others are for inspection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """How the rows of a micro-batch are dealt out to tasks."""
+    """Distribution of the rows of a micro-batch over tasks."""
 
     batch_id: int
-    layout: str  # a task's mark carries it
+    layout: str  # also in the marks
     tasks: int
-    staged: str | None  # the folder with the rows, if they were staged
+    staged: str | None  # the folder of staged rows
 
 
 class Folder:
-    """A folder of ours in a checkpoint; by default the sink's."""
+    """A folder in a checkpoint; by default the sink's."""
 
     def __init__(self, spark: SparkSession, checkpoint: str, name: str = FOLDER) -> None:
         """Open the file system of the checkpoint."""
@@ -49,7 +48,7 @@ class Folder:
         return self.jvm.org.apache.hadoop.fs.Path(name)
 
     def read(self, name: str) -> str | None:
-        """Return a file's text, or None if it is not there."""
+        """Return a file's text, or None without the file."""
         path = self.path(f"{self.root}/{name}")
         if not self.files.exists(path):
             return None
@@ -60,7 +59,7 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a new file: it is there whole, or not."""
+        """Write a new file atomically."""
         path = self.path(f"{self.root}/{name}")
         draft = self.path(f"{path.getParent().toString()}/.{path.getName()}.{uuid.uuid4().hex}")
         stream = self.files.create(draft)
@@ -70,11 +69,11 @@ class Folder:
             raise OSError(f"{path} was not written")
 
     def names(self, folder: str) -> list[str]:
-        """Return the files in a folder of this one, hidden ones left out."""
+        """Return the files in a subfolder, without hidden ones."""
         return self.listed(f"{self.root}/{folder}")
 
     def listed(self, folder: str) -> list[str]:
-        """Return the files in any folder, hidden ones left out."""
+        """Return the files in any folder, without hidden ones."""
         path = self.path(folder)
         if not self.files.exists(path):
             return []
@@ -82,7 +81,7 @@ class Folder:
         return sorted(name for name in names if not name.startswith((".", "_")))
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder, if it is there."""
+        """Remove a file or a folder, if it exists."""
         self.files.delete(self.path(f"{self.root}/{name}"), True)
 
 
@@ -90,7 +89,7 @@ class Ledger:
     """Reads and writes the sink's files of one query."""
 
     def __init__(self, folder: Folder) -> None:
-        """Take over what is there."""
+        """Read the lineage, or create it."""
         self.folder = folder
         lineage = folder.read("lineage")
         if lineage is None:
@@ -99,7 +98,7 @@ class Ledger:
         self.lineage = lineage
 
     def prepared(self) -> tuple[int, str, int]:
-        """Return for how many tasks marks were made, and their topic and span. (0, "", 0) before the first."""
+        """Return the number of tasks with marks, and their topic and span. (0, "", 0) before the first."""
         counts = [int(name) for name in self.folder.names("prepared")]
         text = self.folder.read(f"prepared/{max(counts)}") if counts else None
         if text is None:
@@ -108,20 +107,20 @@ class Ledger:
         return max(counts), str(read["topic"]), int(read["span"])
 
     def write_prepared(self, tasks: int, places: Places) -> None:
-        """Note that the first `tasks` tasks have marks."""
+        """Record that the first `tasks` tasks have marks."""
         self.folder.write(f"prepared/{tasks}", json.dumps({"topic": places.topic, "span": places.span}))
 
     def manifest(self, batch_id: int) -> Manifest | None:
-        """Return how a micro-batch was dealt out, if any of its tasks can have run."""
+        """Return the manifest of a micro-batch; None: none of its tasks has run."""
         text = self.folder.read(f"batches/{batch_id}")
         return None if text is None else Manifest(**json.loads(text))
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Note how a micro-batch is dealt out. From here on its tasks may run."""
+        """Write the manifest of a micro-batch. Its tasks may run afterwards."""
         self.folder.write(f"batches/{manifest.batch_id}", json.dumps(asdict(manifest)))
 
     def committed(self) -> int | None:
-        """Return the last micro-batch that Spark's checkpoint has as committed."""
+        """Return the last micro-batch that Spark has committed."""
         names = [name for name in self.folder.listed(f"{self.folder.checkpoint}/commits") if name.isdecimal()]
         return max(map(int, names), default=None)
 
@@ -130,7 +129,7 @@ class Ledger:
         return f"{self.folder.root}/rows/{batch_id}-{uuid.uuid4().hex[:8]}"
 
     def forget_before(self, batch_id: int) -> None:
-        """Remove what no replay can ask for: everything of micro-batches that are done."""
+        """Remove the files of earlier micro-batches, which are never replayed."""
         for name in self.folder.names("rows"):
             if int(name.partition("-")[0]) < batch_id:
                 self.folder.remove(f"rows/{name}")

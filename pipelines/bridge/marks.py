@@ -1,13 +1,13 @@
-"""The marks of the exactly-once sink: which micro-batch each task of a query has written, kept as committed offsets.
+"""The marks of the exactly-once sink: which micro-batch each task of a query has written, as committed offsets.
 
-A mark is committed in the transaction that writes the rows it speaks of, so either both are there or neither. It lies
-in a consumer group named after the query, as the offset of partition <task> of the marks topic:
+A mark is committed in the transaction that writes the rows, so either both exist or neither. It is stored in a consumer
+group named after the query, as the offset of partition <task> of the marks topic:
 
     offset    the micro-batch that this task writes next
-    metadata  {"lineage": the checkpoint that numbers the micro-batches, "layout": how rows were dealt out to tasks}
+    metadata  {"lineage": the checkpoint that numbers the micro-batches, "layout": how rows are distributed over tasks}
 
-No consumer reads that topic by this group; its partitions only lend their numbers. It needs as many as there are
-tasks, so tasks beyond that go to a second group, a third, and so on.
+No consumer of this group reads that topic; only its partition numbers are used. Tasks beyond its partition count use a
+second group, a third, and so on.
 """
 
 import json
@@ -19,17 +19,17 @@ import confluent_kafka
 
 from kvorum.pipelines.bridge.client import OptionError
 
-MARKS_TOPIC = "__consumer_offsets"  # it is on every cluster that keeps marks, and is never deleted
+MARKS_TOPIC = "__consumer_offsets"  # exists on every cluster with groups, and is never deleted
 NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-NEVER = -1  # the micro-batch "before the first"
+NEVER = -1  # before the first micro-batch
 
 
 class MarkError(RuntimeError):
-    """Marks and checkpoint contradict each other; continuing could lose or duplicate rows."""
+    """Marks and checkpoint are inconsistent; continuing could lose or duplicate rows."""
 
 
 class MarksMissing(MarkError):
-    """A mark that must be there is not."""
+    """A mark that must exist does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,12 @@ class Mark:
     layout: str
 
     def metadata(self) -> str:
-        """Return what goes with the offset."""
+        """Return the metadata of the offset."""
         return json.dumps({"lineage": self.lineage, "layout": self.layout}, separators=(",", ":"))
 
 
 def decode(offset: int, metadata: str | None) -> Mark | None:
-    """Return the mark that a committed offset is, or None where none was committed.
-
-    Raises: MarkError if somebody else has committed there.
-    """
+    """Return a committed offset as a mark, or None without one. Raises MarkError for another application's offset."""
     if offset < 0:
         return None
     try:
@@ -63,28 +60,28 @@ def decode(offset: int, metadata: str | None) -> Mark | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where the marks of a query lie."""
+    """Location of a query's marks."""
 
     query: str
     topic: str = MARKS_TOPIC
-    span: int  # the partitions of that topic
+    span: int  # partitions of that topic
 
     def __post_init__(self) -> None:
-        """Raise an OptionError for a name that could be mistaken for another query's."""
+        """Raise OptionError for a name that is not a valid part of a group's name."""
         if not NAME.fullmatch(self.query):
             raise OptionError(f"the name of a query may contain letters, digits, '.', '_' and '-' only: {self.query!r}")
 
     def transactional_id(self, task: int) -> str:
-        """Return the id that all attempts at a task share: the latest fences those before."""
+        """Return the id that all attempts at a task share: the latest fences earlier ones."""
         return f"kvorum-sink-{self.query}-{task}"
 
     def group(self, task: int) -> str:
-        """Return the group that has a task's mark."""
+        """Return the group of a task's mark."""
         more = task // self.span
         return f"kvorum-sink-{self.query}" + (f":{more}" if more else "")
 
     def partition(self, task: int) -> int:
-        """Return the partition whose offset is a task's mark."""
+        """Return the partition of a task's mark."""
         return task % self.span
 
     def committed(self, task: int, mark: Mark) -> confluent_kafka.TopicPartition:
@@ -109,18 +106,15 @@ class Assignment:
     batch_id: int
     lineage: str
     layout: str
-    is_prepared: bool  # every task has a mark before it runs: one that is missing has been lost
+    is_prepared: bool  # every task had a mark before it ran: a missing one is lost
 
     def mark(self) -> Mark:
-        """Return the mark of a task that has written its rows."""
+        """Return the mark of a task that has written this micro-batch."""
         return Mark(batch_id=self.batch_id, lineage=self.lineage, layout=self.layout)
 
 
 def is_written(mark: Mark | None, assignment: Assignment, task: int) -> bool:
-    """Decide whether a task's rows are in already.
-
-    Raises: MarkError if neither yes nor no can be said.
-    """
+    """Return whether a task's rows are written. Raises MarkError if the mark does not decide it."""
     who = f"query {assignment.places.query}, micro-batch {assignment.batch_id}, task {task}"
     if mark is None:
         if assignment.is_prepared:

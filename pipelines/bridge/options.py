@@ -1,6 +1,6 @@
 """Options of the data source: those of Spark's own Kafka source and sink, checked and typed.
 
-Names are case-insensitive, as Spark's. What Spark's source would ignore without a word (a misspelt name) is refused.
+Names are case-insensitive, as Spark's. Unknown names are rejected.
 """
 
 import difflib
@@ -34,8 +34,8 @@ READING = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-WRITING = ("topic", "includeHeaders", "delivery", "marksTopic", "marksMissing")
-# Of Spark's own, which it hands on, and of its connector's, which mean nothing here.
+WRITING = ("topic", "includeHeaders", "marksMissing")
+# Spark passes these on; they have no effect here.
 OF_SPARK = ("path", "checkpointLocation", "queryName", "useDeprecatedOffsetFetching")
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -59,13 +59,13 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where reading starts or ends. Exactly one of the three is not None."""
+    """Start or end of reading. Exactly one of the three is not None."""
 
     option: str
     everywhere: int | None = None  # EARLIEST or LATEST
     offsets: Offsets | None = None
     timestamps_ms: Offsets | int | None = None
-    latest_if_none_later: bool = False  # what a timestamp means that no record has reached; otherwise it is an error
+    latest_if_none_later: bool = False  # for a timestamp after the last record; otherwise that is an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +98,15 @@ class WriteOptions:
     """Options of a writer."""
 
     settings: Settings
-    topic: str | None  # for all rows; without it each row has its own
-    marks_topic: str | None  # exactly once: whose partitions lend their numbers to the marks
-    marks_missing: str  # exactly once: refuse to start without the marks, or renew them
+    topic: str | None  # of all rows; None: of column topic
+    marks_missing: str  # exactly once: "refuse" to start without the marks, or "renew" them
 
 
 class Given:
-    """The options as they were given, by names in any case."""
+    """Options by name, in any case."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
-        """Raise an OptionError for a name that is not `known`."""
+        """Raise OptionError for a name that is not `known`."""
         self.values = {key.lower(): value for key, value in options.items()}
         names = {name.lower(): name for name in (*known, *OF_SPARK)}
         for key in self.values:
@@ -122,7 +121,7 @@ class Given:
         return value.strip() if value is not None else None
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a yes or a no."""
+        """Return true or false."""
         value = self.text(name)
         if value is None:
             return default
@@ -140,7 +139,7 @@ class Given:
         return int(value)
 
     def duration_ms(self, name: str, default: int) -> int:
-        """Return a length of time: 500, 500ms, 15m."""
+        """Return a duration: 500, 500ms, 15m."""
         value = self.text(name)
         if value is None:
             return default
@@ -151,10 +150,7 @@ class Given:
 
 
 def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
-    """Check a reader's options.
-
-    Raises: OptionError, which names the option.
-    """
+    """Return a reader's options. Raises OptionError, which names the option."""
     given = Given(options, READING)
     for name in BATCH_ONLY if is_streaming else ():
         if given.text(name) is not None:
@@ -185,7 +181,7 @@ def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
 
 
 def topics_of(given: Given) -> Topics:
-    """Return what is to be read."""
+    """Return the topics to read."""
     found = [name for name in WHERE if given.text(name) is not None]
     if len(found) != 1:
         raise OptionError(f"exactly one of {', '.join(WHERE)} must be given, found {', '.join(found) or 'none'}")
@@ -212,48 +208,37 @@ def topics_of(given: Given) -> Topics:
 
 
 def starting(given: Given, *, is_streaming: bool) -> Position:
-    """Return where reading starts: by timestamp before by offset, as Spark's source."""
+    """Return the start: a timestamp takes precedence over offsets, as in Spark's source."""
     strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
         raise OptionError(f"option startingOffsetsByTimestampStrategy: error or latest, not {strategy!r}")
-    by_time = by_timestamp(given, "starting", latest_if_none_later=strategy == "latest")
-    if by_time is not None:
-        return by_time
-    name = "startingOffsets"
-    text = given.text(name) or ("latest" if is_streaming else "earliest")
-    match text.lower():
-        case "earliest":
-            return Position(option=name, everywhere=EARLIEST)
-        case "latest" if is_streaming:
-            return Position(option=name, everywhere=LATEST)
-        case "latest":
-            raise OptionError(f"option {name}: latest is not valid as the start of a batch, which would be empty")
-    parsed = offsets.parse(name, text, lowest=EARLIEST)
-    if not is_streaming and LATEST in parsed.values():
-        raise OptionError(f"option {name}: -1 (latest) is not valid in a batch")
-    return Position(option=name, offsets=parsed)
+    rejected = {} if is_streaming else {LATEST: "is not valid as the start of a batch, which would be empty"}
+    found = by_timestamp(given, "starting", latest_if_none_later=strategy == "latest")
+    return found or by_offset(given, "startingOffsets", "latest" if is_streaming else "earliest", rejected)
 
 
 def ending(given: Given) -> Position:
-    """Return where a batch ends."""
-    by_time = by_timestamp(given, "ending", latest_if_none_later=True)
-    if by_time is not None:
-        return by_time
-    name = "endingOffsets"
-    text = given.text(name) or "latest"
-    match text.lower():
-        case "latest":
-            return Position(option=name, everywhere=LATEST)
-        case "earliest":
-            raise OptionError(f"option {name}: earliest is not valid as an end: no record would be read")
-    parsed = offsets.parse(name, text, lowest=EARLIEST)
-    if EARLIEST in parsed.values():
-        raise OptionError(f"option {name}: -2 (earliest) is not valid as an end: no record would be read")
-    return Position(option=name, offsets=parsed)
+    """Return the end of a batch."""
+    rejected = {EARLIEST: "is not valid as an end: no record would be read"}
+    found = by_timestamp(given, "ending", latest_if_none_later=True)
+    return found or by_offset(given, "endingOffsets", "latest", rejected)
+
+
+def by_offset(given: Given, name: str, default: str, rejected: Mapping[int, str]) -> Position:
+    """Return a position by offset: earliest, latest, or an offset for each partition."""
+    text = given.text(name) or default
+    words = {EARLIEST: "earliest", LATEST: "latest"}
+    everywhere = next((offset for offset, word in words.items() if word == text.lower()), None)
+    parsed = offsets.parse(name, text, lowest=EARLIEST) if everywhere is None else None
+    for offset, reason in rejected.items():
+        if offset == everywhere or (parsed is not None and offset in parsed.values()):
+            shown = words[offset] if offset == everywhere else f"{offset} ({words[offset]})"
+            raise OptionError(f"option {name}: {shown} {reason}")
+    return Position(option=name, everywhere=everywhere, offsets=parsed)
 
 
 def by_timestamp(given: Given, side: str, *, latest_if_none_later: bool) -> Position | None:
-    """Return a position by time, if one is given: one timestamp for all partitions before one for each."""
+    """Return a position by time, or None: one timestamp for all partitions takes precedence over one for each."""
     name = f"{side}Timestamp"
     text = given.text(name)
     if text is not None:
@@ -269,19 +254,13 @@ def by_timestamp(given: Given, side: str, *, latest_if_none_later: bool) -> Posi
 
 
 def writing(options: Mapping[str, str]) -> WriteOptions:
-    """Check a writer's options.
-
-    Raises: OptionError, which names the option.
-    """
+    """Return a writer's options. Raises OptionError, which names the option."""
     given = Given(options, WRITING)
-    if (given.text("delivery") or "at_least_once") != "at_least_once":
-        raise OptionError("option delivery: use kvorum.pipelines.bridge.sink.stream_writer for exactly_once")
     missing = (given.text("marksMissing") or "refuse").lower()
     if missing not in ("refuse", "renew"):
         raise OptionError(f"option marksMissing: refuse or renew, not {missing!r}")
     return WriteOptions(
         settings=client.from_options(given.values),
         topic=given.text("topic") or None,
-        marks_topic=given.text("marksTopic") or None,
         marks_missing=missing,
     )

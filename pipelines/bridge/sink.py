@@ -1,10 +1,10 @@
 """The sink to topics: at least once as Spark's own, or exactly once.
 
-Exactly once is atomic a task, not a micro-batch: a reader at read_committed may see the rows of one task before those
-of another, but each row is there once. docs/decisions/0013-exactly-once-sink.md has the reasons.
+Exactly once is atomic per task, not per micro-batch: a reader at read_committed may see the rows of one task before
+those of another, but each row once (docs/decisions/0013).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from kvorum.pipelines.bridge.options import WriteOptions
 
 
 class Delivery(StrEnum):
-    """Delivery guarantee of each row: at least once, or exactly once."""
+    """Delivery guarantee of each row."""
 
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"
@@ -29,22 +29,27 @@ def stream_writer(
 ) -> DataStreamWriter:
     """Return a writer of a stream to topics. The caller may add a trigger, and starts it.
 
-    `query` is the query's name; with exactly once it also names the transactions and the group of the marks, so it
-    must be the only one of this name on the cluster, and keep it.
+    `query` is the query's name. With exactly once it also names the transactions and the group of the marks, so it must
+    be unique on the cluster and never change.
     Raises: OptionError; with exactly once MarkError if the marks are not those of this checkpoint.
+    """
+    write = batch_writer(frame, sink_options, delivery=delivery, query=query, checkpoint=checkpoint)
+    return frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(query)
+
+
+def batch_writer(
+    frame: DataFrame, sink_options: Mapping[str, str], *, delivery: Delivery, query: str, checkpoint: str
+) -> Callable[[DataFrame, int], None]:
+    """Return the function that writes the micro-batches of a stream; arguments and errors as of stream_writer.
+
+    A stream may write other frames as well by calling it from its own foreachBatch, with the stream's checkpoint.
     """
     write_options = checked(frame, sink_options)
     if delivery is Delivery.AT_LEAST_ONCE:
-
-        def write(rows: DataFrame, _: int) -> None:
-            counted.add(query, write_at_least_once(rows, write_options))
-
-        writer = frame.writeStream.foreachBatch(write)
-    else:
-        sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
-        sink.check(frame.sparkSession)
-        writer = frame.writeStream.foreachBatch(sink.write)
-    return writer.option("checkpointLocation", checkpoint).queryName(query)
+        return lambda rows, _: counted.add(query, write_at_least_once(rows, write_options))
+    sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
+    sink.check(frame.sparkSession)
+    return sink.write
 
 
 def write_batch(
@@ -58,10 +63,10 @@ def write_batch(
 ) -> None:
     """Write a frame to topics: a batch, or one micro-batch of a stream from within foreachBatch.
 
-    With exactly once, a call with the query, the batch id and the rows of one that was cut off writes what that one
-    did not. Without a checkpoint there is no place to stage rows: a frame whose tasks may get other rows when it is
-    computed again (layout) is then written by one task.
-    Raises: OptionError; with exactly once MarkError if the marks tell of another layout, or a later batch.
+    With exactly once, a repeated call with the same query, batch id and rows writes only what the first did not.
+    Without a checkpoint rows cannot be staged: a frame whose rows may be distributed differently when it is computed
+    again (layout) is written by one task.
+    Raises: OptionError; with exactly once MarkError if the marks have another layout or a later batch.
     """
     write_options = checked(frame, sink_options)
     if delivery is Delivery.AT_LEAST_ONCE:
@@ -71,10 +76,7 @@ def write_batch(
 
 
 def write_at_least_once(frame: DataFrame, write_options: WriteOptions) -> int:
-    """Write a frame, one task for each of its partitions; return how many rows it had.
-
-    The data source's own writer does the same, but Spark plans its every micro-batch in three Python processes.
-    """
+    """Write a frame, one task per partition; return the number of rows."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = producer.write(write_options, batches)
@@ -84,13 +86,8 @@ def write_at_least_once(frame: DataFrame, write_options: WriteOptions) -> int:
 
 
 def checked(frame: DataFrame, sink_options: Mapping[str, str]) -> WriteOptions:
-    """Return the options if the frame can be written with them."""
-    write_options = options.writing(spoken(sink_options))
+    """Return the options. Raises OptionError if the frame cannot be written with them."""
+    write_options = options.writing(sink_options)
     check_written(frame.schema, write_options.topic)
     producer.check(write_options)
     return write_options
-
-
-def spoken(sink_options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without the delivery, which is an argument here."""
-    return {name: value for name, value in sink_options.items() if name.lower() != "delivery"}

@@ -1,7 +1,7 @@
-"""The data source `kvorum`: what Spark calls to plan, to read and to write.
+"""The data source `kvorum`: how Spark plans and reads topics as tables and streams.
 
-Objects of this module travel: Spark pickles the readers and writers to its tasks, so they hold options only, and a
-client is made where it is used.
+Spark pickles the readers to its tasks, so they hold options only; clients are created where they are used. Topics are
+written by bridge/sink, not by `frame.write.format("kvorum")`.
 """
 
 import logging
@@ -10,15 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-    InputPartition,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -28,23 +20,23 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kvorum.pipelines.bridge import offsets, options, producer, reader
+from kvorum.pipelines.bridge import offsets, options, reader
 from kvorum.pipelines.bridge.client import OptionError
-from kvorum.pipelines.bridge.columns import check_written, read_schema
+from kvorum.pipelines.bridge.columns import read_schema
 from kvorum.pipelines.bridge.lookup import Lookup, report_loss
 from kvorum.pipelines.bridge.offsets import BEGUN_AT, LATEST, OffsetRange, Offsets
-from kvorum.pipelines.bridge.options import ReadOptions, WriteOptions
+from kvorum.pipelines.bridge.options import ReadOptions
 
 FORMAT = "kvorum"
 IDLE_SECONDS_MIN = 0.01
 IDLE_SECONDS_MAX = 0.25
-"""Spark asks for the latest offset again at once: without new records the answer waits, twice as long each time."""
+"""Spark requests the latest offset again at once. Without new records each response waits twice as long as the last."""
 
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
 
 class KvorumDataSource(DataSource):
-    """Topics as tables and streams, with the columns and options of Spark's own Kafka source and sink."""
+    """Topics with the columns and options of Spark's own Kafka source."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,60 +44,42 @@ class KvorumDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns that are read."""
+        """Return the columns."""
         return read_schema(self.options.get("includeHeaders", "false").strip().lower() == "true")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a batch."""
-        self.refuse_other(schema)
+        """Return the reader of a batch. Raises OptionError."""
+        self.check_schema(schema)
         return BatchReader(options.reading(self.options, is_streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream."""
-        self.refuse_other(schema)
+        """Return the reader of a stream. Raises OptionError."""
+        self.check_schema(schema)
         return StreamReader(options.reading(self.options, is_streaming=True))
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return what writes a batch, at least once."""
-        if overwrite:
-            raise OptionError("mode overwrite is not supported, a topic is append-only: use mode append")
-        write_options = checked(options.writing(self.options), schema)
-        producer.check(write_options)
-        return BatchWriter(write_options)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Return what writes a stream, at least once."""
-        return StreamWriter(checked(options.writing(self.options), schema))
-
-    def refuse_other(self, schema: StructType) -> None:
-        """Raise an OptionError if the caller wants other columns than there are."""
+    def check_schema(self, schema: StructType) -> None:
+        """Raise OptionError for a schema other than the source's."""
         if schema.simpleString() != read_schema(len(schema.fields) > 7).simpleString():
             raise OptionError(f"the columns of a topic are fixed, remove the schema: {schema.simpleString()}")
-
-
-def checked(write_options: WriteOptions, schema: StructType) -> WriteOptions:
-    """Return the options if a frame of this schema can be written with them."""
-    check_written(schema, write_options.topic)
-    return write_options
 
 
 class BatchReader(DataSourceReader):
     """Reads from one set of offsets to another."""
 
     def __init__(self, read_options: ReadOptions) -> None:
-        """Hold the options."""
+        """Keep the options."""
         self.options = read_options
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks."""
+        """Return one range per task."""
         lookup = Lookup(self.options.settings)
         partitions = lookup.partitions(self.options.topics)
         start = lookup.resolve(self.options.start, partitions, self.options)
         end = lookup.resolve(self.options.end, partitions, self.options)
-        return list(pieces(self.options, start, end))
+        return list(task_ranges(self.options, start, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's range. Spark hands over a partition of another kind when there is nothing to read."""
+        """Read the range of a task. Spark passes a partition of another type when there is nothing to read."""
         if isinstance(partition, OffsetRange):
             yield from reader.read(self.options, partition, is_streaming=False)
 
@@ -114,23 +88,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver's Python process, and reads their ranges in tasks."""
 
     def __init__(self, read_options: ReadOptions) -> None:
-        """Begin without connections."""
+        """Keep the options; the client is created by the first lookup and never pickled."""
         self.options = read_options
-        self.lookup: Lookup | None = None  # made where planning happens, never sent
+        self.lookup: Lookup | None = None
         self.begun_at: Offsets | None = None
-        self.final: Offsets | None = None  # where a query ends that takes what is available now
+        self.final: Offsets | None = None  # the end of a query with the trigger available-now
         self.waiting_since = time.monotonic()
         self.idle_seconds = 0.0
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a new query starts. Spark asks again when it plans the first micro-batch: the same answer."""
+        """Return the start of a new query. Spark calls again when it plans the first micro-batch: same result."""
         if self.begun_at is None:
-            partitions = self.asked().partitions(self.options.topics)
-            self.begun_at = self.asked().resolve(self.options.start, partitions, self.options)
+            lookup = self.connected()
+            partitions = lookup.partitions(self.options.topics)
+            self.begun_at = lookup.resolve(self.options.start, partitions, self.options)
         return offsets.to_json(self.begun_at)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit that the options give."""
+        """Return the limit of the options."""
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:
@@ -138,14 +113,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return where the next micro-batch ends; the start itself if there is to be none."""
+        """Return the end of the next micro-batch, or `start` if there is none yet."""
         begin = offsets.from_json(start)
         end = self.final if self.final is not None else self.latest()
         loss = offsets.lost(begin, end)
         if loss is not None:
             report_loss(loss, is_error=self.options.fail_on_data_loss, log=logger.warning)
         is_first = BEGUN_AT not in start and begin == self.begun_at
-        if not is_first and not isinstance(limit, ReadAllAvailable) and self.is_worth_waiting(begin, end):
+        if not is_first and not isinstance(limit, ReadAllAvailable) and self.is_below_minimum(begin, end):
             return start
         if isinstance(limit, ReadMaxRows):
             end = offsets.limited(begin, end, limit.max_rows)
@@ -155,11 +130,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.idle_seconds = 0.0
         self.waiting_since = time.monotonic()
         result = offsets.to_json(end)
-        if is_first:
-            result[BEGUN_AT] = start
-        return result
+        return result | {BEGUN_AT: start} if is_first else result
 
-    def is_worth_waiting(self, begin: Offsets, end: Offsets) -> bool:
+    def is_below_minimum(self, begin: Offsets, end: Offsets) -> bool:
         """Return whether there is less than minOffsetsPerTrigger and maxTriggerDelay has not passed."""
         low = self.options.min_offsets_per_trigger
         if low is None or self.final is not None:
@@ -168,71 +141,47 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets.available(begin, end) < low and waited_ms < self.options.max_trigger_delay_ms
 
     def wait_idle(self) -> None:
-        """Wait before an answer without new records: an idle query would poll the brokers 60 times a second."""
+        """Wait before a response without new records: an idle query would poll the brokers 60 times a second."""
         if self.final is None:
             self.idle_seconds = min(max(2 * self.idle_seconds, IDLE_SECONDS_MIN), IDLE_SECONDS_MAX)
             time.sleep(self.idle_seconds)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take down where everything ends now: nothing later is read."""
+        """Record the present ends: nothing later is read."""
         self.final = self.latest()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return where everything ends now, for the query's progress."""
+        """Return the present ends, for the query's progress."""
         return offsets.to_json(self.latest())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plan one micro-batch. The same start, end and options always give the same tasks."""
+        """Return one range per task of a micro-batch. The same start, end and options always give the same tasks."""
         begin = offsets.begun_at(end)
-        return list(pieces(self.options, offsets.from_json(start) if begin is None else begin, offsets.from_json(end)))
+        begin = offsets.from_json(start) if begin is None else begin
+        return list(task_ranges(self.options, begin, offsets.from_json(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's range."""
+        """Read the range of a task."""
         assert isinstance(partition, OffsetRange), partition
         return reader.read(self.options, partition, is_streaming=True)
 
     def latest(self) -> Offsets:
-        """Return where all partitions end, new ones among them."""
-        partitions = self.asked().partitions(self.options.topics, must_exist=self.options.fail_on_data_loss)
-        return self.asked().everywhere(partitions, LATEST, is_read_committed=self.options.is_read_committed)
+        """Return the ends of all partitions, new ones included."""
+        lookup = self.connected()
+        partitions = lookup.partitions(self.options.topics, must_exist=self.options.fail_on_data_loss)
+        return lookup.everywhere(partitions, LATEST, is_read_committed=self.options.is_read_committed)
 
-    def asked(self) -> Lookup:
+    def connected(self) -> Lookup:
         """Return the planner's client."""
         if self.lookup is None:
             self.lookup = Lookup(self.options.settings)
         return self.lookup
 
 
-def pieces(read_options: ReadOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return one range for each task."""
+def task_ranges(read_options: ReadOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
+    """Return one range per task."""
     return offsets.split(
         offsets.ranges(start, end),
         min_partitions=read_options.min_partitions,
         max_records=read_options.max_records_per_partition,
     )
-
-
-class BatchWriter(DataSourceArrowWriter):
-    """Writes a batch, at least once."""
-
-    def __init__(self, write_options: WriteOptions) -> None:
-        """Hold the options."""
-        self.options = write_options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows; they are acknowledged when this returns."""
-        producer.write(self.options, iterator)
-        return WriterCommitMessage()
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes a stream's micro-batches, at least once."""
-
-    def __init__(self, write_options: WriteOptions) -> None:
-        """Hold the options."""
-        self.options = write_options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows; they are acknowledged when this returns."""
-        producer.write(self.options, iterator)
-        return WriterCommitMessage()

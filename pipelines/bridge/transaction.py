@@ -1,17 +1,17 @@
-"""One task's writing exactly once: its rows and its mark in one Kafka transaction.
+"""Exactly-once writing of one task: its rows and its mark in one Kafka transaction.
 
-    init_transactions   fences every earlier attempt at this task and ends what it left open
-    read the mark       with require_stable: what was committed is seen, what is pending is waited for
-    written already?    then nothing is left to do
+    init_transactions   fences every earlier attempt at this task and ends its open transaction
+    read the mark       with require_stable: committed offsets are seen, pending ones are waited for
+    written already?    then the task is done
     begin, produce, send_offsets_to_transaction (the mark), commit
 
-Whoever gets past the first step last is the only one who can commit, so of several attempts at a task, one at a time
-or at once (speculation), exactly one writes. One that was overtaken is done when the other's mark is there: failed at
-once it would count as one of the task's failures, and Spark might begin a third to overtake the second.
+Only the attempt that was initialised last can commit, so of several attempts at a task (retries, speculation) exactly
+one writes. A fenced attempt waits for the mark of the other: failing at once would count as a failure of the task, and
+Spark might start a third attempt that fences the second.
 
-What passes by itself (a coordinator moves, a broker is gone) is tried again within a limit; what asks for an abort is
-aborted and the task's transaction done again from the rows that are held; what is fatal fails the attempt, and Spark
-or the next start decides. Input that was cut off (whole) is no task's: nothing of it is committed.
+Retriable errors are retried within a limit. Abortable ones abort the transaction, and it is repeated with the rows held
+in memory. Fatal ones fail the attempt; Spark or the next start repeats it. Input that ends early (whole) is never
+committed.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ TRANSACTION_TIMEOUT_MS = 120_000  # how long an abandoned transaction holds read
 TRANSACTIONS_TRIED = 4
 HELD_BYTES_MAX = 128 * 1024 * 1024  # a task with more rows than this is not done again here, but by Spark
 
-# A staged row carries its task in this column; the rows of one task are one file.
+# The task of a staged row; the rows of one task are one file.
 TASK_COLUMN = "_task"
 OUTCOME = "task INT, rows LONG, outcome STRING"
 
@@ -54,15 +54,15 @@ Answer = TypeVar("Answer")
 
 
 class AttemptFenced(RuntimeError):
-    """A later attempt at this task has taken over. This one has written nothing and can't any more."""
+    """A later attempt at this task has fenced this one, which has written nothing."""
 
 
 class TransactionFailed(RuntimeError):
-    """A task's transaction could not be committed; nothing of it is to be seen."""
+    """A task's transaction was not committed; none of its rows are visible."""
 
 
 class Abortable(Exception):
-    """The transaction has to be aborted; another may succeed."""
+    """The transaction must be aborted; another one may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +76,10 @@ class Work:
 
 
 class Rows:
-    """A task's input, which can be gone through again as long as it is not too much to hold."""
+    """A task's input, which can be iterated again while it is small enough to be held."""
 
     def __init__(self, live: Iterator[pa.RecordBatch]) -> None:
-        """Take what comes."""
+        """Read from an iterator."""
         self.live = live
         self.held: list[pa.RecordBatch] = []
         self.size = 0
@@ -88,11 +88,11 @@ class Rows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Iterate from the first row."""
-        assert self.is_whole, "rows were let go"
+        assert self.is_whole, "rows were dropped"
         return chain(list(self.held), self.rest())
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Iterate over what has not come yet."""
+        """Iterate over the batches not received yet."""
         for batch in self.live:
             if batch.num_rows:
                 self.count += batch.num_rows
@@ -100,7 +100,7 @@ class Rows:
                 yield batch
 
     def hold(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch, or let all go if it gets too much."""
+        """Keep a batch, or drop all above HELD_BYTES_MAX."""
         self.size += batch.nbytes
         if self.is_whole and (not self.held or self.size <= HELD_BYTES_MAX):
             self.held.append(batch)
@@ -115,9 +115,9 @@ class Rows:
 
 
 def judged(error: KafkaError, what: str) -> Exception:
-    """Return what an error that does not pass means for an attempt."""
+    """Return the exception for an error that is not retried."""
     if error.code() in FENCED and not error.txn_requires_abort():
-        why = "a later attempt at this task has taken over, or it took longer than transaction.timeout.ms"
+        why = "a later attempt at this task has fenced it, or it took longer than transaction.timeout.ms"
         return AttemptFenced(f"{what}: {error}: {why}")
     if error.txn_requires_abort():
         return Abortable(f"{what}: {error}")
@@ -125,9 +125,9 @@ def judged(error: KafkaError, what: str) -> Exception:
 
 
 def patiently(call: Callable[[], Answer], what: str) -> Answer:
-    """Return what a call returns; what passes by itself is tried again within a limit.
+    """Return the result of a call, which is repeated after retriable errors within a limit.
 
-    Raises: AttemptFenced, Abortable; TransactionFailed for what else is fatal, or does not pass.
+    Raises: AttemptFenced, Abortable; TransactionFailed for other errors.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -142,10 +142,10 @@ def patiently(call: Callable[[], Answer], what: str) -> Answer:
 
 
 class Member:
-    """A consumer of a group of marks, which joins nothing and reads nothing else. Threads take turns."""
+    """A client for the committed offsets of a group of marks. It does not join the group. Thread-safe."""
 
     def __init__(self, settings: client.Settings) -> None:
-        """Make a client; it connects by itself."""
+        """Create the client, which connects in the background."""
         self.consumer = Consumer(dict(settings))
         self.lock = threading.Lock()
 
@@ -159,7 +159,7 @@ class Member:
         return answered
 
     def metadata(self) -> object:
-        """Return what a transaction has to know of the group."""
+        """Return the group's metadata for a transaction."""
         with self.lock:
             return self.consumer.consumer_group_metadata()
 
@@ -179,7 +179,7 @@ class MarkReader:
         self.places = places
 
     def member(self, group: str) -> Member:
-        """Return a member of one of the groups. read_committed is what makes OffsetFetch require stable offsets."""
+        """Return the client of a group. read_committed makes its OffsetFetch require stable offsets."""
         settings = client.for_consumer(self.settings, group) | {"group.id": group, "isolation.level": "read_committed"}
         return member(tuple(sorted(settings.items())))
 
@@ -197,14 +197,14 @@ class MarkReader:
 
 
 class Transactions:
-    """A task's transactional producer. Making one fences all that were made for the task before."""
+    """A task's transactional producer. Creating it fences all earlier ones of the task."""
 
     def __init__(self, settings: client.Settings, places: Places, task: int) -> None:
-        """Fence, and end what was left open. Raises: as `patiently`."""
+        """Fence earlier producers and end their transaction. Raises: as `patiently`."""
         self.places = places
         self.task = task
         self.reader = MarkReader(settings, places)
-        # Made first: it connects while the producer waits for its coordinator.
+        # First, so that it connects while the producer waits for its coordinator.
         self.member = self.reader.member(places.group(task))
         defaults = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
         own = {"transactional.id": places.transactional_id(task), "enable.idempotence": "true", "acks": "all"}
@@ -216,13 +216,13 @@ class Transactions:
         return patiently(call, f"{self.places.transactional_id(self.task)}: {name}")
 
     def mark(self) -> Mark | None:
-        """Return the task's mark. Nothing can change it now but this producer, or one that fences it."""
+        """Return the task's mark. Only this producer, or one that fences it, can change it."""
         return self.reader.read([self.task])[self.task]
 
     def commit(self, mark: Mark, write: Callable[[Writer], int]) -> int:
-        """Write rows and the mark in one transaction. Returns what `write` returns.
+        """Write rows and the mark in one transaction; return the result of `write`.
 
-        Raises: Abortable, TransactionFailed and what `write` raises, all after an abort; AttemptFenced.
+        Raises: after an abort Abortable, TransactionFailed and the errors of `write`; AttemptFenced.
         """
         producer = self.writer.producer
         self.step("begin_transaction", producer.begin_transaction)
@@ -241,7 +241,7 @@ class Transactions:
             error = client.error_of(exception)
             ending = self.abort()
             if ending is None and error.code() == KafkaError._STATE:
-                # A record is not taken once something has gone wrong behind it that asks for an abort.
+                # The producer rejects records after an earlier error that requires an abort.
                 raise Abortable(f"produce: {error}") from exception
             raise judged(ending or error, "produce") from exception
         except DeliveryFailed as failure:
@@ -255,7 +255,7 @@ class Transactions:
         return count
 
     def abort(self) -> KafkaError | None:
-        """Give up an open transaction. Returns why that failed, if it did: then the next init_transactions ends it."""
+        """Abort the open transaction; return the error if that failed: the next init_transactions ends it then."""
         try:
             self.writer.producer.abort_transaction(STEP_SECONDS)
         except KafkaException as exception:
@@ -265,16 +265,16 @@ class Transactions:
         return None
 
     def close(self) -> None:
-        """Release the producer with its queued records. A fenced one reports its error once more."""
+        """Close the producer and drop its queue. A fenced producer raises its error again."""
         self.writer.producer.purge()
         with contextlib.suppress(KafkaException):
             self.writer.producer.close()
 
 
 def write_rows(work: Work, task: int, rows: Rows) -> str:
-    """Write a task's rows, unless they are in already. Returns "written" or "skipped".
+    """Write a task's rows unless they are written; return "written" or "skipped".
 
-    Raises: MarkError, TransactionFailed; AttemptFenced if whoever has taken over did not write them either.
+    Raises: MarkError, TransactionFailed; AttemptFenced if the later attempt did not write them either.
     """
     try:
         return write_or_skip(work, task, rows)
@@ -286,7 +286,7 @@ def write_rows(work: Work, task: int, rows: Rows) -> str:
 
 
 def is_written_soon(work: Work, task: int) -> bool:
-    """Return whether another attempt writes the rows within a limit."""
+    """Return whether another attempt writes the rows within RIVAL_SECONDS."""
     reader = MarkReader(work.settings, work.assignment.places)
     deadline = time.monotonic() + RIVAL_SECONDS
     while not marks.is_written(reader.read([task])[task], work.assignment, task):
@@ -297,7 +297,7 @@ def is_written_soon(work: Work, task: int) -> bool:
 
 
 def write_or_skip(work: Work, task: int, rows: Rows) -> str:
-    """Do what `write_rows` says, but for waiting. Raises: MarkError, AttemptFenced, TransactionFailed."""
+    """Write a task's rows unless they are written. Raises MarkError, AttemptFenced, TransactionFailed."""
     for attempt in range(1, TRANSACTIONS_TRIED + 1):
         transactions = Transactions(work.settings, work.assignment.places, task)
         try:
@@ -324,20 +324,20 @@ def produce(work: Work, rows: Iterable[pa.RecordBatch], writer: Writer) -> int:
 
 
 def run_task(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write one task's rows, and say what came of it (OUTCOME). This is what Spark runs in a worker."""
+    """Write one task's rows and return the OUTCOME: the function that Spark runs in a worker."""
     context = TaskContext.get()
     assert context is not None, "runs in a task only"
     rows = Rows(batches)
     first = rows.first()
     task = context.partitionId()
     if first is None:
-        outcome = "empty"  # nothing to write, now or in any other attempt
+        outcome = "empty"  # in every attempt
     else:
         if work.is_staged:
             task = first.column(TASK_COLUMN)[0].as_py()
         outcome = write_rows(work, task, rows)
         for _ in rows.rest():
-            pass  # what was skipped is taken all the same: a worker that leaves rows behind is not used again
+            pass  # Spark does not reuse a worker that leaves input behind
     columns: list[pa.Array[Any]] = [
         pa.array([task], pa.int32()),
         pa.array([rows.count], pa.int64()),

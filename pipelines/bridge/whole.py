@@ -1,13 +1,12 @@
-"""Whether a task's input has come to its end, or was cut off in the middle: Arrow takes the one for the other.
+"""Check that a task's input is complete: Arrow takes a closed connection between two batches for the end of the stream.
 
-When a step before this one fails, or its process or the executor dies, Spark closes the connection to the worker. If it
-has sent whole batches until then, that looks like the end of the stream. The task has failed, and is run again; but
-the worker goes through with the rows that it got. If it notes at the end of its input that the task is done, the next
-attempt leaves out the rest, which are lost. So whoever does that takes its input through here.
+When a step before this one fails, or its process or the executor ends, Spark closes the connection to the worker. The
+task is repeated, but the worker processes the rows it has received. A worker that records at the end of its input that
+the task is done would lose the rest, so such a task reads its input through `whole_input`.
 
-Behind the last batch Spark writes END_OF_STREAM, and behind a cut there is nothing. The worker keeps its end of the
-connection to itself (`infile` of pyspark.worker.main, a private name; tests/unit/pipelines/bridge/test_whole.py
-compares it with pyspark), and reads what follows when the task is done; so this looks at it and leaves it there.
+Spark writes END_OF_STREAM after the last batch; after an interrupted stream there is nothing. The worker reads those
+bytes when the task is done, so they are only peeked at, in `infile` of pyspark.worker.main (a private name, which
+tests/unit/pipelines/bridge/test_whole.py checks).
 """
 
 import sys
@@ -20,12 +19,15 @@ Item = TypeVar("Item")
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+CUT = "the task's input ended in the middle: a step before it, or the executor, has failed or is gone"
+
+
 class InputCut(RuntimeError):
-    """The input ended in the middle."""
+    """The input ended before its last batch."""
 
 
 def whole_input(task: Task) -> Task:
-    """Return the task, for mapInArrow, with its input taken through `whole`."""
+    """Return the task, for mapInArrow, with its input checked."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from task(whole(batches, connection()))
@@ -34,28 +36,20 @@ def whole_input(task: Task) -> Task:
 
 
 def whole(items: Iterator[Item], stream: Any) -> Iterator[Item]:
-    """Iterate over what was read from a worker's connection (a buffered reader). Waits for what follows the last.
-
-    Raises: InputCut in place of an end behind which the connection ends, too.
-    """
+    """Iterate over items read from a worker's connection (a buffered reader). Raises InputCut if it ends after them."""
     yield from items
     try:
         following = stream.peek(1)
     except OSError as error:
-        raise cut() from error
+        raise InputCut(CUT) from error
     if not following:
-        raise cut()
-
-
-def cut() -> InputCut:
-    """Return the error."""
-    return InputCut("the task's input ended in the middle: a step before it, or the executor, has failed or is gone")
+        raise InputCut(CUT)
 
 
 def connection() -> Any:
-    """Return the reading end of what connects this worker with its executor. Called in a task only.
+    """Return the reading end of the worker's connection to its executor. Called in a task only.
 
-    Raises: RuntimeError with a pyspark that keeps it elsewhere: nobody could tell then whether rows are missing.
+    Raises: RuntimeError with a pyspark that keeps it elsewhere: missing rows could not be detected then.
     """
     frame = sys._getframe()
     while frame is not None:

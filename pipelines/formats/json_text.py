@@ -38,7 +38,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kvorum.pipelines.formats import modules, schemas
+from kvorum.pipelines.formats import json_columns, modules, schemas
 from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
 from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
 
@@ -96,7 +96,7 @@ class JsonFormat:
         )
         reader.function()  # a type that has no JSON is an error before anything is started
         text = as_text(kind)
-        coded = modules.by_rows(reader.decoded, text, column, "json")
+        coded = modules.by_rows(partial(json_columns.decoded, reader), text, column, "json")
         value = converted(coded.column, text, kind, lambda one, _text, _kind: F.try_parse_json(one))
         return Coded(column=value, wrong=coded.wrong, message=coded.message, metadata=metadata)
 

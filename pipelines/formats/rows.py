@@ -34,7 +34,8 @@ def by_row(data: "pa.Array[Any]", one: Callable[[Any], Any], arrow: pa.DataType)
             except Exception as caught:
                 # A row's fault, whatever a library raises for it: it becomes the row's failure.
                 name = "" if isinstance(caught, Unfit) else f"{type(caught).__name__}: "
-                error = f"{name}{caught}"[:MESSAGE_MAX]
+                # Half of a surrogate pair, which a JSON text may contain, has no UTF-8.
+                error = f"{name}{caught}"[:MESSAGE_MAX].encode(errors="backslashreplace").decode()
         values.append(value)
         errors.append(error)
     return pa.StructArray.from_arrays(

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StringType
 
 from kvorum.pipelines import formats, frames, plugins, transforms
+from kvorum.pipelines.bridge.ledger import Folder
 from kvorum.pipelines.plugins import Connector, Context, Kind, Part, PluginError, Trigger
 from kvorum.pipelines.run import errors
+from kvorum.pipelines.run.dead_letters import into_files
+from kvorum.pipelines.sinks.files import FilesSinkOptions
 from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
 from kvorum.pipelines.spec import Endpoint, Format, Parts, Pipeline, Problem, SpecError, draft
 from kvorum.pipelines.spec.problems import Places
@@ -22,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 PARTS: Sequence[Part] = ("key", "value")
 DEAD_LETTERS = "dead-letters"
+CONNECTOR_FOLDER = "kvorum-source"
+"""In the checkpoint: which connector wrote the offsets."""
 BYTES = (BinaryType, StringType)
 
 
@@ -133,6 +139,8 @@ def as_bytes(frame: DataFrame) -> DataFrame:
 
 def start(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
     """Start the pipeline's queries: one, or two where dead letters go elsewhere than the sink writes to."""
+    if pipeline.source.type == "topics":
+        context = replace(context, connector=connector_of(spark, pipeline, context))
     frame = frame_of(spark, pipeline, ends, context)
     match pipeline.errors.tolerance:
         case "fail":
@@ -141,6 +149,25 @@ def start(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context)
             return running(ends.sink.write(frames.well(frame), ends.sink_options, context))
         case "dead-letter":
             return with_dead_letters(frame, pipeline, ends, context)
+
+
+def connector_of(spark: SparkSession, pipeline: Pipeline, context: Context) -> Connector:
+    """Return the connector that reads the topics: the checkpoint's, which is recorded there at its first start.
+
+    A checkpoint is never continued with the other connector: the sink may have to repeat a micro-batch exactly. Raises
+    PluginError if the checkpoint's is not at hand, or the pipeline requires the other one.
+    """
+    folder = Folder(spark, context.checkpoint, CONNECTOR_FOLDER)
+    recorded = folder.read("connector")
+    if recorded is None:
+        folder.write("connector", context.connector)
+    if recorded is None or recorded == context.connector:
+        return context.connector
+    if recorded == "kvorum" and pipeline.connector == "auto":
+        logger.info("connector: kvorum, the checkpoint's: %s", context.checkpoint)
+        return "kvorum"
+    hint = f"set connector: {recorded}, or use a new checkpoint"
+    raise PluginError(f"checkpoint {context.checkpoint} was written with connector {recorded}; {hint}")
 
 
 def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
@@ -153,6 +180,10 @@ def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context:
         return running(ends.sink.write(merged, options.model_copy(update={"topic": None}), context))
     letters = TopicsSinkOptions(bootstrap=bootstrap, topic=pipeline.errors.topic, options=dict(pipeline.errors.options))
     beside = replace(context, name=f"{context.name}-{DEAD_LETTERS}", checkpoint=f"{context.checkpoint}/{DEAD_LETTERS}")
+    has_two_queries = bool(Folder(frame.sparkSession, context.checkpoint).listed(f"{beside.checkpoint}/offsets"))
+    if isinstance(options, FilesSinkOptions) and frame.isStreaming and not has_two_queries:
+        letters_of = partial(errors.dead_letters, pipeline=pipeline)
+        return [into_files(frame, letters_of, options, letters, context, beside.name)]
     first = ends.sink.write(frames.well(frame), options, context)
     second = TopicsSink().write(errors.dead_letters(frame, pipeline), letters, beside)
     return running(first, second)

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
+from kvorum.pipelines.bridge.sink import Delivery, write_batch
 from tests.cluster.clients import eventually
 from tests.spark.bridge.records import numbered, produce, read_all, values
 from tests.spark.conftest import TopicFactory
@@ -36,7 +37,8 @@ def read(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 
 def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
-    frame.write.format("kvorum").mode("append").option("kafka.bootstrap.servers", bootstrap).options(**options).save()
+    given = {"kafka.bootstrap.servers": bootstrap} | options
+    write_batch(frame, given, delivery=Delivery.AT_LEAST_ONCE, query="batch", batch_id=0)
 
 
 def test_every_column_makes_the_round_trip(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:
@@ -183,10 +185,6 @@ def test_failures_to_write_are_told(spark: SparkSession, bootstrap: str, make_to
     frame = spark.createDataFrame([("x" * 100,), ("y" * 5000,)], "value string")
     with pytest.raises(Exception, match=r"1 records were not written; the first, to .*MSG_SIZE_TOO_LARGE"):
         write(frame, bootstrap, topic=topic)
-    with pytest.raises(Exception, match="append"):
-        frame.write.format("kvorum").mode("overwrite").option("kafka.bootstrap.servers", bootstrap).option(
-            "topic", topic
-        ).save()
     with pytest.raises(Exception, match="no topic"):
         write(frame, bootstrap)
     with pytest.raises(Exception, match="No such configuration property"):

@@ -6,14 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run import control, failures
+from kvorum.pipelines.run import control, dead_letters, failures
 from kvorum.pipelines.run.launch import Launch
 from kvorum.pipelines.run.state import Folder, State, Status
 from kvorum.pipelines.run.worker import worker_in
@@ -112,19 +114,59 @@ def test_bad_records_go_to_the_dead_letter_topic_with_the_failure_in_headers(
     }
 
 
-def test_dead_letters_of_a_pipeline_into_files_are_written_beside_it(
-    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+def test_dead_letters_of_a_pipeline_into_files_are_written_by_the_same_query(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each record is read once. A failure between the two sinks repeats the micro-batch, and writes nothing twice."""
     source, dead = make_topic(), make_topic()
     produce(bootstrap, source, *GOOD, BAD)
-    sink = {"type": "files", "path": str(tmp_path / "out"), "format": "parquet"}
+    sink = {"type": "files", "path": str(tmp_path / "out"), "format": "parquet", "partition_by": ["by"]}
     errors = {"tolerance": "dead-letter", "topic": dead, "headers": False}
     data = topic_to_topic(bootstrap, source, "", sink=sink, errors=errors)
-    assert run(spark, data, tmp_path).state is State.FINISHED
+    file_sink, failing = dead_letters.file_sink, [True]
+
+    class FileSink:
+        """Fails before the first micro-batch is written, and after the second."""
+
+        def __init__(self, *arguments: Any) -> None:
+            self.sink = file_sink(*arguments)
+
+        def addBatch(self, batch_id: int, frame: Any) -> None:
+            if batch_id or not failing:
+                self.sink.addBatch(batch_id, frame)
+            if failing:
+                failing.pop()
+                raise RuntimeError("_ALL_BROKERS_DOWN")
+
+    monkeypatch.setattr(dead_letters, "file_sink", FileSink)
+    monkeypatch.setattr(failures, "PAUSE_SECONDS", 0.01)
+    status = run(spark, data, tmp_path)
+    assert (status.state, status.restarts, status.progress["records_in"]) == (State.FINISHED, 1, 6), status.trace
+    failing.append(True)
+    produce(bootstrap, source, ("k5", json.dumps({"id": 5, "name": "n5"})), BAD)
+    status = run(spark, data, tmp_path)
+    assert (status.state, status.restarts, status.progress["records_in"]) == (State.FINISHED, 1, 2), status.trace
     found = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert sorted((row.id, row.name, row.by) for row in found) == [(n, f"n{n}", "kvorum") for n in range(5)]
-    (letter,) = consume(bootstrap, dead, 1)
-    assert letter.value() == b"{not json" and not letter.headers()
+    assert sorted((row.id, row.name, row.by) for row in found) == [(n, f"n{n}", "kvorum") for n in range(6)]
+    letters = consume(bootstrap, dead, 2)
+    assert [(letter.value(), letter.headers()) for letter in letters] == [(b"{not json", None)] * 2
+
+
+def test_a_checkpoint_is_continued_with_its_connector(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    source = make_topic()
+    pipeline = from_data(topic_to_topic(bootstrap, source, make_topic()))
+    context = compiling.context_of(pipeline, str(tmp_path / "checkpoint"), "kvorum")
+    assert compiling.connector_of(spark, pipeline, context) == "kvorum"
+    other = replace(context, connector="spark")
+    assert compiling.connector_of(spark, pipeline, other) == "kvorum", "auto takes the checkpoint's"
+    with pytest.raises(PluginError, match="was written with connector kvorum; set connector: kvorum, or use a new"):
+        compiling.connector_of(spark, pipeline.model_copy(update={"connector": "spark"}), other)
+    other = replace(other, checkpoint=str(tmp_path / "other"))
+    assert compiling.connector_of(spark, pipeline, other) == "spark"
+    with pytest.raises(PluginError, match="was written with connector spark"):
+        compiling.connector_of(spark, pipeline, replace(other, connector="kvorum"))
 
 
 @pytest.mark.parametrize("tolerance", ["skip", "fail"])

@@ -43,7 +43,7 @@ def test_defaults_are_those_of_sparks_source() -> None:
         ({"startingOffset": "latest"}, "unknown option startingoffset: did you mean startingOffsets?"),
         ({"startingOffsets": "newest"}, "option startingOffsets: expected"),
         ({"startingOffsets": "latest"}, "latest is not valid as the start of a batch"),
-        ({"startingOffsets": '{"t":{"0":-1}}'}, r"-1 \(latest\) is not valid in a batch"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, r"-1 \(latest\) is not valid as the start of a batch"),
         ({"startingOffsets": '{"t":{"0":-3}}'}, "-3 for t-0 is not a valid offset"),
         ({"startingOffsets": '{"t":{"0":true}}'}, "True for t-0 is not a valid offset"),
         ({"endingOffsets": "earliest"}, "earliest is not valid"),
@@ -113,7 +113,7 @@ def test_what_a_writer_may_be_told() -> None:
     assert options.writing(base | {"Topic": "t"}).topic == "t"
     assert options.writing(base).topic is None and options.writing(base).marks_missing == "refuse"
     for wrong, message in (
-        ({"delivery": "exactly_once"}, "stream_writer"),
+        ({"delivery": "exactly_once"}, "unknown option delivery"),
         ({"marksMissing": "ignore"}, "refuse or renew"),
         ({"kafka.transactional.id": "x"}, "is not supported"),
         ({"topics": "x"}, "did you mean topic"),

@@ -1,0 +1,223 @@
+"""JSON records read a column at a time: the results of json_rows.Reader, at a fraction of its cost.
+
+msgspec parses the texts. It takes the last of two equal names, and it does not read all that json_rows reads. A record
+is therefore doubtful unless msgspec accepts its text, the text has no more names than the objects made of it, and each
+value either has a type that Arrow holds as it is or is converted by json_rows. Doubtful records are read again by
+json_rows, whose result counts.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from kvorum.pipelines.faults import Unfit
+from kvorum.pipelines.formats.json_rows import BITS, Number, Reader, as_text, payload
+
+Texts = list[bytes | None]
+Rows = list[dict[str, Any]]
+
+UNCHANGED: Final[dict[type[DataType], type]] = {
+    BooleanType: bool,
+    **dict.fromkeys(BITS, int),
+    DoubleType: float,
+    StringType: str,
+}
+"""Values that Arrow holds as they are; it refuses integers out of range."""
+TIMES: Final = (DateType, TimestampType, TimestampNTZType)
+FLAT: Final = (*UNCHANGED, *TIMES, FloatType, BinaryType, CharType, VarcharType)
+HIDE_DIGITS: Final = (float, dict, list)
+"""Without Number: values that no longer show how a number was written."""
+NAME: Final = re.compile(rb'"[ \t\r\n]*:')
+PAYLOAD: Final = re.compile(rb'"payload"[ \t\r\n]*:')
+QUOTE, COLON, BLANK = b'": '
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One field of the records."""
+
+    name: str
+    kind: DataType
+    unchanged: frozenset[type]
+    convert: Callable[[Any], Any]
+    arrow: pa.DataType
+
+
+def decoded(reader: Reader, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return what texts say, as structs of value and error: the same as reader.decoded(data)."""
+    kind = reader.kind
+    if not isinstance(kind, StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
+        return reader.decoded(data)
+    whole: Texts = data.to_pylist()
+    nulls = {index for index, text in enumerate(whole) if text is None} if data.null_count else set[int]()
+    is_flat = all(isinstance(field.dataType, FLAT) for field in kind.fields)
+    rows, doubtful = parsed_rows(payloads(whole) if reader.envelope else whole, None if is_flat else Number)
+    doubtful -= nulls
+    columns = columns_of(reader, kind)
+    lists = [values_of(column, rows, is_flat, doubtful, nulls) for column in columns]
+    arrays = arrays_of(columns, lists, doubtful)
+    fields = list(to_arrow_type(as_text(kind), timezone="UTC"))
+    mask = pa.array([index in nulls for index in range(len(whole)) if index not in doubtful]) if nulls else None
+    value = pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+    read = pa.StructArray.from_arrays([value, pa.nulls(len(value), pa.string())], names=["value", "error"])
+    if not doubtful:
+        return read
+    again = sorted(doubtful)
+    order = np.empty(len(whole), np.int64)
+    order[again] = np.arange(len(read), len(whole))
+    order[[index for index in range(len(whole)) if index not in doubtful]] = np.arange(len(read))
+    return pa.concat_arrays([read, reader.decoded(data.take(pa.array(again)))]).take(pa.array(order))
+
+
+def payloads(texts: Texts) -> Texts:
+    """Return the payloads of Connect's envelopes; None where one does not begin as the first, or its payload is first.
+
+    Most records of a topic have the same schema, which is longer than the payload. It is parsed once.
+    """
+    found = PAYLOAD.search(next(filter(None, texts), b""))
+    start = found.string[: found.end()] if found else b""
+    try:
+        payload(start + b"null}")
+    except Unfit:
+        return [None] * len(texts)
+    size = len(start)
+    return [text[size:-1] if text and text.startswith(start) and text.endswith(b"}") else None for text in texts]
+
+
+def columns_of(reader: Reader, kind: StructType) -> list[Column]:
+    """Return the fields with their conversions."""
+    types, schemas = reader.types(), {one["field"]: one for one in (reader.schema or {}).get("fields", ())}
+    columns = list[Column]()
+    for field, arrow in zip(kind.fields, to_arrow_type(as_text(kind), timezone="UTC"), strict=True):
+        schema = schemas.get(field.name)
+        has_default = reader.defaults and schema is not None and schema.get("default") is not None
+        takes_null = schema is None or (schema.get("optional") is True and not has_default)
+        unchanged = [UNCHANGED[type(field.dataType)]] if type(field.dataType) in UNCHANGED else []
+        columns.append(
+            Column(
+                name=field.name,
+                kind=field.dataType,
+                unchanged=frozenset([*unchanged, type(None)] if takes_null else unchanged),
+                convert=types.convert(field.dataType, schema),
+                arrow=arrow.type,
+            )
+        )
+    return columns
+
+
+def parsed_rows(texts: Texts, float_hook: Callable[[str], Any] | None) -> tuple[Rows, set[int]]:
+    """Return the objects and the indexes of doubtful texts, for which there is an empty object."""
+    decode = msgspec.json.Decoder(float_hook=float_hook).decode
+    rows, doubtful = list[Any](), set[int]()
+    try:
+        rows = list(map(decode, texts))  # type: ignore[arg-type]  # None raises, and is found below
+    except Exception:
+        rows = [_decoded_or_none(decode, text) for text in texts]
+    for index, (row, count) in enumerate(zip(rows, names_at_most(texts), strict=True)):
+        if type(row) is not dict or (len(row) != count and names_of(row) != len(NAME.findall(texts[index] or b""))):
+            doubtful.add(index)
+            rows[index] = {}
+    return rows, doubtful
+
+
+def _decoded_or_none(decode: Callable[[Any], Any], text: bytes | None) -> Any:
+    try:
+        return None if text is None else decode(text)
+    except Exception:  # whatever it is: json_rows reads the text again and names the fault
+        return None
+
+
+def names_at_most(texts: Texts) -> list[int]:
+    """Return for each text an upper bound of its names: the quotes before a colon or a blank."""
+    joined = np.frombuffer(b"".join(text or b"" for text in texts) + b"\0", np.uint8)
+    quotes = np.flatnonzero(joined == QUOTE)
+    following = joined[quotes + 1]
+    closing = quotes[(following == COLON) | (following <= BLANK)]
+    ends = np.cumsum([len(text or b"") for text in texts])
+    found: list[int] = np.diff(np.searchsorted(closing, ends), prepend=0).tolist()
+    return found
+
+
+def names_of(value: Any) -> int:
+    """Return the number of names in all objects of a value."""
+    if type(value) is dict:
+        return len(value) + sum(names_of(one) for one in value.values() if type(one) in (dict, list))
+    return sum(names_of(one) for one in value if type(one) in (dict, list))
+
+
+def values_of(column: Column, rows: Rows, is_flat: bool, doubtful: set[int], nulls: set[int]) -> list[Any]:
+    """Return a field's values as Arrow takes them; rows whose value cannot be converted become doubtful."""
+    name = column.name
+    values = [row.get(name) for row in rows]
+    if column.unchanged.issuperset(map(type, values)):
+        return values
+    if isinstance(column.kind, TIMES) and {str, type(None)}.issuperset(map(type, values)):
+        converted = _distinct_converted(column, values)
+        if converted is not None:
+            return converted
+    is_number = isinstance(column.kind, FloatType | DoubleType)
+    for index, value in enumerate(values):
+        if type(value) in column.unchanged or index in doubtful or index in nulls:
+            continue
+        values[index] = None
+        try:
+            if is_flat and not is_number and type(value) in HIDE_DIGITS:
+                doubtful.add(index)
+            else:
+                values[index] = column.convert(value)
+        except Exception:  # whatever it is: json_rows reads the text again and names the fault
+            doubtful.add(index)
+    return values
+
+
+def _distinct_converted(column: Column, values: list[Any]) -> list[Any] | None:
+    """Return the values of times, each text converted once; None if one cannot be."""
+    try:
+        made = {value: column.convert(value) for value in set(values)}
+    except Exception:  # the same: found again below, row by row
+        return None
+    return [made[value] for value in values]
+
+
+def arrays_of(columns: list[Column], lists: list[list[Any]], doubtful: set[int]) -> list["pa.Array[Any]"]:
+    """Return Arrow arrays without doubtful rows; rows with a value that Arrow does not hold become doubtful."""
+    while True:
+        wanted = [index not in doubtful for index in range(len(lists[0]))] if doubtful else None
+        arrays = list["pa.Array[Any]"]()
+        for column, values in zip(columns, lists, strict=True):
+            try:
+                arrays.append(pa.array(values if wanted is None else list(compress(values, wanted)), column.arrow))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                doubtful.update(index for index, value in enumerate(values) if not _is_held(value, column.arrow))
+                break
+        else:
+            return arrays
+
+
+def _is_held(value: Any, arrow: pa.DataType) -> bool:
+    try:
+        pa.array([value], arrow)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True
