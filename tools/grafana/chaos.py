@@ -62,9 +62,7 @@ CHAOS: Final = Dashboard(
                 "unclean elections",
             ),
         ),
-        curves(
-            "Event loop lag, maximum", of_each(series("kvorum_event_loop_lag_max_seconds", CLUSTER)), unit="s"
-        ),
+        curves("Event loop lag, maximum", of_each(series("kvorum_event_loop_lag_max_seconds", CLUSTER)), unit="s"),
         curves(
             "Errors returned to clients",
             by("error", rate("kafka_network_requestmetrics_errors_total", CLUSTER + ERRORS)),

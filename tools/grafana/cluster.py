@@ -122,7 +122,7 @@ CLUSTERS: Final = Dashboard(
             "Responses with an error",
             by("request, error", rate("kafka_network_requestmetrics_errors_total", PROCESS + ERRORS + OF_APIS)),
             unit="reqps",
-            description="Top-level error codes. Errors of single partitions are counted in the failed requests per topic.",
+            description="Top-level error codes. Failed requests per topic include errors of single partitions.",
         ),
         curves(
             "Response time, 99th percentile",
@@ -190,7 +190,8 @@ CLUSTERS: Final = Dashboard(
         curves(
             "Log cleaner",
             of_each(
-                f"max by (instance) ({series('kafka_log_logcleanermanager_max_dirty_percent', PROCESS)})", "highest dirty ratio "
+                f"max by (instance) ({series('kafka_log_logcleanermanager_max_dirty_percent', PROCESS)})",
+                "dirty ratio ",
             ),
             unit="percent",
         ),

@@ -18,7 +18,7 @@ CONSUMER_LAG: Final = Dashboard(
         stat("Groups", total(series("kafka_server_group_coordinator_metrics_group_count", CLUSTER))),
         stat("Members", total(series("kafka_consumergroup_members", GROUP))),
         stat("Total lag", total(series("kafka_consumergroup_lag", GROUP_ON_TOPIC))),
-        stat("Largest lag", highest(series("kafka_consumergroup_lag_sum", GROUP_ON_TOPIC)), "Largest lag of a group in one topic, in records."),
+        stat("Largest lag", highest(series("kafka_consumergroup_lag_sum", GROUP_ON_TOPIC)), "Per group and topic."),
         curves("Lag", LAG, description="Records between the committed offset and the high watermark."),
         curves(
             "Estimated time to catch up",

@@ -36,7 +36,7 @@ PROCESSES: Final = Dashboard(
             of_each(quantile("0.99", "kvorum_event_loop_lag_seconds", "instance", PROCESS)),
             unit="s",
         ),
-        curves("Event loop lag, maximum per process", of_each(series("kvorum_event_loop_lag_max_seconds", PROCESS)), unit="s"),
+        curves("Event loop lag, maximum", of_each(series("kvorum_event_loop_lag_max_seconds", PROCESS)), unit="s"),
         curves(
             "Event loop idle share",
             of_each(IDLE),
@@ -67,9 +67,7 @@ PROCESSES: Final = Dashboard(
             of_each(quantile("0.99", "kvorum_log_flush_seconds", "instance", PROCESS)),
             unit="s",
         ),
-        curves(
-            "Queued requests", of_each(series("kafka_network_requestchannel_requestqueuesize", PROCESS))
-        ),
+        curves("Queued requests", of_each(series("kafka_network_requestchannel_requestqueuesize", PROCESS))),
         curves("Queued request bytes", of_each(series("kvorum_queued_request_bytes", PROCESS)), unit="bytes"),
         table("Processes and versions", series("kvorum_build_info", PROCESS)),
         table(
