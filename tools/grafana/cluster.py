@@ -1,4 +1,4 @@
-"""Whether a cluster is well, and what goes through it."""
+"""The dashboard of a cluster: its health and its traffic."""
 
 from typing import Final
 
@@ -22,18 +22,18 @@ from grafana.expressions import (
 from grafana.panels import ACTIVE_CONTROLLERS, CLUSTER_VARIABLE, INSTANCE_VARIABLE, Dashboard, curves, row, stat
 
 STAGES: Final = {
-    "requestqueuetimems": "waits for its turn",
+    "requestqueuetimems": "in queue",
     "localtimems": "broker",
-    "remotetimems": "replicas or data",
-    "responsequeuetimems": "answers before it",
-    "totaltimems": "all",
+    "remotetimems": "waiting for replicas or data",
+    "responsequeuetimems": "waiting for earlier responses",
+    "totaltimems": "total",
 }
 
 
-def stage_of(request: str, stage: str, what: str) -> Target:
-    """Return what a stage of a request takes at most on any broker."""
+def stage_of(request: str, stage: str, label: str) -> Target:
+    """Return the duration of a stage of a request, of the slowest broker."""
     selected = f'{PROCESS},request="{request}"{LATE}'
-    return highest(series(f"kafka_network_requestmetrics_{stage}", selected)), what
+    return highest(series(f"kafka_network_requestmetrics_{stage}", selected)), label
 
 
 def room(where: str) -> str:
@@ -44,52 +44,52 @@ def room(where: str) -> str:
 CLUSTERS: Final = Dashboard(
     uid="kvorum-cluster",
     title="Kvorum: cluster",
-    description="Whether all is well, and what goes through.",
+    description="Health and traffic of a cluster.",
     variables=(CLUSTER_VARIABLE, INSTANCE_VARIABLE),
     panels=(
         stat(
             "Brokers",
             total(series("kafka_brokers", CLUSTER)),
-            "Not fenced, as the active controller knows.",
+            "Brokers that are not fenced, reported by the active controller.",
             red_below=1,
         ),
         ACTIVE_CONTROLLERS,
         stat(
             "Offline partitions",
             highest(series("kafka_controller_kafkacontroller_offlinepartitionscount", CLUSTER)),
-            "Without a leader: nobody can write or read them.",
+            "Partitions without a leader: they cannot be read or written.",
             red_from=1,
         ),
         stat(
             "Under min ISR",
             total(series("kafka_server_replicamanager_underminisrpartitioncount", CLUSTER)),
-            "acks=all is refused there.",
+            "These partitions reject acks=all.",
             red_from=1,
         ),
         stat(
             "Under-replicated",
             total(series("kafka_server_replicamanager_underreplicatedpartitions", CLUSTER)),
-            "A replica is behind or gone.",
+            "Partitions with a replica that is out of sync.",
             red_from=1,
         ),
         stat(
             "Offline log directories",
             total(series("kafka_log_logmanager_offlinelogdirectorycount", CLUSTER)),
-            "A disk failed and is out of service until its broker starts again.",
+            "A failed directory stays offline until its broker is restarted.",
             red_from=1,
         ),
         stat(
-            "Room on the fullest disk",
+            "Free space of the fullest disk",
             f"min({room(CLUSTER)})",
-            "Share of its volume that is free.",
+            "Free share of the volume.",
             red_below=0.15,
         ),
-        row("What goes through"),
+        row("Traffic"),
         curves(
             "Bytes from producers",
             by("instance", rate("kafka_server_brokertopicmetrics_bytesin_total", PROCESS + ALL_TOPICS)),
             unit="Bps",
-            description="The row without a topic is that of all topics.",
+            description="Sum of all topics.",
         ),
         curves(
             "Bytes to consumers",
@@ -108,9 +108,9 @@ CLUSTERS: Final = Dashboard(
             unit="Bps",
         ),
         curves(
-            "Followers behind, at most",
+            "Follower lag, maximum",
             of_each(series("kafka_server_replicafetchermanager_maxlag", PROCESS)),
-            description="Committed records that a broker lacks of a partition it follows. Some are no lag.",
+            description="Committed records that a follower has not fetched yet. A few records are normal.",
         ),
         row("Requests"),
         curves(
@@ -119,31 +119,31 @@ CLUSTERS: Final = Dashboard(
             unit="reqps",
         ),
         curves(
-            "Requests answered with an error",
+            "Responses with an error",
             by("request, error", rate("kafka_network_requestmetrics_errors_total", PROCESS + ERRORS + OF_APIS)),
             unit="reqps",
-            description="The code at the answer's top. Errors of single partitions are in the topics' failed requests.",
+            description="Top-level error codes. Failed requests per topic include errors of single partitions.",
         ),
         curves(
-            "Time to answer, 99th percentile",
+            "Response time, 99th percentile",
             (quantile("0.99", "kvorum_request_seconds", "request", PROCESS), "{{request}}"),
             unit="s",
-            description="A Fetch that waits for data takes up to its fetch.max.wait.ms: that is no fault.",
+            description="A Fetch waits for data for up to fetch.max.wait.ms. This is normal.",
         ),
         curves(
-            "Where the time of a Produce goes, 99th percentiles",
-            *(stage_of("Produce", stage, what) for stage, what in STAGES.items()),
+            "Produce time per stage, 99th percentile",
+            *(stage_of("Produce", stage, label) for stage, label in STAGES.items()),
             unit="ms",
-            description="Of the slowest broker. Replicas are what acks=all waits for.",
+            description="Slowest broker. acks=all waits for replicas.",
         ),
         curves(
-            "Where the time of a consumer's Fetch goes, 99th percentiles",
-            *(stage_of("FetchConsumer", stage, what) for stage, what in STAGES.items()),
+            "Consumer Fetch time per stage, 99th percentile",
+            *(stage_of("FetchConsumer", stage, label) for stage, label in STAGES.items()),
             unit="ms",
-            description="Of the slowest broker. One that finds nothing waits for data, up to its fetch.max.wait.ms.",
+            description="Slowest broker. A Fetch without data waits for up to fetch.max.wait.ms.",
         ),
         curves(
-            "Failed by topic",
+            "Failed requests per topic",
             by(
                 "topic",
                 rate("kafka_server_brokertopicmetrics_failedproducerequests_total", PROCESS + EACH_TOPIC),
@@ -166,31 +166,32 @@ CLUSTERS: Final = Dashboard(
             by("instance, listener", series("kafka_server_socket_server_metrics_connection_count", PROCESS)),
         ),
         curves(
-            "Connections made",
+            "New connections",
             by("listener", rate("kafka_server_socket_server_metrics_connection_creation_total", PROCESS)),
-            by("reason", rate("kvorum_connections_refused_total", PROCESS), "refused: "),
+            by("reason", rate("kvorum_connections_refused_total", PROCESS), "rejected: "),
             unit="cps",
         ),
         row("Replicas"),
         curves("Partitions led", by("instance", series("kafka_server_replicamanager_leadercount", PROCESS))),
         curves(
-            "In-sync sets that changed",
+            "ISR changes",
             (total(rate("kafka_server_replicamanager_isrshrinks_total", PROCESS)), "shrunk"),
             (total(rate("kafka_server_replicamanager_isrexpands_total", PROCESS)), "expanded"),
-            (total(rate("kafka_server_replicamanager_failedisrupdates_total", PROCESS)), "refused"),
+            (total(rate("kafka_server_replicamanager_failedisrupdates_total", PROCESS)), "rejected"),
             unit="cps",
         ),
         curves("Log size", by("instance", series("kafka_log_log_size", PROCESS)), unit="bytes"),
         curves(
-            "Room on the disks",
+            "Free disk space",
             (room(PROCESS), "{{instance}} {{logDirectory}}"),
             unit="percentunit",
-            description="Share of each log directory's volume that is free.",
+            description="Free share of the volume of each log directory.",
         ),
         curves(
             "Log cleaner",
             of_each(
-                f"max by (instance) ({series('kafka_log_logcleanermanager_max_dirty_percent', PROCESS)})", "dirtiest "
+                f"max by (instance) ({series('kafka_log_logcleanermanager_max_dirty_percent', PROCESS)})",
+                "dirty ratio ",
             ),
             unit="percent",
         ),

@@ -1,4 +1,4 @@
-"""How far consumers are behind, how their groups are, and what became of offsets and transactions."""
+"""The dashboard of consumer groups: lag, states, offsets, transactions."""
 
 from typing import Final
 
@@ -12,32 +12,32 @@ CONSUMED: Final = by(OF_EACH, rate("kafka_consumergroup_current_offset_sum", GRO
 CONSUMER_LAG: Final = Dashboard(
     uid="kvorum-consumer-lag",
     title="Kvorum: consumer groups and lag",
-    description="How far consumers are behind. Told by the coordinator of each group: no exporter is needed.",
+    description="Lag of consumer groups, exposed by their coordinators. No exporter is needed.",
     variables=(CLUSTER_VARIABLE, GROUP_VARIABLE, TOPIC_VARIABLE),
     panels=(
         stat("Groups", total(series("kafka_server_group_coordinator_metrics_group_count", CLUSTER))),
         stat("Members", total(series("kafka_consumergroup_members", GROUP))),
-        stat("Records behind", total(series("kafka_consumergroup_lag", GROUP_ON_TOPIC))),
-        stat("Farthest behind", highest(series("kafka_consumergroup_lag_sum", GROUP_ON_TOPIC)), "A group and a topic."),
+        stat("Total lag", total(series("kafka_consumergroup_lag", GROUP_ON_TOPIC))),
+        stat("Largest lag", highest(series("kafka_consumergroup_lag_sum", GROUP_ON_TOPIC)), "Per group and topic."),
         curves("Lag", LAG, description="Records between the committed offset and the high watermark."),
         curves(
-            "Seconds behind, at the pace of now",
+            "Estimated time to catch up",
             (f"{LAG[0]} / clamp_min({CONSUMED[0]}, 0.01)", LAG[1]),
             unit="s",
-            description="How long the group would need for what is there, were nothing added.",
+            description="Lag divided by the present consume rate, without new records.",
         ),
-        curves("Records consumed", CONSUMED, unit="cps", description="By commits."),
+        curves("Records consumed", CONSUMED, unit="cps", description="Rate of committed offsets."),
         curves(
             "Members",
             by("consumergroup", series("kafka_consumergroup_members", GROUP)),
         ),
         curves(
-            "Lag by partition",
+            "Lag per partition",
             (
                 f"topk(30, {series('kafka_consumergroup_lag', GROUP_ON_TOPIC)})",
                 "{{consumergroup}} {{topic}}-{{partition}}",
             ),
-            description="The thirty largest.",
+            description="The 30 partitions with the largest lag.",
         ),
         curves(
             "Rebalances",
@@ -49,7 +49,7 @@ CONSUMER_LAG: Final = Dashboard(
             unit="cps",
         ),
         curves(
-            "Classic groups by state",
+            "Classic groups per state",
             (total(series("kafka_coordinator_group_groupmetadatamanager_numgroupsstable", CLUSTER)), "stable"),
             (
                 total(series("kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance", CLUSTER)),
@@ -63,7 +63,7 @@ CONSUMER_LAG: Final = Dashboard(
             (total(series("kafka_coordinator_group_groupmetadatamanager_numgroupsdead", CLUSTER)), "dead"),
         ),
         curves(
-            "Consumer groups by state",
+            "Consumer groups per state",
             by("state", series("kafka_server_group_coordinator_metrics_consumer_group_count", CLUSTER)),
         ),
         curves(
@@ -77,7 +77,7 @@ CONSUMER_LAG: Final = Dashboard(
             "Transactions",
             (
                 total(series("kafka_server_replicamanager_partitionswithlatetransactionscount", CLUSTER)),
-                "partitions with a hanging one",
+                "partitions with a hanging transaction",
             ),
             (
                 total(
@@ -86,7 +86,7 @@ CONSUMER_LAG: Final = Dashboard(
                         CLUSTER,
                     )
                 ),
-                "markers without a leader",
+                "markers whose partition has no leader",
             ),
             (
                 total(
@@ -94,7 +94,7 @@ CONSUMER_LAG: Final = Dashboard(
                         "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize", CLUSTER
                     )
                 ),
-                "markers that wait for another try",
+                "markers waiting for a retry",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Dashboards and their panels, as the modules beside this one name them."""
+"""Classes and constructors of dashboards and panels."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,7 +8,7 @@ from grafana.expressions import CLUSTER, Target, series, total
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel, or a row's heading. `red_from`, `red_below`: where a value wants somebody to look."""
+    """One panel, or a row's heading. `red_from`, `red_below`: thresholds of values that need attention."""
 
     title: str
     targets: tuple[Target, ...] = ()
@@ -62,13 +62,13 @@ def curves(title: str, *targets: Target, unit: str = "short", description: str =
 
 
 def table(title: str, expression: str, *, legend: str = "", unit: str = "short", description: str = "") -> Panel:
-    """Return the rows of now."""
+    """Return a table of current values."""
     return Panel(title=title, targets=((expression, legend),), kind="table", unit=unit, description=description)
 
 
 ACTIVE_CONTROLLERS: Final = stat(
     "Active controllers",
     total(series("kafka_controller_kafkacontroller_activecontrollercount", CLUSTER)),
-    "One, but for the moment of an election.",
+    "Always one, except during an election.",
     red_below=1,
 )

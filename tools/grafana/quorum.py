@@ -1,4 +1,4 @@
-"""The controllers: who leads, what elections and commits take, and what the active one decides."""
+"""The dashboard of the metadata quorum: leader, elections, commits, decisions of the active controller."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ ACTIVE: Final = "kafka_controller_kafkacontroller_activecontrollercount"
 STATE: Final = "kafka_server_raftmetrics_current_state"
 EVENT: Final = "kafka_controller_controllereventmanager_eventqueue"
 VOTERS: Final = ',current_state!="observer"'
-"""To be added: a node that is a broker only follows the quorum, too."""
+"""Excludes brokers, which are observers of the quorum."""
 
 
 def by_active(name: str) -> str:
-    """Return what the active controller tells: others know the cluster, too, but may be behind."""
+    """Return a metric of the active controller. Other controllers expose it too, but may be behind."""
     return f"{series(name, CLUSTER)} and on (instance) {series(ACTIVE, CLUSTER)} == 1"
 
 
@@ -29,22 +29,22 @@ QUORUM: Final = Dashboard(
         stat(
             "Leader",
             highest(series("kafka_server_raftmetrics_current_leader", CLUSTER)),
-            "Its node id; -1: nobody.",
+            "Node id of the leader; -1: none.",
             red_below=0,
         ),
         stat(
-            "Epoch", highest(series("kafka_server_raftmetrics_current_epoch", CLUSTER)), "One more with each election."
+            "Epoch", highest(series("kafka_server_raftmetrics_current_epoch", CLUSTER)), "Incremented by each election."
         ),
         stat("Voters", highest(series("kafka_server_raftmetrics_number_of_voters", CLUSTER))),
         stat(
             "Observers",
             highest(series("kafka_server_raftmetrics_number_of_observers", CLUSTER)),
-            "Brokers that follow.",
+            "Brokers that fetch the metadata log.",
         ),
         stat(
             "Fenced brokers",
             highest(series("kafka_controller_kafkacontroller_fencedbrokercount", CLUSTER)),
-            "Registered, and out of service.",
+            "Registered brokers that are fenced.",
             red_from=1,
         ),
         ACTIVE_CONTROLLERS,
@@ -56,33 +56,33 @@ QUORUM: Final = Dashboard(
         curves("Epoch", of_each(series("kafka_server_raftmetrics_current_epoch", PROCESS))),
         curves(
             "Vote and leader",
-            of_each(series("kafka_server_raftmetrics_current_vote", PROCESS), "vote of "),
-            of_each(series("kafka_server_raftmetrics_current_leader", PROCESS), "leader to "),
+            of_each(series("kafka_server_raftmetrics_current_vote", PROCESS), "vote: "),
+            of_each(series("kafka_server_raftmetrics_current_leader", PROCESS), "leader: "),
         ),
         curves("Elections", of_each(increase("kvorum_raft_elections_total", PROCESS), "candidate: ")),
         curves(
-            "Time of an election",
+            "Election time",
             of_each(series("kafka_server_raftmetrics_election_latency_avg", PROCESS), "mean "),
-            of_each(series("kafka_server_raftmetrics_election_latency_max", PROCESS), "longest "),
+            of_each(series("kafka_server_raftmetrics_election_latency_max", PROCESS), "maximum "),
             unit="ms",
         ),
         row("The metadata log"),
         curves(
-            "High watermark behind the leader's",
+            "High watermark lag",
             of_each(
                 f"{highest(series(HIGH_WATERMARK, CLUSTER))} - on () group_right () {series(HIGH_WATERMARK, PROCESS)}"
             ),
-            description="Records. Scrapes are not taken at one moment: some records are no lag.",
+            description="Records. The scrapes are not simultaneous, so a few records are normal.",
         ),
         curves("Log end offset", of_each(series("kafka_server_raftmetrics_log_end_offset", PROCESS))),
         curves(
-            "From append to commit",
+            "Commit latency",
             of_each(series("kafka_server_raftmetrics_commit_latency_avg", PROCESS), "mean "),
-            of_each(series("kafka_server_raftmetrics_commit_latency_max", PROCESS), "longest "),
+            of_each(series("kafka_server_raftmetrics_commit_latency_max", PROCESS), "maximum "),
             unit="ms",
         ),
         curves(
-            "Forcing the journal to disk, 99th percentile",
+            "Journal sync time, 99th percentile",
             of_each(quantile("0.99", "kvorum_journal_sync_seconds", "instance", PROCESS)),
             unit="s",
         ),
@@ -93,18 +93,18 @@ QUORUM: Final = Dashboard(
             unit="cps",
         ),
         curves(
-            "Metadata of brokers: offset behind the leader's",
+            "Broker metadata lag",
             of_each(
                 f"{highest(series(HIGH_WATERMARK, CLUSTER))} - on () group_right () "
                 + series("kafka_server_broker_metadata_metrics_last_applied_record_offset", PROCESS)
             ),
-            description="Records. One is none: the offset of the last record is one less than where the log ends.",
+            description="Records. The value 1 means no lag: the last offset is one below the log end offset.",
         ),
         curves(
-            "Metadata of brokers: age",
+            "Broker metadata age",
             of_each(series("kafka_server_broker_metadata_metrics_last_applied_record_lag_ms", PROCESS)),
             unit="ms",
-            description="Since the last record: in a quiet cluster the time since the last change.",
+            description="Time since the last applied record. In an idle cluster it is the time since the last change.",
         ),
         row("Between controllers"),
         curves(
@@ -119,7 +119,7 @@ QUORUM: Final = Dashboard(
             of_each(rate("kafka_server_raftchannelmetrics_response_total", PROCESS), "received "),
             unit="cps",
         ),
-        row("The active controller's decisions"),
+        row("Active controller"),
         curves(
             "Leaders elected",
             (total(increase("kvorum_leader_elections_total", CLUSTER)), "all"),
@@ -139,19 +139,19 @@ QUORUM: Final = Dashboard(
             (by_active("kafka_controller_kafkacontroller_preferredreplicaimbalancecount"), "partitions"),
         ),
         curves(
-            "Time to decide on a change, 99th percentile",
+            "Metadata change time, 99th percentile",
             of_each(
                 series(f"{EVENT}timems", PROCESS + LATE),
-                "waits for its turn: ",
+                "in queue: ",
             ),
             of_each(
                 series(f"{EVENT}processingtimems", PROCESS + LATE),
-                "decided: ",
+                "processing: ",
             ),
             unit="ms",
         ),
         curves(
-            "Idle share of the controllers' loops",
+            "Controller event loop idle share",
             of_each(series("kafka_controller_controllereventmanager_avgidleratio", PROCESS)),
             unit="percentunit",
         ),

@@ -1,4 +1,4 @@
-"""What each topic takes in, gives out and holds, and which partitions want somebody to look."""
+"""The dashboard of topics: traffic, size and unhealthy partitions."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ UNDER_REPLICATED: Final = "kafka_topic_partition_under_replicated_partition"
 TOPICS: Final = Dashboard(
     uid="kvorum-topics",
     title="Kvorum: topics and partitions",
-    description="What each topic takes in, gives out and holds, and which partitions are not as they should be.",
+    description="Traffic and size of each topic, and unhealthy partitions.",
     variables=(CLUSTER_VARIABLE, TOPIC_VARIABLE),
     panels=(
         stat("Topics", f"count({series('kafka_topic_partitions', TOPIC)})"),
@@ -33,13 +33,13 @@ TOPICS: Final = Dashboard(
             unit="Bps",
         ),
         curves(
-            "Records in, by the ends of the partitions",
+            "Records in, by high watermarks",
             by("topic", rate(CURRENT_OFFSET, TOPIC)),
             unit="cps",
-            description="High watermarks: what consumers can read, markers of transactions included.",
+            description="Rate of the high watermarks, transaction markers included.",
         ),
         curves(
-            "Requests for a topic",
+            "Requests per topic",
             by(
                 "topic",
                 rate("kafka_server_brokertopicmetrics_totalproducerequests_total", TOPIC + EACH_TOPIC),
@@ -50,13 +50,13 @@ TOPICS: Final = Dashboard(
         ),
         curves("Size of all replicas", by("topic", series("kafka_log_log_size", TOPIC)), unit="bytes"),
         curves(
-            "Records held",
+            "Records, by offsets",
             by("topic", f"{series(CURRENT_OFFSET, TOPIC)} - {series(OLDEST_OFFSET, TOPIC)}"),
-            description="By offsets: of a compacted topic more than there are.",
+            description="Difference of the offsets. Compacted topics have fewer records.",
         ),
         curves("Segments", by("topic", series("kafka_log_log_numlogsegments", TOPIC))),
         curves(
-            "Partitions that are not as they should be",
+            "Unhealthy partitions",
             (total(series(UNDER_REPLICATED, TOPIC)), "under-replicated"),
             (total(series("kafka_cluster_partition_underminisr", TOPIC)), "under min ISR"),
             (total(series("kafka_cluster_partition_atminisr", TOPIC)), "at min ISR"),
@@ -67,7 +67,7 @@ TOPICS: Final = Dashboard(
         ),
         table("Under-replicated partitions", f"{series(UNDER_REPLICATED, TOPIC)} == 1"),
         table(
-            "The largest partitions",
+            "Largest partitions",
             f"topk(20, max by (topic, partition) ({series('kafka_log_log_size', TOPIC)}))",
             unit="bytes",
         ),
