@@ -18,9 +18,9 @@ from kvorum.pipelines.bridge.sink import Delivery, batch_writer
 from kvorum.pipelines.formats.base import EXACT_TIMES
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.files import FilesSinkOptions, text_lines
-from kvorum.pipelines.sinks.rows import flat
 from kvorum.pipelines.sinks.topics import TopicsSinkOptions, columns
-from kvorum.pipelines.sources.options import as_text
+from kvorum.pipelines.sinks.writing import flat, started
+from kvorum.pipelines.sources.options import as_texts
 
 
 def into_files(
@@ -51,14 +51,13 @@ def into_files(
         finally:
             batch.unpersist()
 
-    writer = frame.writeStream.foreachBatch(write).queryName(context.name)
-    return context.trigger.apply(writer.option("checkpointLocation", context.checkpoint)).start()
+    return started(frame.writeStream.foreachBatch(write), context)
 
 
 def file_sink(spark: SparkSession, options: FilesSinkOptions) -> Any:
     """Return Spark's file sink, as a stream's writer makes it."""
     jvm: Any = spark._jvm
-    given = EXACT_TIMES | {key: as_text(value) for key, value in options.options.items()} | {"path": options.path}
+    given = EXACT_TIMES | as_texts(options.options) | {"path": options.path}
     none, seq = jvm.scala.Option.empty(), jvm.org.apache.spark.api.python.PythonUtils.toSeq
     source = jvm.org.apache.spark.sql.execution.datasources.DataSource(
         spark._jsparkSession,

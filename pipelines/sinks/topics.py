@@ -35,9 +35,7 @@ class TopicsSink:
 
     def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
         """Start to write; key and value are bytes or text by now."""
-        topic = F.col("topic") if options.topic is None else F.lit(options.topic)
-        kept = ["partition"] if options.partitions == "keep" else []
-        rows = frame.select("key", "value", topic.alias("topic"), *kept, "headers", "timestamp")
+        rows = columns(frame, options)
         given = options.merged({})
         if context.connector == "spark" and context.delivery == "at_least_once":
             logger.info("sink: Spark's connector, at least once")
@@ -47,3 +45,10 @@ class TopicsSink:
         return started(
             stream_writer(rows, given, delivery=delivery, query=context.name, checkpoint=checkpoint), context
         )
+
+
+def columns(frame: DataFrame, options: TopicsSinkOptions) -> DataFrame:
+    """Return the columns that writers take."""
+    topic = F.col("topic") if options.topic is None else F.lit(options.topic)
+    kept = ["partition"] if options.partitions == "keep" else []
+    return frame.select("key", "value", topic.alias("topic"), *kept, "headers", "timestamp")
