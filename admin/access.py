@@ -41,7 +41,7 @@ class Refused(Exception):
     """A request that may not: the status, the name of the error, and why."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
-        """Hold the three."""
+        """Keep the three values."""
         super().__init__(message)
         self.status = status
         self.error = error
@@ -49,9 +49,9 @@ class Refused(Exception):
 
 
 def condition_headers(names: Iterable[str]) -> list[str]:
-    """Return those of a request's header names that are conditions, in lower case.
+    """Return the names of a request's conditional headers, in lower case.
 
-    That is every `If-...`, the ones of later RFCs included, and WebDAV's `If`.
+    These are all `If-...` headers, those of later RFCs included, and WebDAV's `If`.
     """
     lowered = (name.lower() for name in names)
     return sorted({name for name in lowered if name.startswith("if-") or name == "if"})
@@ -102,7 +102,7 @@ def name_of(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Tell whether a Host header names this machine's loopback."""
+    """Return whether a Host header is a loopback name of this machine."""
     name = name_of(host)
     if name == "localhost":
         return True
@@ -140,7 +140,7 @@ class Access:
     """Name of token holders in the trail."""
 
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
-        """Refuse what a page from elsewhere has a browser send; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
+        """Reject cross-site requests of browsers; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
 
         Raises Refused.
         """

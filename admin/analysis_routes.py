@@ -25,7 +25,7 @@ from kvorum.admin.topic_analysis import HOUR_MS, Analysis, PartitionCounts, shar
 GIB = 1024 * 1024 * 1024
 ANALYSIS = Limits(records=100_000_000, scanned=100_000_000, size=64 * GIB, time_ms=3_600_000)
 PROGRESS_MS = 1_000
-"""Between two words of how far it is."""
+"""Interval of progress events."""
 SHARES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 
@@ -62,7 +62,7 @@ async def analyse_topic(call: Call[NoBody]) -> Stream:
 
 
 def progress_of(browser: Browser, begin: dict[int, int]) -> bytes:
-    """Return how far it is."""
+    """Return the progress."""
     assert browser.ends is not None, "an analysis ends"
     progress = browser.progress
     share = share_done(begin, progress.offsets, browser.ends)

@@ -67,7 +67,7 @@ async def get_api_versions(call: Call[NoBody]) -> ApiVersions:
 
 
 def api_name(key: int) -> str:
-    """Return what Kafka calls a request."""
+    """Return Kafka's name of a request."""
     return ApiKey(key).name if key in ApiKey.__members__.values() else str(key)
 
 

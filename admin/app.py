@@ -1,7 +1,7 @@
-"""The admin HTTP server: checks a request, calls the operation behind it, and answers in JSON.
+"""The admin HTTP server: checks a request, calls its operation, and responds in JSON.
 
 Errors have one shape (models.Problem) with Kafka's error name. Authorisation is in access.py; in addition, a body must
-be declared as JSON (a form can send text without a preflight request, but no JSON). An answer may also be a stream
+be declared as JSON (a form can send text without a preflight request, but no JSON). A response may also be a stream
 (operations.Stream): it is written as fast as it is read, and ends with its reader or with the server.
 """
 
@@ -59,7 +59,7 @@ from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load
 
 LARGE_MAX = 8
-"""Pages of records that are made at a time: each may hold some hundred megabytes of Python's objects meanwhile."""
+"""Pages of records created at a time: each may use some hundred megabytes of Python objects."""
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -89,9 +89,9 @@ class AdminApp:
         more: Sequence[Operation] = (),
         connect: ConnectClient | None = None,
     ) -> None:
-        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside.
+        """Serve this cluster, the metrics of this process, and the logs of the broker on the same node.
 
-        `more`: what another server does besides, with the same manners. `connect`: where jobs are, closed with this.
+        `more`: further operations of another server. `connect`: client of Kafka Connect, closed with this.
         """
         self._cluster = cluster
         self._metrics = metrics
@@ -167,7 +167,7 @@ class AdminApp:
         return answer
 
     async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse foreign pages; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
+        """Reject cross-site requests; convert unexpected errors and aiohttp's own errors to problem details."""
         try:
             said = request.headers
             self._access.check_page(
@@ -228,7 +228,7 @@ class AdminApp:
         return answer_of(operation, result)
 
     async def _result(self, operation: Operation, call: Call[BaseModel], conditions: Conditions) -> Result:
-        """Run the operation; changes of one resource one at a time. Raises as the operation does; Refused."""
+        """Run the operation; changes of one resource one at a time. Raises the operation's errors; Refused."""
         if operation.guard is not None:
             async with self._turns.of(call):
                 if conditions != NO_CONDITIONS:
@@ -247,7 +247,7 @@ class AdminApp:
         return web.Response(text=(await self._descriptions()).page, content_type="text/html", headers=headers)
 
     async def _descriptions(self) -> Descriptions:
-        """Return the OpenAPI document, built on first use in a tenth of a second."""
+        """Return the OpenAPI document, built at first use in a tenth of a second."""
         if self._described is None:
             self._described = await blocking.run(asyncio.get_running_loop(), described_by, self._operations)
         return self._described
@@ -256,7 +256,7 @@ class AdminApp:
         return web.json_response({"live": True})
 
     async def _ready(self, request: web.Request) -> web.Response:
-        """Ready is who reaches the cluster."""
+        """Ready if the cluster is reachable."""
         try:
             await self._cluster.describe_cluster(fenced=False)
         except (KafkaError, Unreachable) as error:

@@ -107,7 +107,7 @@ async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
 
 
 async def fetched(call: Call[NoBody], topic: MetadataResponseTopic, offset: int) -> PartitionData:
-    """Return what the leader has from the batch on that holds an offset. Raises KafkaError, Unreachable."""
+    """Return the leader's log from the batch that contains an offset. Raises KafkaError, Unreachable."""
     (partition,) = topic.partitions
     brokers = {each.node_id: (each.host, each.port) for each in (await call.cluster.metadata([])).brokers}
     if partition.leader_id not in brokers:
@@ -158,7 +158,7 @@ def shown(view: memoryview, position: int, header: BatchHeader) -> Batch:
 
 
 def codec_name(header: BatchHeader) -> str:
-    """Return the codec name of a batch, known or not."""
+    """Return the codec name of a batch, also of an unknown codec."""
     try:
         return codec_of(header).name.lower()
     except KafkaError:

@@ -85,7 +85,7 @@ class BrokerStateProgress:
 
     @property
     def done(self) -> bool:
-        """Tell whether the requested state is reached."""
+        """Return whether the requested state is reached."""
         return self.state in FINISHED
 
     @property
@@ -206,7 +206,7 @@ def _broker_state(
 
 
 async def begin_maintenance(cluster: ClusterClient, broker_id: int) -> None:
-    """Start maintenance of a broker. Raises KafkaError; INVALID_REQUEST: it is being decommissioned."""
+    """Start maintenance of a broker. Raises KafkaError; INVALID_REQUEST: the broker is being decommissioned."""
     await _require(cluster, broker_id, RequestedState.ACTIVE, RequestedState.MAINTENANCE)
     await _ask(cluster, broker_id, [ConfigChange(name=BROKER_STATE, value=RequestedState.MAINTENANCE)])
 

@@ -1,7 +1,7 @@
-"""A broker's dynamic configs, changed although it may be down.
+"""Change of a broker's dynamic configs, also while the broker is down.
 
-A broker's own configs are taken by itself, which checks them against its static ones. The active controller takes those
-of any broker, as it does from Kafka's tools with --bootstrap-controller (KIP-919); it has to be reachable from here.
+A running broker receives its own configs and validates them against its static ones. The active controller accepts
+those of any broker, as from Kafka's tools with --bootstrap-controller (KIP-919); it must be reachable from here.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 async def alter_broker(
     cluster: ClusterClient, broker_id: int, changes: Sequence[ConfigChange], alive: Collection[int]
 ) -> None:
-    """Change configs of a broker: at itself if it is alive and answers, else at the active controller.
+    """Change configs of a broker: at the broker if it is alive and responds, else at the active controller.
 
     Raises KafkaError; Unreachable: no node accepted the change.
     """

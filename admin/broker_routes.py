@@ -31,7 +31,7 @@ Registered = dict[int, BrokerRegistration]
 
 
 class Silence(NamedTuple):
-    """Why something is not known: the name of an error, and the same for people."""
+    """Why a value is unknown: the name of an error, and a message."""
 
     error: str
     message: str
@@ -58,10 +58,10 @@ class Life(NamedTuple):
 
 
 class BrokerRoutes:
-    """The paths of one server; what they share with others is the metadata log that one of them fetched."""
+    """The paths of one server, which share a copy of the metadata log."""
 
     def __init__(self, reader: MetadataReader) -> None:
-        """Look for registrations through this reader."""
+        """Read registrations with this reader."""
         self._reader = reader
 
     async def list_brokers(self, call: Call[NoBody]) -> list[BaseModel]:
@@ -133,7 +133,7 @@ async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds:
             assert pages.process is not None, "it has said who it is"
             return pages.process
     except TimeoutError:
-        return Silence("NODE_UNREACHABLE", f"{who} did not answer within {seconds:g} s")
+        return Silence("NODE_UNREACHABLE", f"{who} did not respond within {seconds:g} s")
     except (Refused, KafkaError, Unreachable) as error:
         return silence_of(error)
 

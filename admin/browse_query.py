@@ -48,13 +48,13 @@ def reader_of(call: Call[NoBody], cluster: ClusterClient) -> Reader:
 
 
 def view_of(call: Call[NoBody]) -> RecordView:
-    """Return how keys and values are looked at. Raises BadInput."""
+    """Return the formats of keys and values. Raises BadInput."""
     key, value = (Format(call.choice(name, "auto", FORMATS)) for name in ("key_format", "value_format"))
     return RecordView(call.path["topic"], key, value)
 
 
 def filter_of(call: Call[NoBody]) -> RecordFilter:
-    """Return what is looked for. Raises BadInput."""
+    """Return the filter. Raises BadInput."""
     view = view_of(call)
     if "key" in call.query:
         return RecordFilter(view, expression_of(call), key_of(call.query["key"], view.key))

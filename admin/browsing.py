@@ -1,7 +1,7 @@
 """Browsing of a topic: the selected records, the start, the limits, and the reason for the end.
 
-Records of several partitions come in the order of their timestamps, if each partition has them in order. The end is
-that of the logs at the beginning, unless it follows: then it continues until a limit, or until the reader disconnects.
+Records of several partitions are ordered by timestamp, if each partition has them in order. The end is the log end at
+the start of the request. A followed topic continues until a limit, or until the reader disconnects.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ FOLLOW_WAIT_MS: Final = 500
 
 TURN_RECORDS: Final = 256
 TURN_BYTES: Final = 256 * 1024
-"""Looked at in one turn of the loop: some milliseconds where each is JSON."""
+"""Records inspected in one iteration of the loop: some milliseconds if each is JSON."""
 LARGE_BYTES: Final = 64 * 1024
-"""Of one record: to read such a one takes milliseconds, which a thread spends."""
+"""Size of a record that is parsed in a thread, because this takes milliseconds."""
 
 
 class Stopped(Enum):
@@ -49,7 +49,7 @@ def size_of(record: Record) -> int:
 
 
 async def worked(record: Record, work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """Call what looks into a record: in a thread if that is a large one."""
+    """Call a function that parses a record: in a thread if the record is large."""
     if size_of(record) < LARGE_BYTES:
         return work(*arguments)
     return await blocking.run(asyncio.get_running_loop(), work, *arguments)
@@ -74,10 +74,10 @@ class Found(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far the looking has come."""
+    """Progress of a search."""
 
     offsets: dict[int, int]
-    """{partition: the first offset that was not looked at}: where the next page begins."""
+    """{partition: first offset that was not inspected}: the start of the next page."""
     found: int = 0
     scanned: int = 0
     size: int = 0
@@ -97,7 +97,7 @@ class Browser:
     """{partition: where to stop}; None to follow."""
     wanted: RecordFilter | None = None
     _waiting: dict[int, deque[Record]] = field(default_factory=dict)
-    """{partition: records that were read and not looked at yet}."""
+    """{partition: records that were read and not inspected yet}."""
     _read: dict[int, int] = field(default_factory=dict)
     """{partition: where to read on}."""
 
@@ -166,7 +166,7 @@ class Browser:
         self.progress.offsets[partition] = offset if self.ends is None else min(offset, self.ends[partition])
 
     def _first(self) -> Found | None:
-        """Take the oldest of the records that wait; None until every partition that has more to come has one."""
+        """Take the oldest of the waiting records; None until every partition with further records has one."""
         if self.ends is not None and self._due():
             return None
         heads = [(rows[0].timestamp, each) for each, rows in self._waiting.items() if rows]

@@ -1,7 +1,7 @@
 """Waiting for a broker to reach an offset of the metadata log.
 
-A change is answered when the broker that forwarded it has published it (a new topic: when every live broker has); the
-others fetch it a moment later. Each broker serves its copy of the metadata log up to what it has published.
+The response to a change is sent when the broker that forwarded it has published it (a new topic: when every live broker
+has); the others fetch it a moment later. Each broker serves its copy of the metadata log up to what it has published.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class UpTo:
         while end is None or end < self.offset:
             left_ms = int((deadline - loop.time()) * 1000)
             if left_ms <= 0:
-                reason = f"it is at {end} of the metadata log, and not at {self.offset}"
+                reason = f"it is at {end} of the metadata log, not at {self.offset}"
                 raise RequestTimedOut(reason, maybe_sent=False)
             if end is not None:
                 end = await grown(connections, address, end, left_ms)
@@ -83,7 +83,7 @@ async def grown(connections: Connections, address: Address, end: int, wait_ms: i
 
 
 def said(code: int) -> bool:
-    """Tell whether the error is retriable. Raises KafkaError for any other error."""
+    """Return whether the error is retriable. Raises KafkaError for any other error."""
     if code not in (ErrorCode.NONE, *COME_AGAIN):
         raise KafkaError(ErrorCode(code), METADATA_TOPIC)
     return code != ErrorCode.NONE

@@ -1,7 +1,7 @@
 """Changes in progress over HTTP: each is completed even if the client disconnects.
 
-A read is dropped with its reader: the server cancels it. A cancelled change would be incomplete. It has a task of its
-own.
+The server cancels a read when its client disconnects. A cancelled change would be incomplete, so each change has a
+separate task.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ class Changes:
     """Those of one server."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without tasks."""
         self._running: set[asyncio.Future[web.StreamResponse]] = set()
 
     async def make(self, change: Awaitable[web.StreamResponse]) -> web.StreamResponse:
@@ -29,11 +29,11 @@ class Changes:
         return await asyncio.shield(task)
 
     async def settle(self, app: web.Application) -> None:
-        """Wait a while for what is under way."""
+        """Wait a while for the changes in progress."""
         if self._running:
             await asyncio.wait(tuple(self._running), timeout=SETTLE_SECONDS)
 
     def _ended(self, task: asyncio.Future[web.StreamResponse]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved: the caller has it, or is gone
+            task.exception()  # retrieved: the caller has the result, or has disconnected

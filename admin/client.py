@@ -1,8 +1,8 @@
-"""The cluster as a client sees it: Kafka's admin requests over the wire, each sent to the right node.
+"""A Kafka client for a cluster: Kafka's admin requests over the wire, each sent to the right node.
 
 Used by the admin HTTP API and the command line. Brokers forward requests for the controller, so any broker is suitable;
-only offsets come from a partition's leader. `bootstrap` may be controllers too: they answer for themselves and for the
-metadata, as far as they serve it (KIP-919). Rejections are raised as KafkaError with the message of the broker.
+only offsets come from a partition's leader. `bootstrap` may also be controllers: they serve their own state and the
+metadata (KIP-919). Rejections are raised as KafkaError with the message of the broker.
 """
 
 import random
@@ -102,7 +102,7 @@ class ConfigOperation(IntEnum):
 
 
 class Unreachable(Exception):
-    """None of the brokers could be reached; the message names each and why."""
+    """No broker is reachable; the message names each with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class ClusterClient:
     client_id: str = "kvorum-admin"
     chance: random.Random = field(default_factory=random.Random)
     timeout_ms: int = TIMEOUT_MS
-    """How long one request may take."""
+    """Maximum duration of one request."""
     check: ClusterCheck | None = None  # of each new connection, where the brokers' cluster id is known beforehand
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
@@ -150,7 +150,7 @@ class ClusterClient:
 
     @property
     def part_ms(self) -> int:
-        """How long one broker of several is waited for, where the others' answers are enough."""
+        """Timeout of one broker of several, if the responses of the others are sufficient."""
         return self.timeout_ms // OTHERS
 
     async def close(self) -> None:
@@ -158,7 +158,7 @@ class ClusterClient:
         await self._connections.close()
 
     def another(self) -> "ClusterClient":
-        """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
+        """Return a client with separate connections, for long requests that would delay others. Close it."""
         return ClusterClient(
             self.bootstrap, self.client_id, self.chance, self.timeout_ms, _broker_addresses=dict(self._broker_addresses)
         )
@@ -197,7 +197,7 @@ class ClusterClient:
                 failures.append(text if text.startswith(name) else f"{name}: {text}")
                 if not may_repeat(request, error):
                     break
-        raise Unreachable("; ".join(failures) or "no bootstrap server was given")
+        raise Unreachable("; ".join(failures) or "no bootstrap server is configured")
 
     async def ask_active(self, request: Message, response: type[M], code_in: Callable[[M], int]) -> M:
         """Send what belongs to the controller to any broker, and to the controller where brokers forward nothing.
@@ -270,7 +270,7 @@ class ClusterClient:
             request.cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
 
     async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
-        """Return the brokers (fenced ones too, if wanted), the controller and the cluster id; of controllers, these."""
+        """Return the brokers (with fenced ones, if wanted), controller and cluster id; from controllers: these."""
         answer = await self.ask(DescribeClusterRequest(include_fenced_brokers=fenced), DescribeClusterResponse)
         if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
             answer = await self.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), DescribeClusterResponse)
@@ -361,7 +361,7 @@ class ClusterClient:
         return address_in(await self.describe_cluster(), broker_id)
 
     async def _changer_address(self, kind: ResourceType, node_id: int) -> Address:
-        """Return who changes what belongs to a node: it itself; of configs at the controllers, the active one."""
+        """Return the node that changes a resource: the node itself; of configs at the controllers, the active one."""
         described = await self.describe_cluster()
         at_controllers = described.endpoint_type == CONTROLLERS and kind is ResourceType.BROKER
         return address_in(described, described.controller_id if at_controllers else node_id)

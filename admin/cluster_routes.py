@@ -147,7 +147,7 @@ async def alter_cluster_configs(call: Call[ConfigAlter]) -> None:
 
 
 def is_unclean(body: Election) -> bool:
-    """Tell whether records may be lost by it: those that only other replicas have."""
+    """Return whether the election may lose records: those that only other replicas have."""
     return body.unclean
 
 
@@ -189,7 +189,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
                     raise
                 reason = str(error)
         else:
-            reason = f"no active controller answered within {QUORUM_MS} ms"
+            reason = f"no active controller responded within {QUORUM_MS} ms"
         known = await (known_locally(call.cluster) if local is None else local)
         return known.model_copy(update={"error": f"there is no leader: {reason}"})
     finally:
@@ -199,7 +199,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
 
 
 async def known_locally(cluster: ClusterClient) -> Quorum:
-    """Return what a broker knows of the quorum without a controller. Raises Unreachable: no broker answers."""
+    """Return a broker's view of the quorum without a controller. Raises Unreachable: no broker responds."""
     found = Quorum(leader_id=-1, leader_epoch=-1, high_watermark=-1, voters=[], observers=[])
     try:
         async with asyncio.timeout(QUORUM_LOCAL_SECONDS):
@@ -214,7 +214,7 @@ async def known_locally(cluster: ClusterClient) -> Quorum:
 
 
 def configured_voters(text: str) -> list[Voter]:
-    """Return the voters of controller.quorum.voters (ID@HOST:PORT,...): how far they are is not known."""
+    """Return the voters of controller.quorum.voters (ID@HOST:PORT,...), with unknown log ends."""
     voters = []
     for each in text.split(","):
         number, _, address = each.strip().partition("@")

@@ -1,11 +1,11 @@
-"""Differences of configs: between brokers, between topics, or to the values without one of their layers.
+"""Differences of configs: between brokers, between topics, or to the values without a config layer.
 
-    broker:1           what is in force on broker 1         broker:1:static     without what was set dynamically
-    topic:orders       what is in force for the topic       topic:orders:broker without what was set on the topic itself
+    broker:1           effective configs of broker 1        broker:1:static     without dynamic configs
+    topic:orders       effective configs of the topic       topic:orders:broker without the topic's own configs
     broker:1:default   the release's default              topic:orders:default
 
-Each is a column; all columns of a table are of one kind. A value is compared by its meaning (1h of ms written two ways
-is one value), and secrets only by their source, since their values are never returned. Sans-IO.
+Each is a column; all columns of a table are of one kind. A value is compared by its meaning (two notations of one
+duration are equal), and secrets only by their source, since their values are never returned. Sans-IO.
 
 Source of layers and their order: Kafka's ConfigHelper, DynamicBrokerConfig.
 """
@@ -126,9 +126,9 @@ Described: TypeAlias = Sequence[DescribeConfigsResourceResult]
 
 
 def cell_of(config: DescribeConfigsResourceResult, left_out: frozenset[Source]) -> Cell | None:
-    """Return a config's value without some layers; None where no layer that counts has one.
+    """Return a config's value without some layers; None if no remaining layer has one.
 
-    Of synonyms that of the same name alone counts: a retention in hours is a config of its own.
+    Of the synonyms only the one with the same name counts: a retention in hours is a different config.
     """
     if config.config_source not in left_out:
         value = None if config.is_sensitive else config.value
@@ -191,7 +191,7 @@ def compared(kind: ResourceType, name: str, cell: Cell | None) -> object:
 def rows_of(
     columns: Sequence[Column], described: Mapping[tuple[ResourceType, str], Described], broker: Described = ()
 ) -> list[Row]:
-    """Put the configs of the columns side by side, by name. The columns are of one kind."""
+    """Arrange the configs of the columns in rows by name. The columns are of one kind."""
     kind = columns[0].kind
     found = [cells_of(column, described[column.kind, column.name], broker) for column in columns]
     rows = []

@@ -1,4 +1,4 @@
-"""Differences of configs over HTTP: brokers against each other, topics, and each against what it would be without."""
+"""Differences of configs over HTTP: between brokers, between topics, and to the values without a layer."""
 
 import asyncio
 
@@ -65,7 +65,7 @@ async def columns_of(call: Call[NoBody]) -> list[Column]:
 
 
 async def inherited_from(call: Call[NoBody], columns: list[Column]) -> list[DescribeConfigsResourceResult]:
-    """Return the configs of some broker, where a column wants to know what a topic would have without its own."""
+    """Return the configs of some broker, for columns that show a topic without its own configs."""
     if not any(each.kind is ResourceType.TOPIC and each.layer is not Layer.ALL for each in columns):
         return []
     brokers = (await call.cluster.describe_cluster(fenced=False)).brokers

@@ -18,7 +18,7 @@ from kvorum.admin.access import Refused
 from kvorum.admin.job_answers import unintelligible
 
 REACH_SECONDS: Final = 5.0
-"""Until a worker has taken a connection."""
+"""Timeout of a connection to a worker."""
 LOOK_SECONDS: Final = 45.0
 CHANGE_SECONDS: Final = 100.0
 """Connect itself waits 90 s for the leader of its workers."""
@@ -27,10 +27,10 @@ ANSWER_BYTES_MAX: Final = 16 << 20
 PIECE_BYTES: Final = 1 << 16
 CONNECTIONS_MAX: Final = 16
 NOT_REACHED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-"""Nothing of the request has left."""
+"""No byte of the request was sent."""
 NOT_CONFIGURED: Final = (
-    "kvorum.connect.urls of this node names no address of Kafka Connect's REST interface: start "
-    "`kvorum pipelines connect`, and name where it listens"
+    "kvorum.connect.urls of this node is not set: start `kvorum pipelines connect` or Kafka Connect, and set it "
+    "to the address"
 )
 
 
@@ -48,7 +48,7 @@ class BrokenOff(aiohttp.ClientError):
 
 
 async def once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request: aiohttp would send a PUT and a DELETE once more where the connection broke. Raises BrokenOff."""
+    """Send a request. aiohttp would repeat a PUT or a DELETE after a lost connection. Raises BrokenOff."""
     try:
         return await send(request)
     except NOT_REACHED:
@@ -84,11 +84,11 @@ class ConnectClient:
             except NOT_REACHED as error:
                 silent.append(f"{url}: {error}")
             except TimeoutError as error:
-                left = "" if method == "GET" else ": the change may have been made or not"
+                left = "" if method == "GET" else ": the change may or may not have been made"
                 raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not respond in time{left}") from error
             except aiohttp.ClientError as error:
                 if method != "GET":
-                    text = f"{url} closed the connection before it answered: the change may have been made or not"
+                    text = f"{url} closed the connection without a response: the change may or may not have been made"
                     raise Refused(502, "CONNECT_BROKE_OFF", text) from error
                 silent.append(f"{url}: {error}")
             else:
@@ -97,7 +97,7 @@ class ConnectClient:
         raise Refused(502, "CONNECT_UNREACHABLE", f"no Kafka Connect worker responds: {'; '.join(silent)}")
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the session."""
         if self._session is not None:
             await self._session.close()
 

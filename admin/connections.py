@@ -1,7 +1,7 @@
 """A client's connections to brokers: a shared one for quick requests, and separate ones for long requests.
 
-A broker answers in order, and a request that times out closes the connection for all waiting requests. So a request
-that may wait (for a commit, the controller, new records, or a quota) uses its own connection.
+A broker responds in order, and a request that times out closes the connection for all waiting requests. So a request
+that may wait (for a commit, the controller, new records, or a quota) uses a separate connection.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ READS: Final = QUICK | {
 OWN_MAX: Final = 32
 """Connections to one broker with a waiting request; further requests wait for one of them."""
 IDLE_MAX: Final = 4
-"""Of those, how many are kept for the next who comes."""
+"""Number of these that are kept for reuse."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Connections:
     __slots__ = ("_busy", "_chance", "_check", "_client_id", "_own", "_shared")
 
     def __init__(self, client_id: str, chance: Random, check: ClusterCheck | None = None) -> None:
-        """Begin with none; each is made when it is needed, and used if `check` accepts it."""
+        """Start without connections. Each is opened when needed, and used if `check` accepts it."""
         self._check = check
         self._client_id = client_id
         self._chance = chance
@@ -115,13 +115,13 @@ class Connections:
 
     @asynccontextmanager
     async def own(self, address: Address, timeout_ms: int) -> AsyncIterator[Channel]:
-        """Have a connection to oneself; one on which an answer is still to come is closed. Raises ChannelError."""
+        """Use a separate connection; if a response is still pending it is closed. Raises ChannelError."""
         own = self._own.setdefault(address, _Own())
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await own.room.acquire()
         except TimeoutError as error:
-            reason = f"{OWN_MAX} requests wait for an answer already"
+            reason = f"{OWN_MAX} requests are already waiting for a response"
             raise RequestTimedOut(reason, maybe_sent=False) from error
         channel = own.idle.pop() if own.idle else self._made(address)
         self._busy.add(channel)
@@ -157,10 +157,10 @@ async def send_request(
 
 
 def may_repeat(request: Message, error: ChannelError) -> bool:
-    """Tell whether the request may be repeated on another broker although this one may have received it.
+    """Return whether the request may be repeated on another broker although this one may have received it.
 
-    A broker that did not answer a quick request will not; with a request that waits for others it may be as far as any
-    broker, unless it has died.
+    A broker that did not respond to a quick request will not respond. With a request that waits for other nodes it may
+    have progressed as far as any broker, unless it has died.
     """
     if not error.maybe_sent:
         return True

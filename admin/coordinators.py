@@ -40,7 +40,7 @@ class KeyType(IntEnum):
 
 
 class Coordinated(NamedTuple, Generic[M]):
-    """An answer, and who gave it."""
+    """A response and its broker."""
 
     coordinator_id: int
     address: Address
@@ -58,7 +58,7 @@ async def with_retries(ask: Callable[[], Awaitable[T]], code_of: Callable[[T], i
 
 
 async def find_coordinator(cluster: ClusterClient, kind: KeyType, key: str) -> tuple[int, Address]:
-    """Return who coordinates a key, by id and address. Raises KafkaError COORDINATOR_NOT_AVAILABLE, Unreachable."""
+    """Return the coordinator of a key, by id and address. Raises KafkaError COORDINATOR_NOT_AVAILABLE, Unreachable."""
     # Both the field of one key (before v4) and that of several: the version that is spoken takes its own.
     request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
 

@@ -1,10 +1,10 @@
 """Debug bundle of a cluster's state: a ZIP that is sent while it is written.
 
-    manifest.json                     what is in it, what could not be got and why; last in the archive
+    manifest.json                     contents, and missing parts with the reason; last in the archive
     cluster.json, health.json, brokers.json, topics.json, groups.json, quorum.json, features.json
-    configs.json                      all dynamic configs, as the metadata have them
-    brokers/1/configs.json            what is set of a broker, statically, too
-    brokers/1/node.json, metrics.txt, log.json      what the process tells of itself; controllers/1/ likewise
+    configs.json                      all dynamic configs in the metadata
+    brokers/1/configs.json            dynamic and static configs of a broker
+    brokers/1/node.json, metrics.txt, log.json      pages of the process; controllers/1/ likewise
 
 Values that may be secret are hidden, as everywhere in the API, and records of topics are not included. The parts are
 requested one after the other, so that only one is in memory; parts that fail, are too large or late are left out, with
@@ -44,12 +44,12 @@ from kvorum.runtime.logs import get_logger
 PART_SECONDS: Final = 15.0
 """For one part."""
 BUNDLE_SECONDS: Final = 180.0
-"""For all: what is left then is left out."""
+"""Total time limit; later parts are omitted."""
 PART_BYTES_MAX: Final = 16 * 1024 * 1024
 BUNDLE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of all parts, before they are compressed: some ten times what is sent."""
+"""Total size of all parts before compression: about ten times the sent size."""
 BUNDLES_MAX: Final = 2
-"""That are made at a time; others wait."""
+"""Bundles created at a time; others wait."""
 CONFIGS_PATH: Final = "/image/configs"
 MANIFEST: Final = "manifest.json"
 
@@ -92,7 +92,7 @@ class ZipPieces:
         self._when = (made_at.year, made_at.month, made_at.day, made_at.hour, made_at.minute, made_at.second)
 
     def add(self, name: str, data: bytes) -> bytes:
-        """Add a part; return the bytes to send. Takes its time: off the loop."""
+        """Add a part; return the bytes to send. Blocks: call it outside the loop."""
         info = zipfile.ZipInfo(name, self._when)
         info.compress_type = zipfile.ZIP_DEFLATED
         self._zip.writestr(info, data)
@@ -122,7 +122,7 @@ class _Out:
         """There is nothing behind it."""
 
     def taken(self) -> bytes:
-        """Return what was written since the last time."""
+        """Return the bytes written since the last call."""
         found, self._pieces = b"".join(self._pieces), []
         return found
 
@@ -187,7 +187,7 @@ class _Parts:
             return None
         room = min(PART_BYTES_MAX, BUNDLE_BYTES_MAX - self._bytes)
         if len(data) > room:
-            self._missing(name, "TOO_LARGE", f"it has {len(data)} bytes, and there was room for {room}")
+            self._missing(name, "TOO_LARGE", f"it has {len(data)} bytes, the limit is {room}")
             return None
         self._bytes += len(data)
         self._manifest.parts.append(Included(name=name, bytes=len(data)))
@@ -197,15 +197,13 @@ class _Parts:
         """Return the requested part; None: the manifest has the reason."""
         seconds = min(PART_SECONDS, self._until - asyncio.get_running_loop().time())
         if seconds <= 0:
-            self._missing(
-                name, "REQUEST_TIMED_OUT", f"not requested: the bundle has taken {BUNDLE_SECONDS:g} s already"
-            )
+            self._missing(name, "REQUEST_TIMED_OUT", f"not requested: the bundle has taken {BUNDLE_SECONDS:g} s")
             return None
         try:
             async with asyncio.timeout(seconds):
                 return await ask()
         except TimeoutError:
-            self._missing(name, "REQUEST_TIMED_OUT", f"it was not there within {seconds:.1f} s")
+            self._missing(name, "REQUEST_TIMED_OUT", f"not available within {seconds:.1f} s")
         except (Refused, KafkaError, Unreachable) as error:
             self._missing(name, *silence_of(error))
         except MetadataProblem as error:

@@ -1,4 +1,4 @@
-"""The debug bundle over HTTP: what is in it is in admin/debug_bundle."""
+"""The debug bundle over HTTP; its contents are in admin/debug_bundle."""
 
 from datetime import UTC, datetime
 

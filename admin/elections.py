@@ -1,4 +1,4 @@
-"""Which partitions an election is of, where whole topics are named."""
+"""The partitions of an election that names whole topics."""
 
 from collections.abc import Mapping, Sequence
 

@@ -125,7 +125,7 @@ def at(offset: int) -> bytes:
 async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, Missed | None]:
     """Return the offset to continue from after an id, and the missed range. `end`: known end of the log.
 
-    A broker may not have come so far yet; where it does not come either, the id is none of this cluster. Raises
+    A broker may lag behind the id. If it does not reach it, the id belongs to another cluster. Raises
     KafkaError, Unreachable.
     """
     wanted = after + 1
@@ -134,7 +134,7 @@ async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, 
         row = await log_row(cluster, end, left_ms)
         end = end if row is None else max(end, row.high_watermark)
     if end < wanted:
-        text = f"{METADATA_TOPIC} ends at {end}: {after} is from another log, and the earlier events are unknown"
+        text = f"{METADATA_TOPIC} ends at {end}: {after} belongs to another log, so earlier events are unknown"
         return end, Missed(after=after, next=end, message=text)
     begin = await offset_of_log(cluster, EARLIEST)
     if begin > wanted:
@@ -188,7 +188,7 @@ async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> Partitio
 
 
 async def known_of(cluster: ClusterClient) -> Known:
-    """Return what is known of the cluster, and an offset that it is not newer than. Raises KafkaError, Unreachable."""
+    """Return the state of the cluster, and an offset that is at least as new. Raises KafkaError, Unreachable."""
     names: dict[str, str] = {}
     partitions: dict[tuple[str, int], PartitionState] = {}
     for topic in (await cluster.metadata()).topics:

@@ -26,7 +26,7 @@ NODES_MAX: Final = 200
 DEPTH_MAX: Final = 30
 NUMBER_CHARS_MAX: Final = 40
 PATTERN_MEMORY_BYTES_MAX: Final = 1 << 20
-"""Of one compiled pattern; a larger one is refused."""
+"""Size of a compiled pattern; a larger one is rejected."""
 ROOTS: Final = ("key", "value", "headers", "partition", "offset", "timestamp")
 TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -70,7 +70,7 @@ Node = Callable[[Subject], object]
 
 
 class Token(NamedTuple):
-    """A word of the expression, and where it stands."""
+    """A token of the expression with its position."""
 
     kind: str
     text: str
@@ -85,7 +85,7 @@ class Expression:
     _root: Node
 
     def matches(self, subject: Subject) -> bool:
-        """Tell whether a record is one of those that are looked for."""
+        """Return whether a record matches."""
         return truth(self._root(subject))
 
 
@@ -117,29 +117,29 @@ def tokens(source: str) -> list[Token]:
 
 
 def truth(value: object) -> bool:
-    """Tell whether a value counts as true: null, false, 0 and what is empty do not."""
+    """Return whether a value counts as true: null, false, 0 and empty values do not."""
     return bool(value)
 
 
 def comparable(left: object, right: object) -> bool:
-    """Tell whether two values have an order: two texts, or two numbers."""
+    """Return whether two values are comparable: two texts, or two numbers."""
     if isinstance(left, str):
         return isinstance(right, str)
     return is_number(left) and is_number(right)
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number; true and false are not."""
+    """Return whether a value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def equal(left: object, right: object) -> bool:
-    """Tell whether two values are the same; 1 is 1.0, and true is not 1."""
+    """Return whether two values are equal; 1 equals 1.0, and true does not equal 1."""
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
 def contains(whole: object, part: object) -> bool:
-    """Tell whether a text has a part, a list an element, an object a name."""
+    """Return whether a text contains a part, a list an element, an object a name."""
     if isinstance(whole, str):
         return isinstance(part, str) and part in whole
     if isinstance(whole, dict):
@@ -153,7 +153,7 @@ def size(value: object) -> object:
 
 
 def step(value: object, name: str | int) -> object:
-    """Return what is at a name or a number in a value, null if nothing is; -1 is the last of a list."""
+    """Return the value at a name or an index, null if there is none; -1 is the last of a list."""
     if isinstance(value, dict) and isinstance(name, str):
         return value.get(name)
     if isinstance(value, list) and isinstance(name, int) and -len(value) <= name < len(value):
@@ -184,7 +184,7 @@ TWO: Final[Mapping[str, Callable[[Any, Any], object]]] = {
 
 
 class Parser:
-    """Reads words into a node: or, and, not, comparison, then what is compared."""
+    """Parses tokens into nodes: or, and, not, comparison, operand."""
 
     def __init__(self, words: Sequence[Token]) -> None:
         """Begin at the first."""
@@ -217,7 +217,7 @@ class Parser:
         return BadExpression(
             f"character {word.place}: {what}, found {word.text[:20]!r}"
             if word.text
-            else f"character {word.place}: {what}, and it ends here"
+            else f"character {word.place}: {what}, found the end"
         )
 
     def _count(self, depth: int) -> None:
@@ -228,7 +228,7 @@ class Parser:
             raise BadExpression(f"the expression is nested deeper than {DEPTH_MAX}")
 
     def end(self) -> None:
-        """Hold it to be the end. Raises BadExpression."""
+        """Require the end of the expression. Raises BadExpression."""
         if self._peek().kind != "end":
             raise self._wrong("expected && or || or the end")
 
@@ -355,7 +355,7 @@ def constant(value: object) -> Node:
 
 
 def path(root: str, steps: Sequence[str | int]) -> Node:
-    """Return a node that goes into a record."""
+    """Return a node that reads a field of a record."""
 
     def found(subject: Subject) -> object:
         value = subject.root(root)
@@ -377,7 +377,7 @@ def matcher(left: Node, search: Callable[[str], object]) -> Node:
 
 
 def unquoted(text: str, *, is_pattern: bool = False) -> str:
-    """Return what stands between quotes; a pattern keeps its backslashes, but for those before its quotes."""
+    """Return the text between quotes; a pattern keeps its backslashes, except before its quotes."""
     inner, quote = text[1:-1], text[0]
     if is_pattern:
         return inner.replace(f"\\{quote}", quote)

@@ -1,4 +1,4 @@
-"""Features of the cluster over HTTP: what is supported, what is in use, and changes of it (KIP-584, KIP-778)."""
+"""Features of the cluster over HTTP: supported and finalized levels, and changes (KIP-584, KIP-778)."""
 
 from typing import Annotated, Literal
 
@@ -73,7 +73,7 @@ async def change_features(call: Call[FeatureUpdate]) -> None:
 
 
 def features_state(rows: list[FeatureEntry]) -> object:
-    """Return what a change could overwrite: the levels."""
+    """Return the state that a change could overwrite: the levels."""
     return [(row.name, row.level) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""The features of a cluster: what its brokers support, what is in use, and changes of it (KIP-584, KIP-778).
+"""The features of a cluster: supported and finalized levels, and changes (KIP-584, KIP-778).
 
 Source: Kafka's Admin.describeFeatures, updateFeatures; FeatureUpdate.
 """

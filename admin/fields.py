@@ -12,11 +12,11 @@ from kvorum.admin.operations import Operation
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 CONFIG_FIELDS = ("configs", "set", "delete", "append", "subtract")
-"""Of all bodies: what holds names of configs."""
+"""Fields of bodies that contain config names."""
 
 
 def field_of(error: KafkaError, operation: Operation, body: BaseModel) -> str | None:
-    """Return the dotted path of what was refused, None where the operation cannot know."""
+    """Return the dotted path of a rejected field, None if the operation cannot know it."""
     named = operation.fields.get(error.code)
     if error.code is ErrorCode.INVALID_CONFIG:
         named = config_field(error.message or "", body)
@@ -28,7 +28,7 @@ def field_of(error: KafkaError, operation: Operation, body: BaseModel) -> str | 
 
 
 def config_field(message: str, body: BaseModel) -> str | None:
-    """Return where the config stands that the message names; the field that holds configs, if it names none of them."""
+    """Return the path of the config in the message; the field with configs, if the message names none."""
     holders: set[str] = set()
     named: list[tuple[int, str]] = []
     for field in CONFIG_FIELDS:
@@ -39,5 +39,5 @@ def config_field(message: str, body: BaseModel) -> str | None:
             if found is not None:
                 named.append((found.start(), field if field == "delete" else f"{field}.{name}"))
     if named:
-        return min(named)[1]  # what comes later is what may have been meant
+        return min(named)[1]  # later names may be the intended ones
     return holders.pop() if len(holders) == 1 else None

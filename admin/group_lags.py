@@ -38,7 +38,7 @@ class Membership(NamedTuple):
 
 
 async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return the result of each, some of them at a time."""
+    """Return the result of each, with limited concurrency."""
     turn = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def one(ask: Callable[[], Awaitable[T]]) -> T:
@@ -49,7 +49,7 @@ async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
 
 
 async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Query each group, some at a time; one whose coordinator rejects or does not answer is left out."""
+    """Query each group, with limited concurrency. A group is omitted if its coordinator rejects or does not respond."""
 
     async def one(group_id: str) -> tuple[str, T] | None:
         try:

@@ -30,7 +30,7 @@ class Member:
     host: str
     epoch: int | None = None
     upgraded: bool | None = None
-    """Of a consumer group, with members of both protocols: whether it uses the new one; None: unknown."""
+    """Of a consumer group with members of both protocols: whether the member uses the new one; None: unknown."""
     rack: str | None = None
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -57,7 +57,7 @@ class Described:
     protocol: str
     """The assignor; empty where none was chosen."""
     epoch: int | None = None
-    """Of a consumer group; and which epoch its assignment is of."""
+    """Of a consumer group; with the epoch of the assignment."""
     assignment_epoch: int | None = None
     members: tuple[Member, ...] = ()
 
@@ -118,7 +118,7 @@ def classic_group(row: describe_groups.DescribedGroup, coordinator_id: int, addr
 
 
 def classic_member(row: describe_groups.DescribedGroupMember, *, readable: bool) -> Member:
-    """Return a member of a classic group; topics and partitions of consumers only, others use formats of their own."""
+    """Return a member of a classic group. Topics and partitions are known for consumers only."""
     given = read_assignment(row.member_assignment) if readable else None
     return Member(
         member_id=row.member_id,

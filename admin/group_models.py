@@ -12,7 +12,7 @@ Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Assignment = dict[str, list[int]]
 EXPLICIT_MAX = 10_000
 GROUPS_MAX = 1_000
-"""Of one reset."""
+"""Limit of one reset."""
 
 
 class GroupSummary(BaseModel):
@@ -150,7 +150,7 @@ class OffsetReset(Strict):
 
     @model_validator(mode="after")
     def one_way(self) -> "OffsetReset":
-        """Hold it to one way."""
+        """Require exactly one target."""
         ways = (self.to, self.offset, self.timestamp_ms, self.at, self.by_duration, self.shift_by, self.offsets)
         if sum(way is not None for way in (*ways, self.csv)) != 1:
             raise ValueError("give exactly one of to, offset, timestamp_ms, at, by_duration, shift_by, offsets, csv")
@@ -176,7 +176,7 @@ class OffsetResets(OffsetReset):
 
     @model_validator(mode="after")
     def which_groups(self) -> "OffsetResets":
-        """Hold it to one way of naming them."""
+        """Require exactly one way to name the groups."""
         if (self.groups is not None) + self.all_groups + (self.csv is not None) != 1:
             raise ValueError("give exactly one of groups, all_groups, csv")
         if self.groups is not None and len(set(self.groups)) < len(self.groups):

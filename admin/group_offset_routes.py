@@ -1,4 +1,4 @@
-"""Where a group is, place by place over HTTP: in pages, or as the CSV that a reset and Kafka's tool read."""
+"""Committed offsets of a group over HTTP: in pages, or as the CSV of a reset and of Kafka's tool."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
@@ -17,7 +17,7 @@ from kvorum.protocol.errors import ErrorCode
 CSV = "text/csv"
 PLACES = Count(what="offsets per page", default=1_000, most=10_000)
 ATTEMPTS = 1
-"""Attempts to read the ends of a partition: users can reload a page."""
+"""Attempts to read the ends of a partition; users can reload a page."""
 
 
 async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:

@@ -97,7 +97,7 @@ async def planned_reset(
     *,
     attempts: int = RETRIES,
 ) -> list[Move]:
-    """Return where a group would go in these partitions, or in all it has a place in; nothing is changed.
+    """Return the target offsets in these partitions, or in all with a committed offset; nothing is changed.
 
     Raises KafkaError if a leader does not return its offsets, ResetError, Unreachable.
     """

@@ -21,7 +21,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 EXPLICIT_MAX = 10_000
 """Places of one request as CSV; the commits of all of them are answered at once."""
 Plans = Callable[[str], Scenario | None]
-"""How the place of a group is found; None: the file does not name it."""
+"""Kind of the target; None: the file does not name it."""
 
 
 async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
@@ -65,7 +65,7 @@ async def reset_offsets_of_groups(call: Call[OffsetResets]) -> list[BaseModel]:
 
 
 def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
-    """Tell whether nothing changes. Raises BadInput."""
+    """Return whether the request is a dry run. Raises BadInput."""
     return "dry_run" not in call.query or call.flag("dry_run")
 
 
@@ -109,7 +109,7 @@ async def refuse_members(groups: Groups, group_id: str) -> None:
 
 
 def note_of(move: Move) -> str | None:
-    """Return what to know of a move."""
+    """Return the notes on a target offset."""
     if move.is_below:
         return f"{move.wanted} is below the earliest offset"
     return f"{move.wanted} is above the latest offset" if move.is_above else move.note
@@ -133,7 +133,7 @@ def plans_of(body: OffsetResets, now_ms: int) -> dict[str, Scenario]:
 
 
 def explicit(offsets: dict[Place, int]) -> Scenario:
-    """Return the way to places of their own."""
+    """Return the target with explicit offsets."""
     return Scenario(way=Way.EXPLICIT, offsets=offsets)
 
 

@@ -43,7 +43,7 @@ from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 from kvorum.protocol.schema import Message
 
 BY_NAME_VERSION: Final = 9
-"""The last of OffsetFetch and OffsetCommit that names topics: offsets of a deleted one have a name, but no id."""
+"""The last version of OffsetFetch and OffsetCommit with topic names: offsets of a deleted topic have no topic id."""
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 WITHOUT_MEMBERS: Final = (EMPTY, DEAD)
@@ -59,7 +59,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Listed(NamedTuple):
-    """One group, and who coordinates it. The type is classic, consumer, share or streams, "" of a broker too old."""
+    """A group with its coordinator. The type is classic, consumer, share or streams, "" from an old broker."""
 
     group_id: str
     coordinator_id: int
@@ -69,7 +69,7 @@ class Listed(NamedTuple):
 
     @property
     def is_of_consumers(self) -> bool:
-        """Tell whether it has consumers, or offsets alone: no worker of Connect, no share or streams group."""
+        """Return whether it has consumers, or only offsets: no Connect worker, no share or streams group."""
         return self.type in ("classic", "consumer", "") and self.protocol_type in CONSUMERS_PROTOCOLS
 
 
@@ -112,7 +112,7 @@ class Groups:
     async def listed_if_reached(
         self, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> tuple[list[Listed], list[int]]:
-        """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
+        """Return the groups of responding coordinators, and the others. Raises KafkaError, Unreachable."""
         reached = await self._list_groups(states, types, self.cluster.part_ms)
         return chosen(reached.answers, states, types), reached.unreachable
 
@@ -253,7 +253,7 @@ class Groups:
         refuse(coordinated.answer.results[0].error_code, f"group {group_id!r}")
 
     async def delete_offsets(self, group_id: str, places: Iterable[Place]) -> dict[Place, ErrorCode]:
-        """Forget a group's place in partitions; a code for each.
+        """Delete a group's offsets of partitions; returns a code for each.
 
         Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. GROUP_SUBSCRIBED_TO_TOPIC is a code of a partition.
         """
@@ -292,7 +292,7 @@ class Groups:
         ]
 
     async def remove_all_members(self, group_id: str, reason: str = "") -> list[Removed]:
-        """Have all members leave that a group has now, static ones by their instance. Raises KafkaError."""
+        """Remove all current members of a group, static ones by their instance. Raises KafkaError."""
         members = (await self.described(group_id)).members
         leaving = [
             Leaving(member_id=each.member_id) if each.instance_id is None else Leaving(instance_id=each.instance_id)

@@ -33,7 +33,7 @@ GROUP_STATES = (
 )
 """Kafka's GroupState."""
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
-"""Kafka's GroupType; what a cluster does not have, it lists none of."""
+"""Kafka's GroupType; unsupported types have no groups."""
 
 
 async def list_groups(call: Call[NoBody]) -> GroupPage:

@@ -1,4 +1,4 @@
-"""The HTTP server below the admin application: how it runs, and what it answers to bytes that are no HTTP."""
+"""The HTTP server of the admin application, with its responses to malformed requests."""
 
 import asyncio
 from typing import Any, Final
@@ -12,7 +12,7 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime.logs import get_logger
 
 SHUTDOWN_SECONDS: Final = 60.0
-"""How long requests in flight may take when the server stops."""
+"""Time limit of requests in flight when the server stops."""
 HEAD_SECONDS_MAX: Final = 30.0
 """Request line and headers must arrive in this time after their first byte. A new connection has as long to begin."""
 REASON_CHARS_MAX: Final = 200
@@ -23,7 +23,7 @@ log = get_logger("admin")
 class Protocol(RequestHandler):
     """One connection. A malformed request is one log line and a problem; the connection is closed.
 
-    So is one whose head does not arrive in HEAD_SECONDS_MAX, after a 408.
+    A connection whose request head does not arrive in HEAD_SECONDS_MAX is closed too, after a 408.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
@@ -60,7 +60,7 @@ class Protocol(RequestHandler):
             self._head_timer = None
 
     def _close_late(self) -> None:
-        """Answer 408 and close. A connection that sent nothing is closed without an answer."""
+        """Respond with 408 and close. A connection that sent nothing is closed without a response."""
         self._head_timer = None
         transport = self.transport
         if transport is None:
@@ -75,7 +75,7 @@ class Protocol(RequestHandler):
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer what never became a request."""
+        """Respond to a malformed request."""
         reason = " ".join((message or str(exc) or type(exc).__name__).split())[:REASON_CHARS_MAX]
         log.warning("malformed HTTP request rejected", client=request.remote, status=status, reason=reason)
         if request.writer.output_size > 0:
@@ -107,7 +107,7 @@ class Server(web.Server):
 
 
 class Runner(web.AppRunner):
-    """Runs the application. A request whose client has gone is cancelled."""
+    """Runs the application. The request of a disconnected client is cancelled."""
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()

@@ -38,11 +38,11 @@ class Unreadable(Exception):
 
 
 class NotJson(Exception):
-    """A body of another media type: what a form can send on behalf of any page."""
+    """A body of another media type, which a form of any website could send."""
 
 
 def check_query(operation: Operation, request: web.Request) -> None:
-    """Refuse what the operation does not know: a misspelt validate_only must not change anything. Raises BadInput."""
+    """Reject unknown parameters: a misspelt validate_only must not change anything. Raises BadInput."""
     known = operation.query or {}
     if is_v3(operation.path):
         return  # nothing there depends on the query alone, and clients bring parameters that only Confluent's cloud has
@@ -55,7 +55,7 @@ def check_query(operation: Operation, request: web.Request) -> None:
 
 
 def query_of(operation: Operation, request: web.Request) -> dict[str, str]:
-    """Return the query; what may be repeated as one value, with commas."""
+    """Return the query; repeatable parameters are joined with commas."""
     found = dict(request.query)
     return found | {name: ",".join(request.query.getall(name)) for name in operation.repeated if name in found}
 
@@ -67,7 +67,7 @@ def base_url(operation: Operation, request: web.Request) -> str:
 
 
 def comes_whole(request: web.Request) -> bool:
-    """Tell whether a body is small enough, and known to be, to be read before it is looked at."""
+    """Return whether the size of a body is known and small enough to read it before validation."""
     return not request.can_read_body or (request.content_length or BODY_BYTES_MAX + 1) <= BODY_BYTES_MAX
 
 
@@ -99,7 +99,7 @@ class Bodies:
         """Start with none."""
         self._bytes_max = bytes_max
         self._coming: dict[asyncio.Timeout, bytearray] = {}
-        """By when they began, the first one first; what was given up is not in it any more."""
+        """Requests ordered by start; finished ones are removed."""
         self.size = 0
         self._peak = 0
 
@@ -151,7 +151,7 @@ class Bodies:
 
 
 def needed(data: bytes) -> bytes:
-    """Reject a missing body: it would be taken for one without any fields. Raises BadInput."""
+    """Reject a missing body; it would be treated as one without any fields. Raises BadInput."""
     if not data.strip():
         raise BadInput("body", "a JSON body is required; send {} if no field is set")
     return data

@@ -38,7 +38,7 @@ RACK_VERSION: Final = 3
 SHAPES_OF: Final[Mapping[str, Mapping[int, Shape]]] = MappingProxyType(
     {"__consumer_offsets": GROUP_SHAPES, "__transaction_state": TRANSACTION_SHAPES}
 )
-"""{topic: what its records are}."""
+"""{topic: decoder of its records}."""
 
 
 class Unreadable(Exception):

@@ -19,18 +19,18 @@ SECRET: Final = re.compile(
 )
 """In names of configs, of any plug-in: their types are unknown here."""
 REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
-"""Where a value is to be found by the worker that needs it: no secret itself."""
+"""References to values that a worker resolves; not secret themselves."""
 LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]*@")
 """A name and a password in an address."""
 CONFIG: Final = "config"
 NAMES: Final = {404: "CONNECT_NOT_FOUND", 409: "CONNECT_CONFLICT"}
 """Other statuses of 4xx are CONNECT_REFUSED."""
 HANDED_ON: Final = (501, 503)
-"""Of what fails in Connect: what it does not do, and that it is not ready yet."""
+"""Errors of Connect: unsupported operation, and not ready yet."""
 
 
 def check_status(url: str, status: int, content: bytes) -> None:
-    """Refuse for Connect what it refused. Raises Refused."""
+    """Reject with Connect's own error. Raises Refused."""
     if status < 300:
         return
     if status < 400:
@@ -57,9 +57,9 @@ def message_of(content: bytes) -> str | None:
 
 
 def shaped(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat: bool) -> str:
-    """Return an answer as it came, held to its model. Raises Refused.
+    """Return a response, validated by its model. Raises Refused.
 
-    `hide`: without what may be a secret; `flat`: the whole answer is a connector's config.
+    `hide`: without values that may be secret; `flat`: the whole response is a connector's config.
     """
     try:
         said = json.loads(content)
@@ -93,7 +93,7 @@ def without_secrets(said: Any) -> Any:
 
 
 def hidden_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a connector's config without what may be secret: by its name, or since it stands in an address."""
+    """Return a connector's config without secrets: by their names, or as passwords in addresses."""
     return {name: hidden_value(name, value) for name, value in config.items()}
 
 

@@ -1,7 +1,7 @@
-"""/v1/jobs: what keeps pipelines running, by the paths of Kafka Connect's REST interface, handed on to it.
+"""/v1/jobs: the paths of Kafka Connect's REST interface, forwarded to it.
 
-A user interface for Connect that is given http://HOST:PORT/v1/jobs as its address finds everything there; refusals are
-problem details as elsewhere. See connect_client for what is handed on, job_answers for what comes back.
+A user interface for Connect can use http://HOST:PORT/v1/jobs as its address. Errors are problem details.
+connect_client forwards requests, job_answers checks responses.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ CONNECTORS: Final = "connectors"
 EXPAND: Final = ("info", "status")
 SCOPES: Final = ("worker", "cluster")
 FOLDERS: Final = (".", "..")
-"""Parts of a path that many take for steps in it, escaped or not."""
+"""Path segments that many servers treat as directory steps, escaped or not."""
 RESTART: Final = {"includeTasks": "true: include its tasks", "onlyFailed": "true: only failed ones"}
 
 
@@ -156,7 +156,7 @@ class JobRoutes:
         return [*self._of_connectors(), *self._of_tasks(), *self._of_workers()]
 
     def _of_connectors(self) -> Sequence[Operation]:
-        """Return what there is, and changes of it."""
+        """Return the operations on connectors."""
         one, config, info = f"{CONNECTORS}/{{connector}}", f"{CONNECTORS}/{{connector}}/config", models.ConnectorInfo
         return [
             look(
@@ -177,7 +177,7 @@ class JobRoutes:
         ]
 
     def _of_tasks(self) -> Sequence[Operation]:
-        """Return what runs, and how far it is."""
+        """Return the operations on running connectors and offsets."""
         one, message = f"{CONNECTORS}/{{connector}}", models.ConnectMessage
         task, offsets, status = f"{one}/tasks/{{task}}", f"{one}/offsets", models.ConnectorStatus
         return [
@@ -222,7 +222,7 @@ class JobRoutes:
         ]
 
     def _path(self, call: Call[Any], *more: str) -> list[str]:
-        """Return a connector's path, and what is below it. Raises BadInput."""
+        """Return the path of a connector, with a suffix. Raises BadInput."""
         return [CONNECTORS, part(call, "connector"), *more]
 
     async def _hand_on(
@@ -284,7 +284,7 @@ def change(
     noted: bool = True,
     role: Role = Role.ADMIN,
 ) -> Operation:
-    """Return a change of what there is."""
+    """Return an operation that changes connectors."""
     return Operation(
         method=method,
         path=f"{BASE}/{path}",

@@ -104,7 +104,7 @@ async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartit
     answer = await call.cluster.elect_leaders({place.topic: [place.partition]})
     for result in (each for topic in answer.replica_election_results for each in topic.partition_result):
         if result.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
-            message = f"broker {wanted} is the preferred leader now, and {row.leader_id} still leads"
+            message = f"broker {wanted} is the preferred leader now, but {row.leader_id} still leads"
             raise KafkaError(code_of(result.error_code), f"{message}: {result.error_message or 'no election'}")
 
 

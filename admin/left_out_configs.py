@@ -23,7 +23,7 @@ from kvorum.runtime.config_types import InvalidValue
 from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
-"""Of one request: the health page does not wait longer for a broker that does not answer."""
+"""Timeout of one request: the health page does not wait longer for an unresponsive broker."""
 NAMED_MAX: Final = 100
 DYNAMIC: Final = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
@@ -84,7 +84,7 @@ def left_out(configs: Iterable[DescribeConfigsResourceResult]) -> list[str]:
 
 
 def is_same(definition: ConfigDef, stored: str, in_force: str) -> bool:
-    """Tell whether two texts are the same value. An invalid value is not in force."""
+    """Return whether two texts are the same value. An invalid value is not in force."""
     try:
         return definition.parse(stored) == definition.parse(in_force)
     except InvalidValue:

@@ -93,7 +93,7 @@ def sampled(call: Call[NoBody], name: str, look: Look, limit: int) -> Stream:
 
 
 async def news(call: Call[NoBody], name: str, look: Look) -> bytes:
-    """Return what a look brings as an event, or why it brings nothing."""
+    """Return the result of a query as an event, or the reason why there is none."""
     try:
         found = await look(call)
     except KafkaError as error:

@@ -25,7 +25,7 @@ AGAIN_SECONDS: Final = 0.1
 
 
 class Replica(NamedTuple):
-    """Of a partition, on a broker."""
+    """Replica of a partition on a broker."""
 
     topic: str
     partition: int
@@ -45,12 +45,12 @@ class MoveState(NamedTuple):
 
     @property
     def is_moving(self) -> bool:
-        """Tell whether it is on its way, wherever to."""
+        """Return whether a move is in progress, to any directory."""
         return self.future is not None
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the replica is in its wanted directory and does not move."""
+        """Return whether the replica is in its wanted directory and does not move."""
         return self.future is None and bool(self.current) and self.current == self.target
 
     @property
@@ -72,7 +72,7 @@ class Started(NamedTuple):
 
 
 class LogDirMoves:
-    """Of a cluster. All methods raise KafkaError and Unreachable."""
+    """Moves of a cluster. All methods raise KafkaError and Unreachable."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         """Use this client."""
@@ -112,7 +112,7 @@ class LogDirMoves:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
-        """Return how far these are."""
+        """Return the progress of these moves."""
         current: dict[Replica, str] = {}
         future: dict[Replica, str] = {}
         brokers = sorted({replica.broker for replica in wanted})

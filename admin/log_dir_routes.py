@@ -29,7 +29,7 @@ log = get_logger("admin")
 
 
 def moves_in(broker: int, directories: Iterable[DescribeLogDirsResult]) -> list[LogDirMove]:
-    """Return what is on its way on one broker."""
+    """Return the moves on one broker."""
     current: dict[Place, tuple[str, int]] = {}
     future: dict[Place, tuple[str, int, int]] = {}
     for directory in directories:
@@ -59,7 +59,7 @@ def moves_in(broker: int, directories: Iterable[DescribeLogDirsResult]) -> list[
 
 
 async def moving(cluster: ClusterClient) -> list[LogDirMove]:
-    """Return what is on its way on all brokers that answer, by partition and broker. Raises KafkaError, Unreachable."""
+    """Return the moves on all responding brokers, by partition and broker. Raises KafkaError, Unreachable."""
 
     async def of(broker: int, address: Address) -> list[LogDirMove]:
         try:
@@ -118,7 +118,7 @@ async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict
 
 
 def verified_moves(place: Place, states: Mapping[Replica, MoveState]) -> list[VerifiedMove]:
-    """Return how far the replicas of a partition are."""
+    """Return the progress of a partition's replicas."""
     return [
         VerifiedMove(broker=replica.broker, current=each.current or None, target=each.target, state=each.state)
         for replica, each in states.items()

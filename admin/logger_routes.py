@@ -56,7 +56,7 @@ async def alter_loggers(call: Call[LoggerAlter]) -> None:
 
 
 def loggers_state(rows: list[Logger]) -> object:
-    """Return what a change could overwrite: all of it."""
+    """Return the state that a change could overwrite: all of it."""
     return [(row.name, row.level) for row in rows]
 
 

@@ -41,7 +41,7 @@ async def browse_messages(call: Call[NoBody]) -> Reply:
 def page_text(found: Sequence[Found], view: RecordView, progress: Progress, below: dict[int, int] | None = None) -> str:
     """Return a page as JSON, record by record, because encoding many megabytes at once would block other threads.
 
-    `below`: from where it was looked backwards, where it was; the progress is how far.
+    `below`: start of a backward search; the progress has its end.
     """
     assert progress.stopped_by is not None, "it has ended"
     page = MessagePage(
@@ -137,7 +137,7 @@ def message_of(found: Found, view: RecordView) -> Message:
 
 
 def said(form: Format) -> Any:
-    """Return the form's name; null has none of its own."""
+    """Return the name of the format; null has none."""
     return (Format.STRING if form in (Format.AUTO, Format.TEXT) else form).value
 
 
@@ -152,7 +152,7 @@ def header_of(name: str, content: bytes | None) -> MessageHeader:
 
 
 def event(name: str, data: bytes, event_id: int | None = None) -> bytes:
-    """Return a server-sent event; JSON has no line breaks of its own."""
+    """Return a server-sent event; JSON has no line breaks."""
     marked = b"" if event_id is None else b"id: %d\n" % event_id
     return marked + b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 CHANGE_RECORDS_MAX: Final = 100_000
-"""Of one change that is not whole yet."""
+"""Limit of one incomplete change."""
 NOBODY: Final = -1
 
 
@@ -65,10 +65,10 @@ class MetadataEventBuilder:
     """{topic id: name} of topics that may or may not be there yet."""
     _change: list[tuple[int, int, Mapping[str, Any]]] | None = None
     _begun: int = 0
-    """Where that change begins."""
+    """First offset of that change."""
 
     def learn(self, known: Known) -> None:
-        """Add queried state for everything without a record so far; it is at least as new as the offset."""
+        """Add the queried state of everything without a record so far; it is at least as new as the offset."""
         self.names = {**known.names, **self.names}
         self.fenced = {**known.fenced, **self.fenced}
         for place, found in known.partitions.items():
@@ -83,7 +83,7 @@ class MetadataEventBuilder:
         return offset if self._change is None else self._begun
 
     def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
-        """Return the events of a record; a transaction's come with its last record. Raises ValueError: bad record."""
+        """Return the events of a record; those of a transaction come at its end. Raises ValueError: bad record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
             self._change, self._begun = [], offset

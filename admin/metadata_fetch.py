@@ -74,7 +74,7 @@ class Fetched:
         return len(self.snapshot) + sum(len(data) for data, _ in self.log)
 
     def source(self) -> Source:
-        """Return it as a source, which does not grow any more."""
+        """Return it as a source with a fixed end."""
         log = tuple(self.log)
 
         def read_snapshot(_: SnapshotId) -> Iterator[bytes]:
@@ -168,7 +168,7 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
 
 
 def check_size(size: int, bytes_max: int | None) -> None:
-    """Keep to a limit. Raises TooLarge."""
+    """Enforce a limit. Raises TooLarge."""
     if bytes_max is not None and size > bytes_max:
         raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
 

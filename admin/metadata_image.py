@@ -30,7 +30,7 @@ class TooLarge(MetadataProblem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where metadata come from: the snapshots there are, how to read one, and the batches from an offset on."""
+    """Source of metadata: existing snapshots, their reader, and the batches from an offset on."""
 
     snapshots: Sequence[SnapshotId]
     read_snapshot: Callable[[SnapshotId], Iterator[bytes]]

@@ -21,7 +21,7 @@ from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.runtime import blocking
 
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Held of a cluster: some 500,000 records. Of a larger log the command line reads the files."""
+"""Limit per cluster: about 500,000 records. The command line reads the files of a larger log."""
 TREES_KEPT: Final = 2
 """A difference needs two; one of 100,000 partitions is some 100 MB."""
 
@@ -38,7 +38,7 @@ class MetadataReader:
     """Reads the metadata log of one cluster on one event loop; concurrent callers wait in turn."""
 
     def __init__(self) -> None:
-        """Hold nothing yet."""
+        """Start without records."""
         self._lock = asyncio.Lock()
         self._fetched: Fetched | None = None
         self._trees: OrderedDict[int, Tree] = OrderedDict()
@@ -81,7 +81,7 @@ class MetadataReader:
             return (await self._log(cluster)).source()
 
     async def epochs(self, cluster: ClusterClient) -> list[Epoch]:
-        """Return the epochs that the log behind the snapshot knows of, oldest first. Raises as `batches`."""
+        """Return the epochs in the log after the snapshot, oldest first. Raises the errors of `batches`."""
         found: list[Epoch] = []
         for _, header in await self.batches(cluster):
             if not found or header.partition_leader_epoch != found[-1].epoch:

@@ -43,7 +43,7 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class MetadataRoutes:
-    """The paths of one server; what they share is the log that one of them fetched."""
+    """The paths of one server, which share a copy of the metadata log."""
 
     def __init__(self, reader: MetadataReader) -> None:
         """Look through this reader, which others may share."""
@@ -171,7 +171,7 @@ def offset_in(call: Call[NoBody], name: str, default: int, first: int, last: int
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Have metadata that cannot be had refused as HTTP has it. Raises Refused."""
+    """Convert errors of unavailable metadata to HTTP errors. Raises Refused."""
     try:
         yield
     except TooLarge as error:
@@ -200,7 +200,7 @@ def page_of(node: "Tree | str", after: str | None, limit: int) -> tuple[list[Met
 
 
 def changes_below(before: Tree, after: Tree, path: str, enough: int) -> list[MetadataChange]:
-    """Return what is other at a path and below it, no more than enough."""
+    """Return the differences at a path and below it, up to the limit."""
     found = (
         MetadataChange(path=where, before=old, after=new)
         for where, old, new in difference({"image": before["image"]}, {"image": after["image"]})
@@ -210,24 +210,24 @@ def changes_below(before: Tree, after: Tree, path: str, enough: int) -> list[Met
 
 
 def newest_of(log: Sequence[Raw], enough: int) -> list[MetadataRecord]:
-    """Return the last records of a log, no more than enough. Raises KafkaError CORRUPT_MESSAGE."""
+    """Return the last records of a log, up to the limit. Raises KafkaError CORRUPT_MESSAGE."""
     found = islice((each for raw in reversed(log) for each in reversed(records_of(*raw))), enough)
     return [*found][::-1]
 
 
 def records_from(log: list[Raw], offset: int, enough: int) -> list[MetadataRecord]:
-    """Return the records from an offset on, no more than enough. Raises KafkaError CORRUPT_MESSAGE."""
+    """Return the records from an offset on, up to the limit. Raises KafkaError CORRUPT_MESSAGE."""
     found = (each for raw in log[from_offset(log, offset) :] for each in records_of(*raw) if each.offset >= offset)
     return list(islice(found, enough))
 
 
 async def off_loop(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """Run what looks at the whole log, or at a whole tree, in a thread: hundreds of thousands of entries."""
+    """Run a function over the whole log or a whole tree in a thread: hundreds of thousands of entries."""
     return await blocking.run(asyncio.get_running_loop(), work, *arguments)
 
 
 def records_of(view: memoryview, header: BatchHeader) -> list[MetadataRecord]:
-    """Return a batch's records but for signs of life. Raises KafkaError CORRUPT_MESSAGE."""
+    """Return a batch's records without no-op records. Raises KafkaError CORRUPT_MESSAGE."""
     check_crc(view, 0, header)
     if header.is_control:
         return []

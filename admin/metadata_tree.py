@@ -22,7 +22,7 @@ from kvorum.runtime.config_types import HIDDEN
 Tree: TypeAlias = "dict[str, Tree | str]"
 DEFAULT_NAME = "<default>"
 NUMBER_DIGITS_MAX = 10
-"""Of a partition or broker."""
+"""Fields of a partition or broker."""
 
 
 class NoSuchPath(LookupError):
@@ -78,7 +78,7 @@ def folder(root: Tree, parts: tuple[str, ...]) -> Tree:
 
 
 def put(root: Tree, parts: tuple[str, ...], value: object) -> None:
-    """Put a value at a path."""
+    """Store a value at a path."""
     folder(root, parts[:-1])[parts[-1]] = text_of(value)
 
 
@@ -96,7 +96,7 @@ def text_of(value: object) -> str:
 
 
 def at_path(root: Tree, path: str) -> "Tree | str":
-    """Return what is at a path. Raises NoSuchPath."""
+    """Return the entry at a path. Raises NoSuchPath."""
     here: Tree | str = root
     for part in filter(None, path.split("/")):
         if not isinstance(here, dict) or part not in here:
@@ -127,7 +127,7 @@ def ordered(node: Tree) -> list[tuple[str, "Tree | str"]]:
 
 
 def place_of(name: str) -> tuple[bool, int, str]:
-    """Return the sort key of a name; only ASCII digits are numbers (a group may be called ²)."""
+    """Return the sort key of a name. Only ASCII digits are numbers (² is a valid group name)."""
     is_number = name.isascii() and name.isdecimal() and len(name) <= NUMBER_DIGITS_MAX
     return not is_number, int(name) if is_number else 0, name
 

@@ -33,14 +33,14 @@ log = get_logger("admin")
 
 
 class InSync(NamedTuple):
-    """The partitions that have too few in sync, and how many lost a replica and have just enough."""
+    """Partitions with too few in-sync replicas, and the number that lost a replica and have just enough."""
 
     under: frozenset[Place]
     at: int
 
 
 def is_short(row: MetadataResponsePartition) -> bool:
-    """Tell whether a partition has a replica out of sync or no leader."""
+    """Return whether a partition has a replica out of sync or no leader."""
     return row.leader_id < 0 or len(row.isr_nodes) < len(row.replica_nodes)
 
 
@@ -70,7 +70,7 @@ async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic
 
 
 async def minimums_of(cluster: ClusterClient, topics: Sequence[str], until: float) -> dict[str, int]:
-    """Return min.insync.replicas of topics, by a time of the loop; those that are not there (any more) are left out.
+    """Return min.insync.replicas of topics, by a time of the loop; missing topics are omitted.
 
     Raises KafkaError, Unreachable.
     """

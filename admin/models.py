@@ -1,4 +1,4 @@
-"""The bodies of the admin HTTP API: what comes in is checked by these, what goes out is shaped by these."""
+"""The bodies of the admin HTTP API: requests are validated and responses are built by these models."""
 
 from typing import Annotated
 
@@ -133,7 +133,7 @@ class TopicCreate(TopicSpec):
 
     @model_validator(mode="after")
     def one_way(self) -> "TopicCreate":
-        """Hold it to one way."""
+        """Require either counts or assignments."""
         if self.assignments and (self.partitions is not None or self.replication_factor is not None):
             raise ValueError("assignments define the numbers of partitions and replicas: leave these fields out")
         return self

@@ -21,15 +21,15 @@ FURTHER: Final = 8
 
 @dataclass(slots=True, kw_only=True)
 class Looked:
-    """One partition: what was found in it, oldest first, from `low` up to where the looking began."""
+    """State of one partition: records found, oldest first, from `low` up to the start of the search."""
 
     first: int
-    """Where its log begins."""
+    """Log start offset."""
     low: int
     """Down to here it was looked through."""
     rows: list[Record] = field(default_factory=list)
     horizon_ms: int | None = None
-    """The oldest timestamp that was read; earlier records are older. None: nothing was read."""
+    """The oldest timestamp read; earlier records are older. None: no record was read."""
 
 
 class Newest:
@@ -47,7 +47,7 @@ class Newest:
         bounds: Mapping[int, int],
         wanted: RecordFilter | None = None,
     ) -> None:
-        """Look at most as far as `limits`; `limits.records` is how many are wanted."""
+        """Search within `limits`; `limits.records` is the number of wanted records."""
         self._reader = reader
         self._limits = limits
         self._clock = clock
@@ -74,7 +74,7 @@ class Newest:
             width *= FURTHER
 
     def _room(self) -> int:
-        """Return how many records more may be looked at, as large as those before."""
+        """Return how many more records may be inspected, assuming the size of the previous ones."""
         limits, progress = self._limits, self.progress
         each = progress.size // progress.scanned if progress.scanned else 0
         left = limits.scanned - progress.scanned

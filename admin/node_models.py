@@ -10,7 +10,7 @@ class NodeProcess(BaseModel):
 
     node_id: int
     role: str = Field(examples=["broker", "controller"])
-    cluster_id: str | None = Field(description="null: it is only starting, and does not know it yet")
+    cluster_id: str | None = Field(description="null: not known yet, while the process starts")
     version: str = Field(description="Kvorum's")
     python: str = Field(examples=["3.12.1"])
     pid: int

@@ -45,7 +45,7 @@ SNAPSHOT_SECONDS: Final = 120.0
 """For a snapshot of all metadata to be written."""
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 UNSURE: Final = "; the operation may or may not have been executed"
-"""Of a page; metrics of some 100,000 partitions are as much."""
+"""Maximum size of a page; metrics of about 100,000 partitions have this size."""
 REASON_CHARS_MAX: Final = 500
 """Maximum length of a passed-on error."""
 NODE: Final = "/v1/node"
@@ -65,11 +65,11 @@ class Who(NamedTuple):
 
 
 class NodeProblem(Refused):
-    """A process whose pages cannot be had: the status, the name of the error, and which process and why."""
+    """A process whose pages are not available: status, error name, process and reason."""
 
 
 class Said(BaseModel):
-    """How a process refuses."""
+    """Error response of a process."""
 
     error: str
     message: str
@@ -114,7 +114,7 @@ class NodePages:
                         raise self.failed(path, f"response larger than {ANSWER_BYTES_MAX} bytes")
                 status = answer.status
         except (ClientError, TimeoutError, OSError) as error:
-            why = str(error) or f"no answer within {seconds:g} s"
+            why = str(error) or f"no response within {seconds:g} s"
             unsure = method != "GET" and not isinstance(error, ClientConnectorError)
             raise NodeProblem(
                 503,
@@ -143,7 +143,7 @@ class NodePages:
                 return self.failed(path, f"{status} {message}")
 
     def failed(self, path: str, what: str) -> NodeProblem:
-        """Return that what it answered is of no use."""
+        """Return the error of an unusable response."""
         return NodeProblem(503, "NODE_FAILED", f"{self.who} answers {self.url}{path} with {what}")
 
     def _read(self, path: str, model: type[M], data: bytes) -> M:
@@ -172,8 +172,8 @@ async def pages_of(
             raise NodeProblem(422, "ANOTHER_NODE", f"{other} responds at {endpoint.url}, the address of {who}")
         ours = (await cluster.describe_cluster()).cluster_id
         if process.cluster_id not in (None, ours):
-            there = f"{who} of cluster {process.cluster_id} answers"
-            raise NodeProblem(422, "ANOTHER_NODE", f"at {endpoint.url}, where that of {ours} is to be, {there}")
+            there = f"{who} at {endpoint.url} belongs to cluster {process.cluster_id}"
+            raise NodeProblem(422, "ANOTHER_NODE", f"{there}, this cluster is {ours}")
         yield NodePages(who, endpoint.url, session, headers, process)
 
 
@@ -207,7 +207,7 @@ async def controller_address(cluster: ClusterClient, node_id: int) -> Address:
 
 
 async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> dict[str, str]:
-    """Return what of KEYS stands in a process's own configuration. Raises NodeProblem, KafkaError."""
+    """Return those of KEYS that a process's own configuration has. Raises NodeProblem, KafkaError."""
     resource = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(who.node_id), configuration_keys=KEYS
     )
@@ -231,9 +231,9 @@ async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> 
 
 
 def endpoint_in(configs: Mapping[str, str], who: Who, host: str) -> HttpEndpoint:
-    """Return where a process serves its pages, by its configuration (runtime.listeners.metrics_listener).
+    """Return the address of a process's pages, by its configuration (runtime.listeners.metrics_listener).
 
-    `host` stands in for an address that is every one of its machine. Raises NodeProblem.
+    `host` replaces a wildcard address. Raises NodeProblem.
     """
     roles = {each.strip() for each in configs.get(ROLES_KEY, "").split(",")}
     if who.role not in roles:

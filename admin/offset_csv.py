@@ -41,7 +41,7 @@ def parse_plan(text: str, group_id: str | None, *, once: bool = False) -> dict[s
 
 
 def _line(row: list[str], number: int, group_id: str | None) -> tuple[str, Place, int]:
-    """Return whose place, where, and what it is. Raises ResetError."""
+    """Return group, partition and offset of a line. Raises ResetError."""
     cells = [cell.strip() for cell in row]
     try:
         if len(cells) == 3 and group_id is not None:

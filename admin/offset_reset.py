@@ -1,11 +1,11 @@
 """Targets of an offset reset per partition: decided here, read and committed elsewhere. Sans-IO.
 
     earliest, latest   the ends of the log             offset     this one in every partition
-    current            where it is; latest if nowhere  shift      so far from where it is
-    time               the first record that is not older; latest if there is none
-                                                       explicit   one of its own for each partition
+    current            committed offset, else latest   shift      relative to the committed offset
+    time               first record that is not older, else latest
+                                                       explicit   an offset per partition
 
-The result is always inside the log: an offset outside becomes the nearer end, and the result has the original.
+The result is always within the log: an offset outside is replaced by the nearer end, and the result has the original.
 Source: Kafka's ConsumerGroupCommand.resetOffsets, prepareOffsetsToReset, checkOffsetsRange.
 """
 
@@ -18,7 +18,7 @@ from kvorum.admin.places import Place
 
 
 class Way(Enum):
-    """How the new place is found."""
+    """Kind of the target."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -45,7 +45,7 @@ class Scenario:
 class Ends(NamedTuple):
     """Offsets of a partition: first, log end, and that of the requested time.
 
-    `of_time` is None without such a late record, and without a requested time.
+    `of_time` is None if no record is late enough, or without a requested time.
     """
 
     earliest: int
@@ -65,12 +65,12 @@ class Move(NamedTuple):
 
     @property
     def is_above(self) -> bool:
-        """Tell whether the requested offset is above the log end."""
+        """Return whether the requested offset is above the log end."""
         return self.wanted > self.after
 
     @property
     def is_below(self) -> bool:
-        """Tell whether the requested offset is below the log start."""
+        """Return whether the requested offset is below the log start."""
         return self.wanted < self.after
 
 
@@ -88,14 +88,14 @@ def plan(scenario: Scenario, ends: Mapping[Place, Ends], committed: Mapping[Plac
 
 
 def target(scenario: Scenario, place: Place, log: Ends, before: int | None) -> tuple[int, str | None]:
-    """Return where it would go, were the log endless, and what to know of it. Raises ResetError."""
+    """Return the target offset without regard to the log's ends, and notes on it. Raises ResetError."""
     match scenario.way:
         case Way.EARLIEST:
             return log.earliest, None
         case Way.LATEST:
             return log.latest, None
         case Way.CURRENT:
-            return (log.latest, "nothing was committed: the latest") if before is None else (before, None)
+            return (log.latest, "no committed offset: the latest offset is used") if before is None else (before, None)
         case Way.OFFSET:
             return scenario.number, None
         case Way.SHIFT:
@@ -105,6 +105,10 @@ def target(scenario: Scenario, place: Place, log: Ends, before: int | None) -> t
                 )
             return before + scenario.number, None
         case Way.TIME:
-            return (log.latest, "no record so late: the latest") if log.of_time is None else (log.of_time, None)
+            return (
+                (log.latest, "no record with such a timestamp: the latest offset is used")
+                if log.of_time is None
+                else (log.of_time, None)
+            )
         case Way.EXPLICIT:
             return scenario.offsets[place], None

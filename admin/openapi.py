@@ -19,7 +19,7 @@ from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 
 ENDINGS: Mapping[str, type[BaseModel]] = {"end": Ended, "error": Broken}
-"""Of every stream of events."""
+"""Events of every stream."""
 REFERENCE = "#/components/schemas/{model}"
 TEXT: dict[str, Any] = {"type": "string"}
 FLAG: dict[str, Any] = {"type": "boolean"}
@@ -125,7 +125,7 @@ def described(operation: Operation) -> dict[str, Any]:
 
 
 def taken(operation: Operation) -> dict[str, Any]:
-    """Return what a body may be, by media type."""
+    """Return the schemas of a body, by media type."""
     bodies: dict[str, list[type[BaseModel]]] = {JSON: [operation.body]}
     bodies |= {media: list(document.models) for media, document in operation.documents.items()}
     found: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def taken(operation: Operation) -> dict[str, Any]:
 
 
 def answered(operation: Operation) -> dict[str, Any]:
-    """Return the entry of what an operation answers when all is well."""
+    """Return the entry of an operation's successful response."""
     answer: dict[str, Any] = {"description": "Done"}
     if operation.state is not None:
         text = "Changes with the state that a PUT or PATCH of this resource overwrites"
@@ -158,11 +158,11 @@ def answered(operation: Operation) -> dict[str, Any]:
 
 
 def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of each server-sent event: its name, and what its data, which is JSON, may be."""
+    """Return the schema of each server-sent event: its name, and the JSON of its data."""
     models = [*operation.events.values(), *ENDINGS.values()]
     schemas = [model, *({"$ref": REFERENCE.format(model=each.__name__)} for each in models)]
     names = ", ".join((*operation.events, *ENDINGS))
-    event = {"type": "string", "description": f"{names}, or what an answer of this operation is called"}
+    event = {"type": "string", "description": f"{names}, or the name of the operation's own event"}
     data = {"type": "string", "contentMediaType": JSON, "contentSchema": {"anyOf": schemas}}
     return {"type": "object", "properties": {"event": event, "data": data}}
 
@@ -176,7 +176,7 @@ def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
 
 
 def refusals(operation: Operation) -> list[tuple[int, str]]:
-    """Return the statuses an operation may refuse with whatever the cluster is like, and what they mean."""
+    """Return the error statuses of an operation with their meanings, independent of the cluster."""
     found = [(400, "A parameter or the body is invalid; `field` is its name"), (401, "No token, or an unknown token")]
     found.append((403, "Cross-origin request, insufficient role, or rejected by the cluster"))
     if operation.parameters:

@@ -24,7 +24,7 @@ B = TypeVar("B", bound=BaseModel)
 
 
 class BadInput(Exception):
-    """A request that is wrong in itself, whatever the cluster is like: where, and what was meant. Answered 400."""
+    """An invalid request, independent of the cluster: field and reason. Returned as 400."""
 
     def __init__(self, field: str, message: str) -> None:
         """Hold both; the field is a dotted path in the body, or the name of a parameter."""
@@ -37,7 +37,7 @@ class NotInBody(KafkaError):
     """A resource in the body does not exist or is in the wrong state, while the path does exist: 422, not 404."""
 
     def __init__(self, field: str, code: ErrorCode, message: str) -> None:
-        """Hold where in the body it stands, and Kafka's code."""
+        """Keep the path in the body, and Kafka's code."""
         super().__init__(code, message)
         self.field = field
 
@@ -69,7 +69,7 @@ class Content(Protocol):
     """A body as it arrives."""
 
     async def readany(self) -> bytes:
-        """Return what has come, waiting for some; nothing at the end."""
+        """Return received bytes, waiting for some; an empty result at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +82,13 @@ class Call(Generic[B]):
     body: B
     clock: Clock = field(default_factory=SystemClock)
     base_url: str = ""
-    """How the caller reached this server: scheme, host, and what stood before the operation's path."""
+    """How the caller reached this server: scheme, host, and the path prefix."""
     last_event_id: str | None = None
     """The last event that a reader of a stream of events has seen, where it comes back."""
     content: Content | None = None
-    """Of a body that is long, or of unknown length, if the operation accepts such."""
+    """Stream of a body that is long, or of unknown length, if the operation accepts such."""
     role: Role = Role.ADMIN
-    """Of the caller."""
+    """Role of the caller."""
     guarded: bool = False
     """Whether the server wants tokens."""
     authorization: str | None = None
@@ -147,7 +147,7 @@ def number_of(name: str, text: str, least: int, most: int) -> int:
 
 
 class NoBody(BaseModel):
-    """Of requests that have none."""
+    """Body of requests without one."""
 
 
 class Text(BaseModel):
@@ -186,7 +186,7 @@ class Document:
 
 Result: TypeAlias = BaseModel | list[BaseModel] | Rows | Stream | Reply | None
 Handle: TypeAlias = Callable[[Call[Any]], Awaitable[Result]]
-"""Each takes a call with the body of its own model, which a common table cannot express."""
+"""Each takes a call with the body of its own model; a common table cannot express the type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class Operation:
     """The answer is a list of `answer`."""
     status: int = 200
     query: Mapping[str, str] | None = None
-    """Query parameters and what they mean; any other is refused, as an unknown field of a body is."""
+    """Query parameters with their meanings; any other is rejected, like an unknown field of a body."""
     repeated: Sequence[str] = ()
     """Those of them that may be there several times: the call has them as one, with commas."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class Operation:
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
     """Other statuses of a successful response (Reply), with their models."""
     large: bool = False
-    """The answer may be tens of megabytes, all in memory: a few are made at a time, the others wait their turn."""
+    """The response may have tens of megabytes in memory: a few are created at a time, the others wait."""
     streamed: bool = False
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
@@ -220,17 +220,17 @@ class Operation:
     noted: bool = True
     """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None
-    """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
+    """Which bodies require the role admin, whatever the operation's role: those that may lose records."""
     documents: Mapping[str, Document] = field(default_factory=dict)
-    """{media type: what its bodies may be} where that is more than `body` as JSON."""
+    """{media type: body types} if a body is not only `body` as JSON."""
     media: Sequence[str] = (JSON,)
     """Media types of the answer; if not JSON it is a Stream, of `answer`s or, without a model, of bytes."""
     events: Mapping[str, type[BaseModel]] = field(default_factory=dict)
-    """{name: what comes with it} of server-sent events besides `answer`s."""
+    """{name: data} of server-sent events besides those of `answer`."""
     state: Callable[[Any], object] | None = None
-    """Of a GET: what of its answer a change may overwrite. The ETag is made of it."""
+    """Of a GET: the part of its response that a change may overwrite. The ETag is computed from it."""
     guard: "Operation | None" = None
-    """Of a change: the GET whose ETag its If-Match and If-None-Match are compared with."""
+    """Of a change: the GET whose ETag is compared with its If-Match and If-None-Match."""
 
     @classmethod
     def get(
@@ -291,7 +291,7 @@ class Operation:
         fields: Mapping[ErrorCode, str] | None = None,
         role: Role | None = None,
     ) -> "Operation":
-        """Return the PATCH of what this GET shows: at its path, guarded by its ETag, and answered with no content."""
+        """Return the PATCH of this GET's resource: at its path, guarded by its ETag, without a response body."""
         return Operation(
             method="PATCH",
             path=self.path,

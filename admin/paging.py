@@ -1,7 +1,7 @@
 """Pages of sorted lists: the next page starts after the key of the last row.
 
 So a page neither repeats nor omits a row because others were added or removed between two requests. The parameter of
-the next page is in the answer's Link (operations.Rows), or in its `next`.
+the next page is in the response's Link (operations.Rows), or in its `next`.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ def behind(rows: Sequence[T], key: Callable[[T], K], after: K | None, limit: int
 
 
 def following(call: Call[Any], after: str) -> str:
-    """Return the query of the next page: that of this one, behind a row."""
+    """Return the query of the next page: that of this one, after a row."""
     return urlencode({**call.query, "after": after})
 
 

@@ -1,6 +1,6 @@
 """History of one partition in the metadata log: leaders, ISRs, reassignments. Sans-IO.
 
-The log has the records of all partitions; of all but a few nothing more is looked at than whether they name the topic.
+The log has the records of all partitions. Most are only checked for the topic's id.
 """
 
 import json
@@ -14,13 +14,13 @@ from kvorum.protocol.records import check_crc, decode_records
 from kvorum.protocol.uuids import Uuid
 
 TRANSACTIONS: Final = b"Transaction"
-"""In what begins and ends a change of several records (KIP-868): such a change counts when it is whole."""
+"""Records that begin and end a change of several records (KIP-868); such a change counts when it is complete."""
 
 
 def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[MetadataEvent]:
     """Return the events of a partition, oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
 
-    Costs milliseconds a thousand records, and the reading of the snapshot if there is one: off the loop.
+    Takes milliseconds per thousand records, and the time to read a snapshot: call it outside the loop.
     """
     builder = MetadataEventBuilder(names={str(topic_id): topic})
     key = (str(topic_id), partition)

@@ -47,7 +47,7 @@ class Spec(IntEnum):
 
 
 class Found(NamedTuple):
-    """A leader's response: UNKNOWN_OFFSET and -1 without such a record, or an error."""
+    """A leader's response: UNKNOWN_OFFSET and -1 if no record matches, or an error."""
 
     offset: int
     timestamp: int = -1
@@ -80,7 +80,7 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
 async def list_offsets(
     cluster: ClusterClient, times: Mapping[Place, int], *, isolation_level: int = 0, attempts: int = RETRIES
 ) -> dict[Place, Found]:
-    """Return the offset of each partition for its time (ms, or a Spec), refusals that last too. Raises Unreachable."""
+    """Return the offset of each partition for its time (ms, or a Spec), with permanent errors. Raises Unreachable."""
     found: dict[Place, Found] = {}
     left = dict(times)
     for attempt in range(attempts):

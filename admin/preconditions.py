@@ -1,8 +1,8 @@
 """Conditional changes: ETag, If-Match and If-None-Match (RFC 9110, section 13).
 
-A change with a condition that is false, malformed, or cannot be evaluated is refused with 412 before it begins. ETags
-are computed from a broker's answer, read after that broker has applied all earlier changes. Changes of one resource run
-one at a time, with or without a condition, so that of two changes with one ETag only one succeeds.
+A change with a condition that is false, malformed, or cannot be evaluated is rejected with 412 before it begins. ETags
+are computed from a broker's response, read after that broker has applied all earlier changes. Changes of one resource
+run one at a time, with or without a condition, so that of two changes with one ETag only one succeeds.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ SHOWN_CHARS_MAX: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The conditions of one request; None: the header is missing. `*` stands alone."""
+    """The conditions of one request; None: the header is missing. `*` is the only entry if present."""
 
     match: Sequence[str] | None = None
     none_match: Sequence[str] | None = None
@@ -51,7 +51,7 @@ class Turns:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def of(self, call: Call[BaseModel]) -> asyncio.Lock:
-        """Return the lock of a request's resource: a topic with all that is below it, a broker, or a whole kind."""
+        """Return the lock of a request's resource: a topic with everything below it, a broker, or a whole kind."""
         named = next(iter(call.path.items()), ("", ""))
         return self._locks.setdefault(named, asyncio.Lock())
 

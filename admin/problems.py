@@ -1,4 +1,4 @@
-"""How a refusal looks over HTTP: problem details (RFC 9457) with Kafka's error name and a fitting status."""
+"""Errors over HTTP: problem details (RFC 9457) with Kafka's error name and a matching status."""
 
 from http import HTTPStatus
 

@@ -56,7 +56,7 @@ def keep(current: Assignment, racks: Racks) -> Assignment:
         stay = [broker for broker in replicas if broker in racks]
         missing = len(replicas) - len(stay)
         if missing > len(racks) - len(stay):
-            message = f"{place}: {len(replicas)} replicas, and only {len(racks)} brokers that may have them"
+            message = f"{place}: {len(replicas)} replicas, but only {len(racks)} brokers are available"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
         for _ in range(missing):
             stay.append(next_broker(place, stay, racks, held))
@@ -68,7 +68,7 @@ def keep(current: Assignment, racks: Racks) -> Assignment:
 def next_broker(place: Place, stay: list[int], racks: Racks, held: Counter[int]) -> int:
     """Return the broker of an additional replica of a partition."""
     used = Counter(racks.get(broker) for broker in stay)
-    # Equally good ones take turns by the partition's number, so that a topic of few partitions is spread, too.
+    # Equal candidates alternate by the partition's number, so that topics of few partitions are spread.
     able = sorted(broker for broker in racks if broker not in stay)
     turn = place.partition % len(able)
     return min(able[turn:] + able[:turn], key=lambda broker: (used[racks[broker]], held[broker]))

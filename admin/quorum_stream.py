@@ -24,7 +24,7 @@ WAIT_MS = 1_000
 SAMPLE_MS_MIN = 1_000
 """Between two questions, however much happens."""
 ANSWER_MS = 5_000
-"""Timeout of a broker, which waits long for a missing active controller."""
+"""Timeout of a broker, which waits longer for a missing active controller."""
 
 
 async def follow_quorum(call: Call[NoBody]) -> Stream:

@@ -17,13 +17,13 @@ from kvorum.admin.quotas import CLIENT_ID, IP, USER, Quotas, alter_quotas, descr
 from kvorum.protocol.errors import ErrorCode
 
 KINDS = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
-"""{what a type is called here: on the wire}."""
+"""{API name of a type: name on the wire}."""
 NAME_CHARS_MAX = 32_767
 """Kafka's longest string."""
 DEFAULT, ANY = "", None
-"""Instead of a name, as describe_quotas takes them."""
+"""Placeholders for names, as for describe_quotas."""
 KEYS_MAX = 100
-"""There are five kinds of quotas; what is none is the cluster's to refuse."""
+"""The five kinds of quotas; the cluster rejects others."""
 Key = Annotated[str, Field(min_length=1, max_length=249)]
 Rate = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -52,7 +52,7 @@ class QuotaAlter(Strict):
 
 
 def entity_of(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
-    """Return {type on the wire: name, DEFAULT or ANY} of what the query names. Raises BadInput."""
+    """Return {type on the wire: name, DEFAULT or ANY} of the query. Raises BadInput."""
     entity: dict[str, str | None] = {}
     named: list[tuple[str, str, str | None]] = [
         *((kind, kind, call.query[kind]) for kind in KINDS if kind in call.query),
@@ -119,7 +119,7 @@ async def delete_entity_quotas(call: Call[NoBody]) -> None:
 
 
 def quotas_state(rows: list[QuotaEntry]) -> object:
-    """Return what of listed quotas a change could overwrite: all of it."""
+    """Return the part of listed quotas that a change could overwrite: all of it."""
     return [([(part.type, part.name) for part in row.entity], sorted(row.quotas.items())) for row in rows]
 
 

@@ -27,7 +27,7 @@ class Reached(NamedTuple, Generic[T]):
         return sorted(self.failures)
 
     def whole(self) -> dict[int, T]:
-        """Return the answers of all. Raises KafkaError, Unreachable: what one of them failed with."""
+        """Return the responses of all. Raises KafkaError, Unreachable: the error of one of them."""
         for failure in self.failures.values():
             raise failure
         return self.answers

@@ -1,7 +1,7 @@
 """Reads topics as a consumer without a group: Fetch to the leaders, a few partitions at a time.
 
 Each request names the partitions of one leader. While it waits it blocks all other requests of its connection, so a
-waiting read has a client of its own (ClusterClient.another).
+waiting read uses a separate client (ClusterClient.another).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from kvorum.runtime import blocking
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 512 * 1024
-"""Of one answer, and of one partition in it; a larger batch comes alone, whole."""
+"""Size limits of a response, and of one partition in it; a larger batch is returned alone and complete."""
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 """Decompressed bytes of one answer; above it the other partitions are left for the next. Some MB may become GB else."""
 SESSIONLESS: Final = -1
@@ -108,7 +108,7 @@ class Reader:
         for each in partitions:
             offset = offsets.get(each)
             if offset is None:
-                text = f"{self.topic}-{each} does not tell its offsets"
+                text = f"{self.topic}-{each} does not return its offsets"
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
             found[each] = offset
         return found
@@ -146,7 +146,7 @@ class Reader:
         if moved:
             self._known = None
             if self._misses >= TRIES_MAX:
-                text = f"{self.topic}: no leader that has all of {sorted(offsets)}"
+                text = f"{self.topic}: no leader with all of {sorted(offsets)}"
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
             await asyncio.sleep(RETRY_PAUSE_SECONDS)
 
@@ -177,7 +177,7 @@ class Reader:
         wait_ms: int,
         ends: Mapping[int, int] | None,
     ) -> Answer:
-        """Return what one leader has of these partitions, which it reads in this order."""
+        """Return one leader's records of these partitions, read in this order."""
         found = Answer({}, set())
         try:
             answer = await self.cluster.ask(request_of(topic, offsets, wait_ms, self.isolation), FetchResponse, address)
@@ -202,7 +202,7 @@ class Reader:
                 found.read.add(partition)
                 size += piece.size
             elif size:
-                continue  # there was no room left, here or in the answer, or a batch is too large to come second
+                continue  # no space left, here or in the response, or a batch is too large to be second
             elif ends is not None and self._readable(row) < ends[partition]:
                 # a leader that does not know everything yet that the last one returned
                 found = found._replace(moved=True)
@@ -228,7 +228,7 @@ class Reader:
 async def decoded(
     row: PartitionData, from_offset: int, isolation: int, look: Callable[..., Visible] = visible
 ) -> Piece:
-    """Return the decoded records of a partition, decoded off the loop.
+    """Return the decoded records of a partition, decoded outside the loop.
 
     Raises KafkaError for records that are damaged.
     """

@@ -15,7 +15,7 @@ from kvorum.admin.reassignments import ANY_LOG_DIR, Assignment
 
 PARTITIONS_MAX = 10_000
 REPLICAS_MAX = 1_000
-"""Of one partition; there are not as many brokers."""
+"""Limit of one partition; there are fewer brokers."""
 BROKERS_MAX = 10_000
 TOPICS_MAX = 10_000
 Replicas = Annotated[list[BrokerId], Field(min_length=1, max_length=REPLICAS_MAX, examples=[[1, 2, 3]])]
@@ -61,7 +61,7 @@ class PlannedPartition(Strict):
 
     @model_validator(mode="after")
     def fits(self) -> "PlannedPartition":
-        """Hold it to what a partition can have."""
+        """Require valid replicas."""
         if len(set(self.replicas)) != len(self.replicas):
             raise ValueError(f"duplicate broker in {self.replicas}")
         if self.log_dirs is not None and len(self.log_dirs) != len(self.replicas):
@@ -77,7 +77,7 @@ class Plan(Strict):
 
     @model_validator(mode="after")
     def once(self) -> "Plan":
-        """Hold it to one target a partition."""
+        """Require one target per partition."""
         if len({(row.topic, row.partition) for row in self.partitions}) < len(self.partitions):
             raise ValueError("duplicate partition")
         return self

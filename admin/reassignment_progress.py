@@ -1,7 +1,7 @@
 """Progress of reassignments: the share of each added replica, by bytes and by offsets.
 
-Sizes come from DescribeLogDirs, log ends from ListOffsets with Kafka's debugging replica id, which followers answer
-too. A broker that does not answer, or has not begun, leaves gaps, and the rest is returned nevertheless.
+Sizes come from DescribeLogDirs, log ends from ListOffsets with Kafka's debugging replica id, which followers support
+too. A broker that does not respond, or has no replica yet, leaves gaps in the result.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
 NOTHING_REPORTED: Final = Held()
 Copies = dict[tuple[int, Place], Held]
-"""{(broker, partition): what it has of it}."""
+"""{(broker, partition): its data}."""
 
 
 async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) -> Copies:

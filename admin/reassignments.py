@@ -55,7 +55,7 @@ class UnderWay(NamedTuple):
 
 
 class ReplicaFile(NamedTuple):
-    """A replica on a broker, or the copy of it that takes its place in another log directory."""
+    """A replica on a broker, or its copy in another log directory that will replace it."""
 
     place: Place
     broker: int
@@ -70,7 +70,7 @@ class Move(NamedTuple):
 
 
 def read_assignment(text: str) -> Assignment:
-    """Read a file of partitions and their replicas. Raises ValueError with what is wrong with it."""
+    """Read a file of partitions and their replicas. Raises ValueError with the reason."""
     found: Assignment = {}
     for each in _listed(text, "partitions"):
         topic, partition, replicas = each.get("topic"), each.get("partition"), each.get("replicas")
@@ -134,7 +134,7 @@ def _is_id(value: object) -> TypeGuard[int]:
 def as_file(
     assignment: Mapping[Place, list[int]], log_dirs: Mapping[tuple[Place, int], str] = NO_LOG_DIRS
 ) -> dict[str, Any]:
-    """Return what a file of this assignment holds, sorted; log directories where they are known."""
+    """Return the file content of this assignment, sorted; with log directories where they are known."""
     rows = [
         {
             "topic": place.topic,
@@ -178,7 +178,7 @@ def throttled_replicas(moves: Mapping[Place, Move]) -> dict[str, dict[str, str]]
 
 
 class State(StrEnum):
-    """How far a partition of a plan is."""
+    """Progress of a partition of a plan."""
 
     COMPLETED = "completed"
     IN_PROGRESS = "in progress"
@@ -186,7 +186,7 @@ class State(StrEnum):
 
 
 def states_of(under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], plan: Assignment) -> list[State]:
-    """Return how far the partitions of a plan are, in their order."""
+    """Return the progress of a plan's partitions, in their order."""
     return [
         State.IN_PROGRESS
         if place in under_way
@@ -206,7 +206,7 @@ class Reassignments:
         self.moves = LogDirMoves(cluster)
 
     async def under_way(self, *, timeout_ms: int | None = None) -> dict[Place, UnderWay]:
-        """Return what is being reassigned, sorted."""
+        """Return the current reassignments, sorted."""
         request = ListPartitionReassignmentsRequest(topics=None, timeout=self._cluster.wait_ms)
         answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse, timeout_ms=timeout_ms)
         refuse(answer.error_code, answer.error_message)
@@ -259,9 +259,9 @@ class Reassignments:
     async def alter(
         self, wanted: Mapping[Place, list[int] | None], timeout_ms: int | None = None, *, may_resize: bool = True
     ) -> dict[Place, str]:
-        """Begin, change or (None) cancel; return what was refused, and why.
+        """Start, change or (None) cancel reassignments; return the rejected ones with reasons.
 
-        `may_resize` off: no partition gets another number of replicas, on clusters that know of it (KIP-860).
+        `may_resize` off: the number of replicas must not change, on clusters that support this (KIP-860).
         """
         topics: dict[str, ReassignableTopic] = {}
         for place, replicas in sorted(wanted.items(), key=lambda item: item[0]):
@@ -285,8 +285,8 @@ class Reassignments:
     async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
         """Limit the rate of the copying brokers, for each of them.
 
-        A broker that is down copies nothing: if its rate cannot be set, it is skipped. Its possible targets after its
-        return have a rate of their own.
+        A broker that is down copies nothing: if its rate cannot be set, it is skipped. Its possible targets have rates
+        too.
         """
         for topic, configs in throttled_replicas(moves).items():
             changes = [ConfigChange(name=key, value=value) for key, value in configs.items()]

@@ -1,9 +1,9 @@
-"""Which records are looked for: those of a key, byte by byte, and those of which an expression is true. Sans-IO.
+"""Filter of records: by key, byte by byte, or by an expression. Sans-IO.
 
-A key is looked for where producers put it. Which partition that is depends on who hashed it:
+A search by key reads the partition that producers select. It depends on the producer's hash function:
 
     murmur2    Java's clients, kafka-python, aiokafka, franz-go, KafkaJS     (BuiltInPartitioner)
-    crc32      librdkafka and what is built on it                            (consistent_random)
+    crc32      librdkafka and clients based on it                            (consistent_random)
     fnv1a      sarama                                                        (NewHashPartitioner)
 """
 
@@ -58,11 +58,11 @@ class RecordFilter:
 
     @property
     def is_of_all(self) -> bool:
-        """Tell whether every record is one of them."""
+        """Return whether every record matches."""
         return self.key is None and self.expression is None
 
     def matches(self, subject: RecordSubject) -> bool:
-        """Tell whether a record is one of them."""
+        """Return whether a record matches."""
         if self.key is not None and subject.record.key != self.key:
             return False
         if self.expression is None:

@@ -50,7 +50,7 @@ TYPED: Final = tuple(Format(each) for each in serdes.TYPES)
 
 
 class NoJson(Exception):
-    """Bytes that are no JSON, or JSON that is nested too deep."""
+    """Bytes that are not JSON, or JSON that is nested too deep."""
 
 
 def json_of(data: bytes) -> object:
@@ -127,7 +127,7 @@ def header_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """How the records of a topic are looked at: what keys and values are taken for."""
+    """The formats of a topic's keys and values."""
 
     topic: str = ""
     key: Format = Format.AUTO
@@ -168,7 +168,7 @@ PLAIN: Final = RecordView()
 
 
 class RecordSubject:
-    """A record as expressions see it (expression.Subject); what is decoded is decoded once."""
+    """A record as a subject of expressions (expression.Subject); each part is decoded at most once."""
 
     __slots__ = ("_roots", "_view", "partition", "record")
 

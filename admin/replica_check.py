@@ -1,8 +1,8 @@
-"""The replicas of a partition held against each other, batch by batch: sound, and the same? Sans-IO.
+"""Comparison of a partition's replicas, batch by batch: damage and differences. Sans-IO.
 
-A batch is damaged if its bytes do not have the CRC that it carries. A follower's log is made of the very batches of its
-leader, so of each batch that two replicas must have (from where both begin up to where both end) offsets, size and CRC
-are the same. Compaction changes that: each broker cleans its own log in its own time, so there nothing is compared.
+A batch is damaged if its CRC does not match its bytes. A follower's log consists of the batches of its
+leader, so each batch that two replicas must have (within both logs) has the same offsets, size and CRC. Compaction
+changes that: each broker cleans its own log at its own time, so replicas of compacted topics are not compared.
 """
 
 from collections.abc import Sequence
@@ -59,14 +59,14 @@ def seen_in(data: bytes) -> list[Seen]:
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaState:
-    """One replica: where its log begins, how far it was read, and what was found."""
+    """State of one replica: start of its log, end of the read range, and faults."""
 
     broker: int
     begin: int
     next_offset: int
     done: bool = False
     error: str | None = None
-    """Why it could not be read to its end."""
+    """Why it was not read to its end."""
     batches: int = 0
     size: int = 0
     faults: dict[Kind, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ReplicaCheck:
     """Batches that end before this offset were compared."""
 
     def take(self, replica: ReplicaState, found: Sequence[Seen]) -> list[Fault]:
-        """Take in what comes next of a replica; return what is wrong with it on its own."""
+        """Add the next batches of a replica; return their own faults."""
         faults = []
         for each in found:
             if each.last_offset < replica.next_offset:
@@ -95,17 +95,17 @@ class ReplicaCheck:
             if self.compared:
                 replica.waiting[each.base_offset] = each
             if not each.valid:
-                faults.append(self._fault(replica, Kind.DAMAGED, each, "its bytes do not have the CRC that it carries"))
+                faults.append(self._fault(replica, Kind.DAMAGED, each, "its CRC does not match its bytes"))
         return faults
 
     def next(self) -> list[ReplicaState]:
-        """Return the replicas to read on: those that are the least far, so that little waits to be compared."""
+        """Return the replicas to read next: those that lag most, so that few batches wait for comparison."""
         left = [each for each in self.replicas if not each.done]
         least = min((each.next_offset for each in left), default=0)
         return [each for each in left if each.next_offset == least]
 
     def settle(self) -> list[Fault]:
-        """Compare what every replica that is still read, or was read to its end, has by now."""
+        """Compare the range that every active or completed replica has."""
         usable = [each for each in self.replicas if each.error is None]
         if not self.compared or len(usable) < 2:
             return []
@@ -137,19 +137,19 @@ class ReplicaCheck:
             upto = min(cut)
 
     def _compare(self, reference: ReplicaState, replica: ReplicaState, begin: int, end: int) -> list[Fault]:
-        """Compare two between offsets that both have, but for what was compared before."""
+        """Compare two replicas within the range of both, except for parts compared before."""
         faults = []
         for base in sorted(reference.waiting.keys() | replica.waiting.keys()):
             right, mine = reference.waiting.get(base), replica.waiting.get(base)
             known = right or mine
-            assert known is not None, "one of them has it"
+            assert known is not None, "some replicas have it"
             if known.base_offset < begin or not self._settled <= known.last_offset < end:
                 continue
             if mine is None:
                 detail = f"broker {reference.broker} has it"
                 faults.append(self._fault(replica, Kind.MISSING, known, detail))
             elif right is None:
-                detail = f"broker {reference.broker} has it not"
+                detail = f"broker {reference.broker} does not have it"
                 faults.append(self._fault(replica, Kind.SURPLUS, known, detail))
             elif mine[:4] != right[:4]:
                 detail = f"{words(mine)} here, {words(right)} at broker {reference.broker}"

@@ -1,7 +1,7 @@
 """A change of a topic's replication factor: which replicas are removed and added, and the reassignments for it.
 
 Replicas out of sync are removed first, and of those in sync the last of the assignment, so that the preferred leader
-stays as long as it is in sync. New replicas are chosen as by a reassignment that keeps what it can (proposals).
+stays as long as it is in sync. New replicas are chosen as by a reassignment that keeps existing ones (proposals).
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ NO_RESIZING: Final = Resizing({}, 0, False)
 
 
 def resized(current: Assignment, in_sync: Mapping[Place, Collection[int]], racks: Racks, factor: int) -> Assignment:
-    """Return new replicas for those partitions that have another number of them; `racks` are the brokers alive.
+    """Return new replicas for the partitions whose number of replicas differs; `racks`: the live brokers.
 
     Raises KafkaError INVALID_REPLICATION_FACTOR: there are too few brokers.
     """
@@ -41,7 +41,7 @@ def resized(current: Assignment, in_sync: Mapping[Place, Collection[int]], racks
         kept = [broker for broker in replicas if broker in by_use[:factor]]
         while len(kept) < factor:
             if not racks.keys() - set(kept):
-                message = f"{place}: {factor} replicas, and only {len(racks)} brokers that may have them"
+                message = f"{place}: {factor} replicas, but only {len(racks)} brokers are available"
                 raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
             kept.append(next_broker(place, kept, racks, held))
             held[kept[-1]] += 1
@@ -66,7 +66,7 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
             goes_on = True
             targets[place] = [each for each in moving.replicas if each not in moving.removing]
             if len(targets[place]) != factor:
-                message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel that first"
+                message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel it first"
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
     alive = await found.brokers()
     if len({rack is None for rack in alive.values()}) > 1:

@@ -1,7 +1,7 @@
-"""How many replicas a partition ought to have, and whether it has them in sync.
+"""The target number of replicas of a partition, and whether all are in sync.
 
-Those that a reassignment is only adding do not count until it is done: they are behind as long as they copy, and
-nothing is missing meanwhile.
+Replicas that a reassignment adds do not count until it is completed, because they lag while they copy and no replica
+is missing meanwhile.
 Source: Kafka's TopicCommand (getReplicationFactor, isUnderReplicated, isReassignmentInProgress).
 """
 
@@ -28,7 +28,7 @@ log = get_logger("admin")
 def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) -> int:
     """Return the target number of replicas of a partition.
 
-    A reassignment may have ended between the two answers: then none of its brokers is among the replicas any more.
+    If a reassignment ended between the two responses, none of its brokers is among the replicas.
     """
     if moving is not None and {*moving.adding, *moving.removing}.intersection(row.replica_nodes):
         return len(moving.replicas) - len(moving.adding)
@@ -36,7 +36,7 @@ def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) 
 
 
 def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None) -> bool:
-    """Tell whether fewer are in sync."""
+    """Return whether fewer are in sync."""
     return len(row.isr_nodes) < replication_factor(row, moving)
 
 

@@ -19,9 +19,9 @@ from kvorum.protocol.messages.describe_configs import (
 from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 KINDS = {"group": ResourceType.GROUP, "subscription": ResourceType.CLIENT_METRICS}
-"""{parameter of the path: what it names}."""
+"""{path parameter: kind of resource}."""
 OWN = {ResourceType.GROUP: Source.GROUP_CONFIG, ResourceType.CLIENT_METRICS: Source.CLIENT_METRICS_CONFIG}
-"""{what has configs: the source of those that were set on it}."""
+"""{kind of resource: source of its own configs}."""
 AT_ONCE = 100
 """Resources of one request to the cluster."""
 
@@ -34,7 +34,7 @@ class ConfiguredResource(BaseModel):
 
 
 def resource_of(call: Call[NoBody] | Call[ConfigAlter]) -> tuple[ResourceType, str]:
-    """Return what the path names."""
+    """Return the resource of the path."""
     ((name, kind),) = ((name, kind) for name, kind in KINDS.items() if name in call.path)
     return kind, call.path[name]
 
@@ -53,7 +53,7 @@ async def alter_resource_configs(call: Call[ConfigAlter]) -> None:
 
 
 async def list_of(call: Call[NoBody], kind: ResourceType) -> Rows:
-    """Return those of a kind that have configs of their own, by name, a page at a time."""
+    """Return the resources of a kind with own configs, by name, in pages."""
     limit = ROWS.of(call)
     answer = await call.cluster.ask(ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse)
     refuse(answer.error_code, f"list the {kind.name} resources")
@@ -66,7 +66,7 @@ async def list_of(call: Call[NoBody], kind: ResourceType) -> Rows:
 
 
 async def configured(call: Call[NoBody], kind: ResourceType, names: Sequence[str]) -> list[ConfiguredResource]:
-    """Return what is set on some of them; those of which all was taken off meanwhile are left out."""
+    """Return the own configs of some resources; those without any are omitted."""
     wanted = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names
     ]

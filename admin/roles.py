@@ -7,7 +7,7 @@ class Role(IntEnum):
     """Roles in ascending order: each includes those below it."""
 
     READ = 0
-    """Look at everything, records too."""
+    """Read everything, records included."""
     OPERATE = 1
-    """Change what runs, not what there is: records, leaders, places of groups, transactions."""
+    """Change running state but not resources: records, leaders, group offsets, transactions."""
     ADMIN = 2

@@ -50,9 +50,9 @@ from kvorum.admin.v3 import routes as v3_routes
 
 
 def operations(local: LocalLogs | None = None, connect: ConnectClient | None = None) -> Sequence[Operation]:
-    """Return everything the API does.
+    """Return all operations of the API.
 
-    `local`: the logs of the broker that the server stands beside; `connect`: where jobs are.
+    `local`: the logs of the broker on the same node; `connect`: client of Kafka Connect.
     """
     metadata = MetadataReader()
     return [

@@ -22,7 +22,7 @@ CONFIG = "Config"
 
 
 def is_secret(resource_type: int, name: str) -> bool:
-    """Tell whether a config's value may be a secret: it is declared so, or the config is unknown."""
+    """Return whether a config's value may be a secret: it is declared so, or the config is unknown."""
     match resource_type:
         case ResourceType.BROKER:
             definition = config_defs.broker_def(name)

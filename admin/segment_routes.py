@@ -31,7 +31,7 @@ class LocalSegment(NamedTuple):
     time_index_size: int | None
     txn_index_size: int | None
     max_timestamp_ms: int | None
-    """Of the last entry of the time index; None without one: it is written when the segment is full."""
+    """Of the last entry of the time index; None without entries: the last one is written when the segment is full."""
 
 
 class LocalLog(NamedTuple):
@@ -53,9 +53,9 @@ class LocalLogs(Protocol):
     def logs(self, topic: str, partition: int) -> list[LocalLog]:
         """Return the logs of a partition, none without a replica here.
 
-        Reads files: off the loop. Raises OSError.
+        Reads files: call it outside the loop. Raises OSError.
 
-        The broker works on them at the same time: files that vanish are left out.
+        The broker changes them at the same time: files that disappear are omitted.
         """
         ...
 
@@ -88,7 +88,7 @@ class SegmentPage(BaseModel):
 
 
 class SegmentRoutes:
-    """The path of one server, which may stand beside a broker."""
+    """The path of one server, which may run on a broker's node."""
 
     def __init__(self, local: LocalLogs | None) -> None:
         """Expose the logs of this broker; None: the server has no broker."""

@@ -21,7 +21,7 @@ HASH_BITS: Final = 64 - PRECISION
 EXACT_MAX: Final = 4_096
 """Number of hashes kept exactly; a collision of 64-bit hashes is not expected."""
 ACCURACY: Final = 0.01
-"""Of percentiles, relative."""
+"""Relative error of percentiles."""
 GROWTH: Final = (1 + ACCURACY) / (1 - ACCURACY)
 """Ratio of a bucket's bounds: a GiB is in bucket 1,040."""
 LOG_GROWTH: Final = log(GROWTH)
@@ -33,7 +33,7 @@ class Distinct:
     __slots__ = ("_few", "_registers")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without values."""
         self._few: set[int] | None = set()
         self._registers = bytearray(REGISTERS)
 
@@ -72,7 +72,7 @@ class Sizes:
     __slots__ = ("_buckets", "count", "least", "most", "total")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without values."""
         self.count = 0
         self.total = 0
         self.least = 0
@@ -80,7 +80,7 @@ class Sizes:
         self._buckets: dict[int, int] = {}
 
     def add(self, size: int) -> None:
-        """Take one in."""
+        """Add a value."""
         self.least = size if not self.count else min(self.least, size)
         self.most = max(self.most, size)
         self.count += 1

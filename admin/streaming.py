@@ -1,4 +1,4 @@
-"""Answers that are written while they are made: how many at a time, and how each of them ends."""
+"""Streamed responses: their concurrency limit, and how each of them ends."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from kvorum.protocol.errors import KafkaError
 from kvorum.runtime.logs import get_logger
 
 STREAMS_MAX = 32
-"""At once. Each has connections of its own to the brokers."""
+"""Concurrent streams. Each has separate connections to the brokers."""
 STALLED_SECONDS = 600
 """A client that reads nothing for this time is disconnected; it would occupy one of STREAMS_MAX."""
 
@@ -25,7 +25,7 @@ class Streams:
     """The streams of one server."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without streams."""
         self._running: set[asyncio.Task[object]] = set()
 
     def __len__(self) -> int:
@@ -33,10 +33,10 @@ class Streams:
         return len(self._running)
 
     async def serve(self, stream: Stream, request: web.Request) -> web.StreamResponse:
-        """Write a stream; it ends with itself, with who reads it, or with the server."""
+        """Write a stream until it ends, the client disconnects, or the server stops."""
         if len(self._running) >= STREAMS_MAX:
             await close(stream)
-            return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams run already; end one")
+            return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams are already open; close one")
         headers = {"Content-Type": stream.media, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         if stream.file is not None:
             headers["Content-Disposition"] = f'attachment; filename="{stream.file}"'
@@ -52,7 +52,7 @@ class Streams:
         except ConnectionError:
             log.debug("client closed a stream", path=request.path)
             if request.transport is not None:
-                request.transport.abort()  # there may be one who holds the connection, and takes nothing
+                request.transport.abort()  # a client may keep the connection open without reading
         except (KafkaError, Unreachable) as error:
             log.warning("stream failed", path=request.path, error=error)
             await break_off(stream, request, response, str(error))
@@ -65,7 +65,7 @@ class Streams:
         return response
 
     async def end(self, app: web.Application) -> None:
-        """End streams that have no end by themselves."""
+        """End streams that are unlimited."""
         for task in list(self._running):
             task.cancel()
 
@@ -90,7 +90,7 @@ async def taken(writing: Awaitable[None]) -> None:
 
 
 async def close(stream: Stream) -> None:
-    """End a stream that may not have been read to its end: what it opened is closed now, not when it is collected."""
+    """Close a stream that may not have been read to its end now, not when it is garbage collected."""
     closing = getattr(stream.chunks, "aclose", None)
     if closing is not None:
         await closing()

@@ -1,7 +1,7 @@
-"""Throttles of reassignments over HTTP, by themselves: looked at, set on what is under way, taken off (KIP-73).
+"""Throttles of reassignments over HTTP: show them, set them for current reassignments, remove them (KIP-73).
 
 A throttle is two things: rates of brokers, and replicas of topics that the rates apply to. Either may be left over from
-a move that is long done, so both are looked for everywhere, not only at what is under way.
+a completed move, so all brokers and topics are searched.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from kvorum.protocol.messages.describe_configs import (
 TOPICS_AT_ONCE = 500
 """Only two configs of each are requested."""
 DYNAMIC_BROKER, DYNAMIC_TOPIC = 2, 1
-"""Sources of what was set on a broker, on a topic."""
+"""Sources of values that are set on a broker, on a topic."""
 
 
 class BrokerThrottle(BaseModel):
@@ -65,7 +65,7 @@ class NewThrottle(Strict):
 
     @model_validator(mode="after")
     def something(self) -> "NewThrottle":
-        """Hold it to at least one rate."""
+        """Require at least one rate."""
         if self.bytes_per_second is None and self.log_dirs_bytes_per_second is None:
             raise ValueError("give bytes_per_second, log_dirs_bytes_per_second, or both")
         return self
@@ -161,7 +161,7 @@ def values_of(configs: Sequence[DescribeConfigsResourceResult], source: int) -> 
 
 
 def throttle_state(throttle: Throttle) -> object:
-    """Return what of the throttles a change could overwrite: all of it."""
+    """Return the part of the throttles that a change could overwrite: all of it."""
     return throttle.model_dump(exclude={"unreachable"})
 
 

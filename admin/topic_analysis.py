@@ -48,7 +48,7 @@ class PartitionCounts:
 
 @dataclass(slots=True)
 class Analysis:
-    """Of a topic, as far as its records were taken in."""
+    """Analysis of the records of a topic that were added."""
 
     partitions: dict[int, PartitionCounts] = field(default_factory=dict)
     keys: Sizes = field(default_factory=Sizes)

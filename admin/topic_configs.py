@@ -18,7 +18,7 @@ CONFIG_TYPES = frozenset(ConfigType)
 
 
 class Source(IntEnum):
-    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+    """Source of a value (DescribeConfigsResponse.ConfigSource)."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -76,12 +76,12 @@ async def listed_entries(
 
 
 def configs_state(rows: list[ConfigEntry]) -> object:
-    """Return what of listed configs a change could overwrite: those that were set, defaults shown or not."""
+    """Return the part of listed configs that a change could overwrite: explicit values, with or without defaults."""
     return [(row.name, row.value, row.source) for row in rows if row.source != Source.DEFAULT_CONFIG.name]
 
 
 def topic_overrides(configs: list[DescribeConfigsResourceResult]) -> dict[str, str]:
-    """Return what was set on the topic itself."""
+    """Return the configs that are set on the topic itself."""
     return {
         config.name: config.value or "" for config in configs if config.config_source == Source.DYNAMIC_TOPIC_CONFIG
     }

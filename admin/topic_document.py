@@ -52,7 +52,7 @@ class KafkaTopic(BaseModel):
         "replication_factor": "spec.replicas",
         "configs": "spec.config",
     }
-    """Where here is what a plain body has elsewhere: for refusals, which name the field."""
+    """{field of a plain body: path in the document}, for errors that name a field."""
 
     model_config = ConfigDict(extra="ignore")
     apiVersion: str = Field(examples=["kafka.strimzi.io/v1"])
@@ -80,7 +80,7 @@ class KafkaTopic(BaseModel):
         return "ReconciliationPaused" if annotations.get(PAUSED) == "true" else None
 
     def plain(self) -> TopicSpec:
-        """Return it as a plain body, but for the replication factor, which takes a while to change."""
+        """Return it as a plain body without the replication factor, which takes time to change."""
         return TopicSpec(partitions=self.spec.partitions, replication_factor=None, configs=self.configs)
 
 

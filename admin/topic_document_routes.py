@@ -45,7 +45,7 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     if body.left_alone is not None:
         alone = status_of(body, call.clock, body.left_alone)
         return TopicBrought(name=name, created=False, changes=[], validated_only=only, status=alone)
-    cluster = await call.cluster.up_to_date()  # what was changed a moment ago must not look as if it were still to do
+    cluster = await call.cluster.up_to_date()  # a change made a moment ago must not appear as pending
     topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_RESIZING
     if topic is None:
         spec.replication_factor = body.spec.replicas
@@ -88,7 +88,7 @@ def status_of(
     moment = now.replace("+00:00", "Z")
     change = None
     if resizes:
-        assert body.spec.replicas is not None, "the document asked for it"
+        assert body.spec.replicas is not None, "requested by the document"
         change = ReplicasChange(targetReplicas=body.spec.replicas, state="ongoing")
     return KafkaTopicStatus(
         conditions=[Condition(type=condition, status="True", lastTransitionTime=moment)],

@@ -47,7 +47,7 @@ async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
 def group_in(
     topic: str, group: Listed, committed: Mapping[Place, Committed], members: tuple[Member, ...], ends: Ends
 ) -> TopicGroup | None:
-    """Return what a group has of a topic; None where that is nothing."""
+    """Return a group's partitions of a topic; None if it has none."""
     places = {place.partition: mine.offset for place, mine in committed.items() if place.topic == topic}
     owned = [{place.partition for place in member.assignment if place.topic == topic} for member in members]
     partitions = places.keys() | {partition for each in owned for partition in each}

@@ -1,4 +1,4 @@
-"""The list of topics: found by name or by what is wrong with them, in an order, with their sizes, a page at a time."""
+"""The list of topics: by name or problem, sorted, with sizes, in pages."""
 
 import fnmatch
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ SHORT_PAGE: Final = 200
 """Largest page that is requested from the broker; a larger one is cut out of the complete list."""
 PAGE_PARTITIONS_MIN: Final = 64
 PAGE_PARTITIONS_MAX: Final = 2_000
-"""Of one question; Kafka's max.request.partition.size.limit."""
+"""Limit per request; Kafka's max.request.partition.size.limit."""
 LISTED_CONFIGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 TOPICS_MAX: Final = 500
 """Topics of one DescribeConfigs request."""
@@ -47,7 +47,7 @@ log = get_logger("admin")
 
 
 class Key(NamedTuple):
-    """Where a topic is in the order: what there is most of comes first, and of as much the names."""
+    """Position of a topic in the order: largest first, then by name."""
 
     less: int
     name: str
@@ -157,7 +157,7 @@ def add_partitions(found: list[MetadataResponseTopic], described: DescribeTopicP
 
 
 def same(key: Key) -> Key:
-    """Return a key as what it is found by."""
+    """Return a key without its sort direction."""
     return key
 
 

@@ -41,7 +41,7 @@ UNSET = -1
 
 
 def summary(topic: MetadataResponseTopic, moving: Moving = NOTHING) -> TopicSummary:
-    """Return a topic's line; `moving` is what is being reassigned."""
+    """Return a row of a topic; `moving`: current reassignments."""
     name = topic.name or ""
     rows = [(row, moving.get(Place(name, row.partition_index))) for row in topic.partitions]
     return TopicSummary(
@@ -69,7 +69,7 @@ async def create_topic(call: Call[TopicCreate]) -> TopicCreated:
 
 
 def creatable(name: str, spec: TopicSpec, assignments: dict[int, list[int]] | None = None) -> CreatableTopic:
-    """Return the request's form of a topic."""
+    """Return the topic in the request's format."""
     given = assignments or {}
     return CreatableTopic(
         name=name,
@@ -124,11 +124,11 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     """Bring a topic to the described state; the same body again changes nothing.
 
     Partitions can only grow, and the replication factor is not changed here: both are refused with Kafka's codes.
-    Configs that the body leaves out are set back to the defaults; but for the lists of throttled replicas, which belong
-    to a reassignment.
+    Configs that the body omits are reset to the defaults, except the lists of throttled replicas, which belong to a
+    reassignment.
     """
     name, spec, only = call.path["topic"], call.body, call.flag("validate_only")
-    cluster = await call.cluster.up_to_date()  # what was changed a moment ago must not look as if it were still to do
+    cluster = await call.cluster.up_to_date()  # a change made a moment ago must not appear as pending
     topic = await found_topic(cluster, name)
     if topic is None:
         try:

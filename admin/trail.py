@@ -22,11 +22,11 @@ from kvorum.runtime.config_types import HIDDEN
 from kvorum.runtime.logs import get_logger
 
 CONFIG_FIELDS: Final = ("configs", "config", "set", "append", "subtract")
-"""Of all bodies: what holds values by the names of configs, quotas, or loggers."""
+"""Fields of bodies with values by names of configs, quotas, or loggers."""
 ANNOTATIONS: Final = "annotations"
 """Kubernetes' annotations, whose names mostly have dots; a value may be a copy of the whole document."""
 ENTRY: Final = {"name", "value", "operation"}
-"""How Confluent's API has a config."""
+"""Config field of Confluent's API."""
 REFUSALS_MS: Final = 1_000
 """Between two lines about refusals."""
 
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Trail:
-    """That of one server."""
+    """Audit trail of one server."""
 
     clock: Clock
     _refused_ms: int = field(default=-REFUSALS_MS)
@@ -71,7 +71,7 @@ class Trail:
         )
 
     def refused(self, request: web.Request, error: Refused) -> None:
-        """Write who had no token, a wrong one, or one of a lesser role; and pages from elsewhere."""
+        """Log requests without a token, with a wrong one or a lesser role, and cross-site requests."""
         now_ms = self.clock.monotonic_ms()
         if now_ms - self._refused_ms < REFUSALS_MS:
             self._unwritten += 1

@@ -83,7 +83,7 @@ class Abort(Strict):
 
     @model_validator(mode="after")
     def named(self) -> "Abort":
-        """Hold it to one of the two."""
+        """Require one of the two."""
         producer = (self.producer_id, self.producer_epoch, self.coordinator_epoch)
         by_producer = all(each is not None for each in producer)
         if (self.start_offset is not None) == by_producer or (not by_producer and any(p is not None for p in producer)):

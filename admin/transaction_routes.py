@@ -25,7 +25,7 @@ AT_ONCE_MAX = 32
 """Partitions of a transaction whose leaders are queried at the same time."""
 MINUTE_MS = 60_000
 OPEN_MINUTES_DEFAULT = 15
-"""transaction.max.timeout.ms: what is open for less may still be at work."""
+"""transaction.max.timeout.ms: a transaction that is open for less may still be active."""
 OPEN_MINUTES_MAX = 60 * 24 * 365
 
 

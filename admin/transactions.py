@@ -46,7 +46,7 @@ NO_OFFSET: Final = -1
 
 
 class Listed(NamedTuple):
-    """One transactional id, and who coordinates it."""
+    """A transactional id with its coordinator."""
 
     coordinator_id: int
     transactional_id: str
@@ -56,7 +56,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Which transactions to list; the defaults let everything pass."""
+    """Filter of transactions; the defaults match all."""
 
     duration_ms: int = -1
     pattern: str | None = None
@@ -82,7 +82,7 @@ class Transactions:
         return by_id((await self._list_transactions(filters, self.cluster.timeout_ms)).whole())
 
     async def listed_if_reached(self, filters: Filters) -> tuple[list[Listed], list[int]]:
-        """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
+        """Return the transactions of responding coordinators, and the others. Raises KafkaError, Unreachable."""
         reached = await self._list_transactions(filters, self.cluster.part_ms)
         return by_id(reached.answers), reached.unreachable
 
@@ -111,7 +111,7 @@ class Transactions:
         return await of_all({each.broker_id: (each.host, each.port) for each in brokers}, of)
 
     async def describe(self, transactional_id: str) -> tuple[int, TransactionState]:
-        """Return an id's coordinator and what that knows. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return an id's coordinator and its state. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
         async def ask() -> tuple[int, TransactionState]:
@@ -147,7 +147,7 @@ class Transactions:
         return [each for each in candidates if each.place not in expected.get(each.producer.producer_id, ())]
 
     async def abort(self, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
-        """Have a partition's leader end a producer's transaction there. Raises KafkaError."""
+        """End a producer's transaction on a partition, at its leader. Raises KafkaError."""
         marker = WritableTxnMarker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -181,7 +181,7 @@ class Transactions:
         refuse(answer.error_code, f"transactional id {transactional_id!r}")
 
     async def places(self, topic: str | None, partition: int | None, broker_id: int | None) -> list[Place]:
-        """Return the partitions of a topic, or of all, internal ones too; with a broker those it has a replica of."""
+        """Return the partitions of a topic, or of all (internal ones too); with a broker those with a replica there."""
         if topic is not None and partition is not None:
             return [Place(topic, partition)]
         names = None if topic is None else [topic]
@@ -196,7 +196,7 @@ class Transactions:
         )
 
     async def _places_of(self, transactional_id: str) -> set[Place]:
-        """Return the partitions a coordinator will end a transaction on; none of an id that is gone."""
+        """Return the partitions on which a coordinator will end a transaction; none for a missing id."""
         try:
             _, row = await self.describe(transactional_id)
         except KafkaError as error:

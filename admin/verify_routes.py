@@ -1,6 +1,6 @@
 """The checksums of a partition over HTTP: GET /v1/topics/{topic}/partitions/{partition}/verify reads every replica.
 
-Followers answer a consumer's Fetch, too (KIP-392), up to the high watermark that they know. Faults are reported as they
+Followers also serve a consumer's Fetch (KIP-392), up to their high watermark. Faults are reported as they
 are found; the comparison is in replica_check.
 """
 
@@ -129,14 +129,14 @@ async def verify_partition(call: Call[NoBody]) -> Stream:
 
 
 async def is_compacted(cluster: ClusterClient, topic: str) -> bool:
-    """Tell whether each broker takes records out of a topic's logs in its own time."""
+    """Return whether each broker removes records of a topic's logs at its own time."""
     configs = await cluster.describe_configs(ResourceType.TOPIC, topic)
     policy = next((each.value or "" for each in configs if each.name == "cleanup.policy"), "")
     return "compact" in policy
 
 
 def fault_of(fault: Fault) -> BatchFault:
-    """Return what is wrong for HTTP."""
+    """Return a fault for HTTP."""
     return BatchFault(
         broker=fault.broker,
         kind=fault.kind.value,
@@ -207,7 +207,7 @@ class PartitionReading:
         topic = ListOffsetsTopic(name=self._topic.name or "", partitions=[row])
         request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=[topic], timeout=self._cluster.wait_ms)
         found = (await self._cluster.ask(request, ListOffsetsResponse, self._address(broker))).topics[0].partitions[0]
-        refuse(found.error_code, f"broker {broker} does not tell its offsets")
+        refuse(found.error_code, f"broker {broker} does not return its offsets")
         return found.offset
 
     def _address(self, broker: int) -> Address:
@@ -224,7 +224,7 @@ class PartitionReading:
         return answer.responses[0].partitions[0]
 
     async def round(self) -> list[Fault]:
-        """Read on those that are the least far, and compare what all have; return what is wrong."""
+        """Continue with the replicas that lag most, and compare the common range; return faults."""
         found = await asyncio.gather(*(self._read(state) for state in self.check.next()))
         return [*(fault for faults in found for fault in faults), *self.check.settle()]
 
@@ -232,7 +232,7 @@ class PartitionReading:
         try:
             row = await self._fetched(state)
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._find_begin(state, 0)  # retention took away what was to be read
+                await self._find_begin(state, 0)  # retention removed records of the range
                 row = await self._fetched(state)
             refuse(row.error_code, f"broker {state.broker}")
             data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
@@ -252,12 +252,12 @@ class PartitionReading:
         """Wait for a broker that brings nothing though it has something, as one throttled; give it up in the end."""
         self._misses[state.broker] = self._misses.get(state.broker, 0) + 1
         if self._misses[state.broker] >= TRIES_MAX:
-            self._give_up(state, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it brought nothing"))
+            self._give_up(state, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it returned no records"))
             return
         await asyncio.sleep(RETRY_PAUSE_SECONDS)
 
     def progress(self) -> bytes:
-        """Return how far it is."""
+        """Return the progress."""
         states = self.check.replicas
         least = min((each.next_offset for each in states if not each.done), default=self.end)
         size = sum(each.size for each in states)

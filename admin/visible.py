@@ -26,9 +26,9 @@ class Visible(NamedTuple):
 
 
 def visible(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction] | None) -> Visible:
-    """Return the records from an offset on; `aborted` None where everything counts (read uncommitted).
+    """Return the records from an offset on; `aborted` None: all are visible (read uncommitted).
 
-    Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE. Costs microseconds a record: off the loop.
+    Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE. Blocks for microseconds per record.
     """
     starts = sorted(aborted or (), key=lambda each: each.first_offset, reverse=True)
     open_aborted: set[int] = set()
@@ -56,6 +56,6 @@ def visible(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction
 
 
 def is_abort(view: memoryview, position: int) -> bool:
-    """Tell whether a control batch is the marker of an aborted transaction."""
+    """Return whether a control batch is the marker of an aborted transaction."""
     key = decode_records(view, position, DECOMPRESSED_BYTES_MAX)[0].key or b""
     return len(key) >= CONTROL_KEY.size and CONTROL_KEY.unpack_from(key)[1] == ControlType.ABORT

@@ -11,10 +11,10 @@ from kvorum.protocol.uuids import Uuid
 async def add_voter(
     cluster: ClusterClient, node_id: int, directory_id: Uuid, endpoints: Sequence[tuple[str, str, int]]
 ) -> None:
-    """Make a controller that follows a voter; `endpoints` are (listener name, host, port), the default one among them.
+    """Make an observing controller a voter; `endpoints`: (listener name, host, port), the default one included.
 
     Raises Unreachable; KafkaError DUPLICATE_VOTER, INVALID_REQUEST, UNSUPPORTED_VERSION (a static quorum),
-    REQUEST_TIMED_OUT: it lags, another change is under way, or the commit took too long (look before trying again).
+    REQUEST_TIMED_OUT: it lags, another change is in progress, or the commit took too long (check before a retry).
     """
     request = AddRaftVoterRequest(
         cluster_id=None,

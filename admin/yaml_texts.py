@@ -29,7 +29,7 @@ class _Open:
 
     holder: dict[str, Any] | list[Any]
     key: str | None = None
-    """Of a mapping: the name whose value comes next."""
+    """Of a mapping: the key whose value is next."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Builder:
     documents: list[Any] = field(default_factory=list)
 
     def put(self, value: Any, event: Any) -> None:
-        """Put a value where it stands. Raises BadYaml."""
+        """Store a value at its position. Raises BadYaml."""
         if not self.stack:
             self.documents.append(value)
             return
@@ -49,7 +49,7 @@ class _Builder:
             here.holder.append(value)
         elif here.key is None:
             if not isinstance(value, str):
-                raise refused(event, "a name is a text")
+                raise refused(event, "a key must be a string")
             if value in here.holder:
                 raise refused(event, f"{value[:100]!r} is a duplicate key")
             here.key = value
@@ -95,7 +95,7 @@ def read(data: bytes) -> Any:
 
 
 def _events(data: bytes) -> Iterator[Any]:
-    """Yield what the parser makes out. Raises BadYaml."""
+    """Yield the events of the parser. Raises BadYaml."""
     try:
         yield from yaml.parse(data, Loader=PARSER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:

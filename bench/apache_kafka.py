@@ -80,7 +80,7 @@ def folder_of_jars(folder: str | None = None) -> Path:
 
 
 def has_jars(folder: Path) -> bool:
-    """Tell whether they are there."""
+    """Return whether they are there."""
     return all((folder / f"{artifact}-{version}.jar").exists() for _, artifact, version in COORDINATES)
 
 

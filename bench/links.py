@@ -107,7 +107,7 @@ class Good:
         self._known: set[bytes] = set()
 
     def __call__(self, body: bytes) -> bool:
-        """Tell whether an answer has no error in it."""
+        """Return whether an answer has no error in it."""
         tail = body[CORRELATION_ID_SIZE:]
         if tail in self._known:
             return True

@@ -14,7 +14,7 @@ LOOK_SECONDS = 0.01
 
 
 def is_shared_out(shares: Sequence[Sequence[int]], partitions: int) -> bool:
-    """Tell whether everyone has its share: each partition is one member's, and no member has two more than another."""
+    """Return whether the assignment is balanced: every partition has one owner, and counts differ by one at most."""
     sizes = [len(share) for share in shares]
     everything = sorted(partition for share in shares for partition in share)
     return everything == list(range(partitions)) and max(sizes) - min(sizes) <= 1 and min(sizes) > 0

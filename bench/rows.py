@@ -91,7 +91,7 @@ def value_of(of: Of, own: Sequence[float], other: Sequence[float]) -> float | No
 
 
 def holds(value: float, limit: float, better: Better) -> bool:
-    """Tell whether a value is as good as a limit."""
+    """Return whether a value is as good as a limit."""
     return value >= limit if better == "more" else value <= limit
 
 

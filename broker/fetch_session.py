@@ -56,7 +56,7 @@ class FetchContext(Protocol):
         ...
 
     def wake_all(self) -> None:
-        """Put all partitions into `targets`, resting or not."""
+        """Add all partitions to `targets`, resting or not."""
         ...
 
     def waits(self, parked: ParkedFetch) -> None:
@@ -82,7 +82,7 @@ class FetchSessionCache:
         self._chance = chance
         self._sessions: dict[int, Session] = {}
         self.evictions = 0
-        """How many sessions made room for others so far."""
+        """Number of sessions evicted for others so far."""
 
     def __len__(self) -> int:
         """Return how many sessions there are."""
@@ -90,7 +90,7 @@ class FetchSessionCache:
 
     @property
     def cached_partitions(self) -> int:
-        """How many partitions all sessions remember."""
+        """Number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def context(
@@ -107,7 +107,7 @@ class FetchSessionCache:
 
         Raises:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR (ids and
-                names do not mix in a session): the answer's top-level error; the client starts over.
+                names do not mix in a session): the response's top-level error; the client starts over.
         """
         by_id = version >= TOPIC_ID_VERSION_MIN
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -167,9 +167,9 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _evict_for(self, is_privileged: bool, size: int, now_ms: int) -> bool:
-        """Make room: a session long unused; else the least that may be displaced, if it is less than the new one.
+        """Evict a session that was unused for long; else the smallest evictable one, if it is smaller than the new one.
 
-        A consumer's session is safe while it is young, but for a follower's that wants its place.
+        A consumer's young session is evicted only for a follower's.
         """
         stalest = next(iter(self._sessions.values()), None)
         if stalest is None:
@@ -193,7 +193,7 @@ class FetchSessionCache:
 
 
 class SessionlessContext:
-    """A request that stands for itself."""
+    """A request without a session."""
 
     __slots__ = ("targets",)
 
@@ -282,7 +282,7 @@ class IncrementalContext:
     __slots__ = ("_parked", "_request_epoch", "_session", "_topic_name", "targets")
 
     def __init__(self, session: Session, request_epoch: int, topic_name: TopicName) -> None:
-        """Read what is active in the session; names that were not known are looked up again."""
+        """Read the active partitions of the session; unknown names are looked up again."""
         self._session = session
         self._request_epoch = request_epoch
         self._topic_name = topic_name
@@ -326,7 +326,7 @@ class IncrementalContext:
         return response
 
     def throttled(self) -> FetchResponse:
-        """See FetchContext: what was read stays active, and is read again."""
+        """See FetchContext: partitions that were read stay active, and are read again."""
         return self._begun()
 
     def _begun(self) -> FetchResponse:
@@ -362,7 +362,7 @@ def _requested(request: FetchRequest, by_id: bool, topic_name: TopicName) -> dic
 
 
 def _update(session: Session, request: FetchRequest) -> None:
-    """Take the request's changes into the session. Names of new topic ids are looked up when they are read."""
+    """Apply the request's changes to the session. Names of new topic ids are looked up when they are read."""
     by_id = session.uses_topic_ids
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic

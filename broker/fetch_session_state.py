@@ -1,7 +1,7 @@
 """State of a fetch session: its partitions, the values last returned for each, and idle ones. Sans-IO.
 
-    active --answered completely, may rest--> resting --partition, request or requester changes--> active
-    either --forgotten, session closed--> gone
+    active --returned completely, may rest--> resting --partition, request or requester changes--> active
+    either --removed, session closed--> removed
 
 The partition wakes the session of a resting one once (broker.replica.watchers). Source: Kafka's FetchSession; resting
 is Kvorum's.
@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[str | Uuid, int]
 
 
 class CachedPartition:
-    """One partition of a session, or of a request without one: a RestingTarget, and what was answered last."""
+    """One partition of a session, or of a request without one: a RestingTarget, with the values last returned."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -74,7 +74,7 @@ class CachedPartition:
             self.session.wake(self)
 
     def must_be_sent(self, row: PartitionData) -> bool:
-        """Tell whether a row has values that the client does not have."""
+        """Return whether a row has values that the client does not have."""
         return bool(
             row.error_code
             or row.records
@@ -178,7 +178,7 @@ class Session:
         self.active[target] = None
 
     def forget(self, key: Key) -> None:
-        """Fetch this no more. Idempotent."""
+        """Remove this partition. Idempotent."""
         target = self.partitions.pop(key, None)
         if target is not None:
             self.wake(target)

@@ -14,7 +14,7 @@ from kvorum.storage.log_manager import LogManager
 FLUSH_INTERVAL_MS = 1_000
 """Interval between checks for due syncs: a rolled segment waits no longer, flush.ms is as precise."""
 PURGE_INTERVAL_MS = 5_000
-"""How late after file.delete.delay.ms files go."""
+"""How late files are deleted after file.delete.delay.ms."""
 
 
 class LogDuties:
@@ -25,7 +25,7 @@ class LogDuties:
     def __init__(
         self, logs: LogManager, settings: Callable[[], Settings], clock: Clock, cleaner: LogCleaner | None = None
     ) -> None:
-        """Do nothing before `start`. `settings` answers those in force: intervals are taken at the start."""
+        """Do nothing before `start`. `settings` returns the current ones; intervals are read at the start."""
         self.cleaner = cleaner
         self._logs = logs
         self._settings = settings
@@ -47,7 +47,7 @@ class LogDuties:
             self.cleaner.start()
 
     async def close(self) -> None:
-        """Stop, and wait for what is running."""
+        """Stop, and wait for running tasks."""
         if self.cleaner is not None:
             await self.cleaner.close()
         await self._duties.close()

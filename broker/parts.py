@@ -1,4 +1,4 @@
-"""How a broker's parts are put together: each made once, handed to who needs it. `broker.server` starts them."""
+"""Composition of a broker: each part is created once and passed to its users. `broker.server` starts them."""
 
 import asyncio
 from collections.abc import Callable
@@ -116,7 +116,7 @@ class Seams:
 
 
 def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uuid) -> Parts:
-    """Make all parts. Nothing is opened, connected or started. Raises ConfigError."""
+    """Create all parts. Nothing is opened, connected or started. Raises ConfigError."""
     broker_id = settings.int("node.id")
     registration = Registration()
     channels = open_channels(settings, cluster_id, seams.chance)
@@ -311,7 +311,7 @@ def world_of(
 def make_loader(
     settings: Settings, seams: Seams, nodes: ControllerNodes, cluster_id: str, directory_id: Uuid
 ) -> MetadataLoader:
-    """Make what follows the metadata log."""
+    """Create the parts that follow the metadata log."""
     return MetadataLoader(
         settings,
         seams.disk,

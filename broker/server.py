@@ -71,7 +71,7 @@ class AllLogDirectoriesOffline(Exception):
 
 
 def can_be_read(disk: Disk, path: str) -> bool:
-    """Tell whether a directory exists or could be created. One whose disk fails is offline, whatever its content."""
+    """Return whether a directory exists or could be created. One with a failed disk is offline."""
     try:
         disk.listdir(path)
     except FileNotFoundError:
@@ -105,14 +105,14 @@ class World:
     """Hook between listeners and handlers: fault injection, if configured."""
     authorizer: Authorizer = field(default_factory=AllowAll)
     tail_budget: TailBudget = field(default_factory=TailBudget)
-    """How much of the logs' ends stays in memory: all else is read from files."""
+    """Size of the log tails kept in memory: everything else is read from files."""
 
 
 class BrokerServer:
     """A broker. `start` once, then `shutdown` once."""
 
     def __init__(self, settings: Settings, world: World) -> None:
-        """Prepare; nothing is opened yet. Raises ConfigError for listeners that cannot be."""
+        """Prepare; nothing is opened yet. Raises ConfigError for invalid listeners."""
         self.broker_id = settings.int("node.id")
         self._settings = settings
         self._world = world
@@ -185,7 +185,7 @@ class BrokerServer:
         return None if port is None else f"{endpoint.host}:{port}"
 
     async def start(self) -> None:
-        """Do the whole start except the wait for being unfenced.
+        """Start everything, without waiting to be unfenced.
 
         Raises:
             NotFormatted, CheckpointError: directories that are not formatted yet, or belong to another process, node or
@@ -264,7 +264,7 @@ class BrokerServer:
 
     @contextmanager
     def _waiting_for(self, part: str) -> Iterator[None]:
-        """Note the part that `shutdown` waits for; log it if it takes CLOSE_REPORT_SECONDS."""
+        """Record the part that `shutdown` waits for; log it after CLOSE_REPORT_SECONDS."""
         self.stopping = part
         report = partial(log.info, "the broker's stop waits", part=part, broker_id=self.broker_id)
         timer = asyncio.get_running_loop().call_later(CLOSE_REPORT_SECONDS, report)

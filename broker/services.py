@@ -34,7 +34,7 @@ from kvorum.storage.log_manager import LogManager
 from kvorum.storage.names import TopicPartition
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
-"""An answer, what will bring it, or None where nothing is answered (acks=0)."""
+"""A response, an awaitable of it, or None without a response (acks=0)."""
 
 
 class GroupTransactions(Protocol):
@@ -94,18 +94,18 @@ class Broker:
         return ctx.throttle_ms
 
     def throttle_handshake(self, ctx: RequestContext, software_name: str) -> int:
-        """Return the throttle time of a request that nodes send first on a connection to a broker.
+        """Return the throttle time of the first request of a node on a connection to a broker.
 
-        Those of a node are exempt, as all its later requests are: a quota of clients must not delay replication.
+        Requests of nodes are exempt from client quotas, because quotas must not delay replication.
         """
         return self.throttle(ctx, exempt=software_name == SOFTWARE_NAME)
 
 
 class BrokerApi(NamedTuple):
-    """One request's handler, before it is bound to a broker. Its versions are those of protocol.api.BROKER_APIS."""
+    """A request's handler, not yet bound to a broker. Its versions are those of protocol.api.BROKER_APIS."""
 
     api_key: ApiKey
     # Each handler takes its own request class, which a common table cannot express.
     handle: Callable[[RequestContext, Any, Broker], Result]
     abandon: bool = False
-    """Cancel the awaited answer when the client's connection is gone: for long polls that change nothing."""
+    """Cancel the awaited response when the client disconnects: for long polls without changes."""

@@ -371,7 +371,7 @@ class HistoryReader:
         try:
             event: AnyEvent = msgspec.convert(known, AnyEvent)
         except msgspec.MsgspecError as error:
-            raise BrokenHistory(f"line {self.lines} is no {kind} event: {error}") from error
+            raise BrokenHistory(f"line {self.lines} is not a valid {kind} event: {error}") from error
         return event
 
 

@@ -77,7 +77,7 @@ class Door:
                 for line in ({"token": self.token}, command):
                     lines.write(json.dumps(line).encode() + b"\n")
                     lines.flush()
-                    answer = _answer(lines, f"{place}: the process ended the connection")
+                    answer = _answer(lines, f"{place}: the process closed the connection")
                     if not answer["ok"]:
                         raise InsideError(answer["error"])
         except OSError as error:
@@ -121,8 +121,8 @@ class Inside:
         else:
             found = [each for each in self.doors if name in (each, each.partition("/")[0])]
         if not found:
-            known = ", ".join(self.doors) or "none: the cluster was made without kvorum.chaos.listener"
-            raise InsideError(f"{name!r} has no control listener; there are {known}")
+            known = ", ".join(self.doors) or "none, because kvorum.chaos.listener is not set"
+            raise InsideError(f"{name!r} has no control listener; control listeners: {known}")
         return found
 
     def ask(self, process: str, command: Mapping[str, object]) -> dict[str, Any]:
@@ -155,12 +155,12 @@ class Inside:
         `more`: client_id, listener, at_top. Raises InsideError.
         """
         rule = {"action": "error", "api": api, "code": code, "count": count, **more}
-        return self._inject("error_injection", name, rule, f"{name} answers {_how_many(api, count)} with {code}")
+        return self._inject("error_injection", name, rule, f"{name} rejects {_how_many(api, count)} with {code}")
 
     def delay(self, name: str, api: str | int, delay_ms: int, *, count: int | None = None, **more: object) -> Injected:
         """Delay the answers to requests of an API by this time. Raises InsideError."""
         rule = {"action": "delay", "api": api, "delay_ms": delay_ms, "count": count, **more}
-        return self._inject("delay_injection", name, rule, f"{name} answers {_how_many(api, count)} {delay_ms} ms late")
+        return self._inject("delay_injection", name, rule, f"{name} delays {_how_many(api, count)} by {delay_ms} ms")
 
     def drop(
         self,
@@ -177,18 +177,18 @@ class Inside:
         `handled`: they are done all the same. Raises InsideError.
         """
         rule = {"action": "drop", "api": api, "count": count, "silent": silent, "handled": handled, **more}
-        how = "does" if handled else "does not do"
-        end = "says nothing" if silent else "closes the connection"
+        how = "executes" if handled else "drops"
+        end = "does not respond" if silent else "closes the connection"
         return self._inject("drop_injection", name, rule, f"{name} {how} {_how_many(api, count)} and {end}")
 
     def refuse(self, name: str, listener: str, *, cut: bool = False) -> Injected:
         """Close a listener's address while the process lives; `cut`: its connections too. Ends by opening it again."""
         processes = self.processes(name)
-        tail = ", and its connections are cut" if cut else ""
+        tail = " and closes its connections" if cut else ""
         return self._each(
             "refuse_listener",
             processes,
-            f"listener {listener} of {', '.join(processes)} refuses{tail}",
+            f"listener {listener} of {', '.join(processes)} refuses connections{tail}",
             {"do": "refuse", "listener": listener, "cut": cut},
             {"do": "accept", "listener": listener},
         )

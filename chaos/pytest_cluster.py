@@ -127,7 +127,7 @@ class KvorumCluster:
         while (known := self.lab.observer.topics()) is not None and not 0 <= partition < known.get(topic, 0):
             if time.monotonic() >= deadline:
                 topics = ", ".join(sorted(known)) or "none"
-                partitions = f"it has {known.get(topic)} partition(s)" if topic in known else f"there are {topics}"
+                partitions = f"it has {known.get(topic)} partition(s)" if topic in known else f"topics: {topics}"
                 raise LabError(f"{topic}-{partition} does not exist; {partitions}")
             time.sleep(POLL_SECONDS)
 
@@ -186,7 +186,7 @@ class KvorumCluster:
         injected = fault(node)
         if alone:
             self._notes[injected.id] = (
-                f"{topics.listed(alone)} had the only replica on {node}, and no leader without it: "
+                f"{topics.listed(alone)} had its only replica on {node} and has no leader without it: "
                 "create topics with more replicas to survive this"
             )
         return injected
@@ -209,7 +209,7 @@ class KvorumCluster:
             return
         outcome = self.lab.start(node, wait_seconds=START_SECONDS)
         if outcome.get(node) != READY:
-            raise LabError(f"{node} did not come up: {outcome.get(node)}")
+            raise LabError(f"{node} did not start: {outcome.get(node)}")
 
     # Links; the cluster is made with links=True.
 

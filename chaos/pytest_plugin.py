@@ -52,7 +52,7 @@ NO_TESTS: Final = ("help", "version", "markers", "showfixtures", "show_fixtures_
 EXPORTED: Final = pytest.StashKey["KvorumCluster"]()
 """The session's cluster, where it was started before the tests were imported."""
 MARKER: Final = (
-    "kvorum(brokers=3, controllers=None, configs={}, node_configs={}, links=False): what kvorum_cluster is like"
+    "kvorum(brokers=3, controllers=None, configs={}, node_configs={}, links=False): options of kvorum_cluster"
 )
 
 
@@ -67,12 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a config by Kafka's key for all nodes of every cluster; may be given several times",
+        help="a Kafka config for all nodes of every cluster; repeatable",
     )
     group.addoption(
         "--kvorum-links",
         action="store_true",
-        help="put a proxy on every link of every cluster, so that cut, slow and isolate can be used (needs Toxiproxy)",
+        help="add a proxy to every link of every cluster, for cut, slow and isolate (needs Toxiproxy)",
     )
     group.addoption(
         "--kvorum-export",
@@ -90,7 +90,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if name is None or any(getattr(options, each, False) for each in NO_TESTS) or runs_tests_elsewhere(options):
         return
     if not name or "=" in name:
-        raise pytest.UsageError(f"--kvorum-export {name!r}: it is the name of an environment variable")
+        raise pytest.UsageError(f"--kvorum-export {name!r} is not a valid name of an environment variable")
     from kvorum.chaos.pytest_cluster import KvorumCluster
 
     folder = tempfile.TemporaryDirectory(prefix="kvorum-pytest-", ignore_cleanup_errors=True)
@@ -132,7 +132,7 @@ def kvorum_cluster(request: pytest.FixtureRequest, kvorum_cluster_factory: Facto
     """Start a cluster for one test, according to its marker."""
     marker = request.node.get_closest_marker("kvorum")
     if marker is not None and marker.args:
-        raise pytest.UsageError("@pytest.mark.kvorum takes its options by name, as brokers=3")
+        raise pytest.UsageError("@pytest.mark.kvorum takes keyword arguments only, such as brokers=3")
     cluster = kvorum_cluster_factory(**({} if marker is None else marker.kwargs))
     yield cluster
     cluster.close()
@@ -166,7 +166,7 @@ def pytest_runtest_makereport(
         found = {name: each for name in FIXTURES if (each := getattr(item, "funcargs", {}).get(name)) is not None}
         for name, cluster in found.items():
             if hasattr(cluster, "story"):  # a project may have a fixture of that name of its own
-                report.sections.append((f"{name}: what was done to it", cluster.story()))
+                report.sections.append((f"{name}: faults and changes", cluster.story()))
     return report
 
 
@@ -179,7 +179,7 @@ def merged(given: argparse.Namespace, own: Mapping[str, object]) -> dict[str, An
 
 
 def runs_tests_elsewhere(options: argparse.Namespace) -> bool:
-    """Tell whether this process has pytest-xdist's workers run the tests: each of them has a cluster of its own."""
+    """Return whether this process has pytest-xdist's workers run the tests: each of them has a cluster of its own."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     distributes = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
     return not is_worker and bool(distributes)
@@ -198,9 +198,9 @@ def check_options(options: Mapping[str, object]) -> None:
     for name, value in options.items():
         kind = OPTIONS.get(name)
         if kind is None:
-            raise pytest.UsageError(f"a kvorum cluster has no option {name!r}; it has {', '.join(OPTIONS)}")
+            raise pytest.UsageError(f"@pytest.mark.kvorum has no option {name!r}; its options: {', '.join(OPTIONS)}")
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            raise pytest.UsageError(f"a kvorum cluster's {name} is {WORDS[name]}, not {value!r}")
+            raise pytest.UsageError(f"@pytest.mark.kvorum: {name} must be {WORDS[name]}, not {value!r}")
 
 
 def configs_of(texts: list[str]) -> Iterator[tuple[str, str]]:
@@ -208,5 +208,5 @@ def configs_of(texts: list[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise pytest.UsageError(f"--kvorum-config {text}: it is KEY=VALUE")
+            raise pytest.UsageError(f"--kvorum-config {text} is not of the form KEY=VALUE")
         yield key.strip(), value.strip()

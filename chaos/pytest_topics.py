@@ -34,11 +34,11 @@ def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_s
             if found and sum(found.values()) <= at_most:
                 return sum(found.values())
         except (KafkaException, TimeoutError) as error:  # no leader, a coordinator that moves: retried
-            reason = f"; the last look failed: {str(error) or 'no answer in time'}"
+            reason = f"; the last query failed: {str(error) or 'no response in time'}"
         if time.monotonic() >= deadline:
             parts = ", ".join(f"{topic}-{partition}: {lag}" for partition, lag in found.items() if lag)
             raise LabError(
-                f"not within {timeout_seconds:g} s: group {group} has a lag of at most {at_most} on {topic};"
+                f"the lag of group {group} on {topic} is not at most {at_most} within {timeout_seconds:g} s:"
                 f" it is {sum(found.values())} ({parts or 'no partition is known'}){reason}"
             )
         time.sleep(POLL_SECONDS)

@@ -79,7 +79,7 @@ class ChaosServer:
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # Listening on all addresses, it has more names than are known here; a page from elsewhere has no token for any.
         if not (is_local(host) or self.host in ANY_HOST or name_of(host) == name_of(self.host)):
-            return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is no name of this machine")
+            return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is not a name of this machine")
         if origin is not None and origin.lower() != f"http://{host.lower()}":
             return problem(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         return await handler(request)

@@ -72,12 +72,12 @@ class Events:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the limit of listeners is reached."""
+        """Return whether the limit of listeners is reached."""
         return len(self._listeners) >= LISTENERS_MAX
 
     @property
     def is_closed(self) -> bool:
-        """Tell whether all were sent away."""
+        """Return whether all were sent away."""
         return self._is_closed
 
     def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
@@ -103,7 +103,7 @@ class Events:
         listener = Listener(asyncio.get_running_loop())
         with self._lock:
             if len(self._listeners) >= LISTENERS_MAX:
-                raise TooManyListeners(f"{LISTENERS_MAX} listen already")
+                raise TooManyListeners(f"{LISTENERS_MAX} event streams are open")
             for event in self._kept:
                 if event.id > after:
                     listener.put(event)

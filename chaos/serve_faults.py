@@ -1,7 +1,7 @@
-"""Which faults the HTTP interface takes, what each needs to know, and how it is done: a table.
+"""Table of the faults of the HTTP interface: targets, options, implementation.
 
 Targets are names: a node ("node-1"), one of its processes ("node-1/broker"), and for links also "clients", "brokers",
-"controllers"; or words that stand for them when the fault begins (serve_targets). One target may stand for several.
+"controllers"; or selectors, resolved when the fault begins (serve_targets). A selector may resolve to several.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,10 +45,10 @@ Needs: TypeAlias = Literal["processes", "disks", "small_disks", "clocks", "links
 Of: TypeAlias = Literal["nodes", "processes", "parties", "partitions"]
 """Kind of targets: whole nodes; also processes; ends of a link; partitions."""
 LACKING: Final[Mapping[str, str]] = {
-    "small_disks": "no node of this cluster has a small disk: make one with --create --small-disk",
-    "clocks": "nodes were started without a clock of their own: make the cluster with --create",
-    "links": "this cluster was made without proxies on its links: make one with --create",
-    "inside": "this cluster was made without control listeners: make one with --create, or set kvorum.chaos.listener",
+    "small_disks": "no node of this cluster has a small disk: create one with --create --small-disk",
+    "clocks": "the nodes of this cluster have no separate clocks: create one with --create",
+    "links": "the links of this cluster have no proxies: create one with --create",
+    "inside": "this cluster has no control listeners: create one with --create, or set kvorum.chaos.listener",
 }
 
 
@@ -107,18 +107,18 @@ def _kill_controller(scene: Scene, targets: Sequence[str], options: ControllerOp
 
 
 def _below_min(scene: Scene, targets: Sequence[str], options: BelowMinOptions) -> Injected:
-    """Take as many followers as it needs out of the ISR; the leader stays, and refuses acks=all."""
+    """Remove as many followers from the ISR as necessary. The leader continues and rejects acks=all."""
     partition, view = targets[0], View(scene.served)
     found, minimum = view.partition(partition), view.min_isr(partition.rpartition("-")[0])
     leader = view.leader_of(*topic_partition(partition))
     followers = [name for name in map(view.name_of, found.isr) if name != leader]
     surplus = len(found.isr) - (minimum - 1)
     if minimum < 2:
-        raise CannotDo(f"min.insync.replicas of {partition} is {minimum}: no leader is below it")
+        raise CannotDo(f"min.insync.replicas of {partition} is {minimum}: the ISR cannot shrink below it")
     if surplus <= 0:
-        raise CannotDo(f"{partition} has {len(found.isr)} in sync of {minimum} already")
+        raise CannotDo(f"{partition} has {len(found.isr)} in-sync replicas, already fewer than {minimum}")
     chosen = sorted(scene.rng.sample(followers, surplus))
-    story = f"{partition} falls below min.insync.replicas {minimum}: {', '.join(chosen)} follow {leader} no more"
+    story = f"{partition} falls below min.insync.replicas {minimum}: {', '.join(chosen)} stop following {leader}"
     if options.how == "kill":
         return scene.served.processes.kill_several(chosen, story)
     return scene.served.processes.pause_several([f"{name}/broker" for name in chosen], story)
@@ -290,7 +290,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def possible(served: Served, kind: Kind) -> bool:
-    """Tell whether this cluster, as it was created, supports such a fault."""
+    """Return whether this cluster, as it was created, supports such a fault."""
     lacking = {
         "small_disks": not served.disks.small,
         "clocks": not served.clocks,
@@ -301,12 +301,12 @@ def possible(served: Served, kind: Kind) -> bool:
 
 
 def split(target: str) -> list[str]:
-    """Return the names that one target stands for."""
+    """Return the names of a target."""
     return target.split(SEPARATOR)
 
 
 def topic_partition(name: str) -> tuple[str, int]:
-    """Return the two of "orders-0". Raises CannotDo."""
+    """Return topic and partition of a name like "orders-0". Raises CannotDo."""
     topic, _, number = name.rpartition("-")
     if not topic or not number.isdecimal():
         raise CannotDo(f"{name!r} is not a partition (TOPIC-NUMBER)")
@@ -314,14 +314,14 @@ def topic_partition(name: str) -> tuple[str, int]:
 
 
 def named(scene: Scene, fault: str, targets: Sequence[str]) -> list[str]:
-    """Return the targets by their names, those that stand for several joined. Raises CannotDo, NotHere, NotNow."""
+    """Resolve the targets to names; the names of one target are joined. Raises CannotDo, NotHere, NotNow."""
     kind = KINDS[fault]
     if not possible(scene.served, kind):
         raise NotHere(LACKING[kind.needs])
     first, last = kind.targets
     if not first <= len(targets) <= last:
         wanted = str(first) if first == last else f"{first} to {last}"
-        raise CannotDo(f"{fault} takes {wanted} targets, not {len(targets)}")
+        raise CannotDo(f"{fault} needs {wanted} targets, not {len(targets)}")
     if kind.of == "partitions":
         return ["-".join(map(str, topic_partition(each))) for each in targets]
     try:
@@ -330,30 +330,30 @@ def named(scene: Scene, fault: str, targets: Sequence[str]) -> list[str]:
         raise CannotDo(str(error)) from error
     every = [name for names in found for name in names]
     if len(set(every)) < len(every):
-        raise CannotDo("a target is named twice")
+        raise CannotDo("duplicate target")
     for target, names in zip(targets, found, strict=True):
         if len(names) > 1 and not kind.several:
-            raise CannotDo(f"{fault} takes one at a time, and {target!r} stands for {', '.join(names)}")
+            raise CannotDo(f"{fault} needs a single target, but {target!r} resolves to {', '.join(names)}")
     if kind.of in ("nodes", "processes") and kind.needs != "inside":
         _check_names(scene.served, fault, kind, every)
     return [SEPARATOR.join(names) for names in found]
 
 
 def _check_names(served: Served, fault: str, kind: Kind, names: Sequence[str]) -> None:
-    """A node that there is, and a process that it has. Raises CannotDo."""
+    """Check that nodes and processes exist. Raises CannotDo."""
     roles = {node.name: node.roles for node in served.cluster.plan.nodes}
     for target in names:
         name, slash, role = target.partition("/")
         if name not in roles or (slash and role not in roles[name]):
-            raise CannotDo(f"there is no {target!r}; there are {', '.join(roles)}, each with /broker, /controller")
+            raise CannotDo(f"{target!r} does not exist; nodes: {', '.join(roles)} (with /broker, /controller)")
         if slash and kind.of == "nodes":
-            raise CannotDo(f"{fault} is of whole nodes: {name}, not {target}")
+            raise CannotDo(f"{fault} applies to whole nodes: use {name}, not {target}")
     if len({"/" in name for name in names}) > 1:
-        raise CannotDo("name nodes, or processes, not both")
+        raise CannotDo("give nodes or processes, not both")
 
 
 def is_over_at_once(fault: str, targets: Sequence[str], options: Strict) -> bool:
-    """Tell whether a fault is over when it has begun: there is nothing to end, now or later."""
+    """Return whether a fault is instantaneous: it cannot be ended."""
     killed = fault == "kill" and any("/" in each for each in targets)
     return not KINDS[fault].lasts or killed or (isinstance(options, ControllerOptions) and options.process)
 

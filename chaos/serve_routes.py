@@ -100,10 +100,10 @@ def refusing() -> Iterator[None]:
 
 
 class FaultRoutes:
-    """The paths of one server about its cluster and what is broken in it."""
+    """The paths for the state and the faults of a cluster."""
 
     def __init__(self, served: Served, events: Events, workers: Workers) -> None:
-        """Break this cluster."""
+        """Serve the faults of this cluster."""
         self._served = served
         self._events = events
         self._workers = workers
@@ -130,7 +130,7 @@ class FaultRoutes:
         )
 
     async def list_fault_kinds(self, call: Call[NoBody]) -> list[BaseModel]:
-        """List the faults there are, with what each needs to know, and whether this cluster can have it."""
+        """List all kinds of faults with their options, and whether this cluster supports them."""
         rows: list[BaseModel] = []
         for name, kind in KINDS.items():
             here = possible(self._served, kind)
@@ -154,9 +154,9 @@ class FaultRoutes:
         return list(self._in_force())
 
     async def begin_fault(self, call: Call[FaultRequest]) -> Begun | Reply:
-        """Begin a fault; with `seconds` it ends by itself, unless it is ended before.
+        """Start a fault; with `seconds` it ends automatically.
 
-        Words among the targets stand for whom they stand when it begins. A fault that is over at once is answered 200.
+        Selectors among the targets are resolved when it starts. An instantaneous fault returns 200.
         """
         wanted = call.body
         options = options_of(wanted)
@@ -165,7 +165,7 @@ class FaultRoutes:
         with refusing():
             targets = await self._workers.do(named, scene, wanted.fault, wanted.targets)
             if wanted.seconds is not None and is_over_at_once(wanted.fault, targets, options):
-                raise BadInput("seconds", f"{wanted.fault} of {', '.join(targets)} is over at once")
+                raise BadInput("seconds", f"{wanted.fault} of {', '.join(targets)} has no duration")
             fault = await self._workers.do(begin, scene, wanted.fault, targets, options)
         if fault is None:
             body = Begun(id=None, fault=wanted.fault, targets=targets, in_force=False, seed=seed)
@@ -177,32 +177,31 @@ class FaultRoutes:
         return found if in_force else Reply(status=200, text=found.model_dump_json())
 
     async def end_fault(self, call: Call[NoBody]) -> Begun:
-        """End a fault: what it did is undone, a node that is down because of it is started."""
+        """End a fault: its effect is reverted, and a node that it stopped is started."""
         fault_id = number_of("id", call.path["id"], 0, INT64_MAX)
         for fault in self._served.register.in_force():
             if fault.id == fault_id:
                 with refusing():
                     await self._workers.do(fault.end)
                 return self._begun(fault, None)
-        raise Refused(404, "NOT_FOUND", f"no fault {fault_id} is in force")
+        raise Refused(404, "NOT_FOUND", f"fault {fault_id} is not in force")
 
     async def heal_cluster(self, call: Call[HealRequest]) -> Healed:
-        """End every fault, and (by default) start every node that is down."""
+        """End all faults, and (by default) start all stopped nodes."""
         start = call.body.start
         with refusing():
             started = await self._workers.do(lambda: self._served.heal(start=start))
         return Healed(started=started, in_force=self._in_force())
 
     async def follow_chaos(self, call: Call[NoBody]) -> Stream:
-        """Stream faults and scenarios as server-sent events, the kept earlier ones first; `end` comes last.
+        """Stream faults and scenarios as server-sent events; `end` comes last.
 
-        Last-Event-ID, or `after`, has the last event that was received already. Lines that a scenario prints are not
-        kept.
+        The stream starts with stored events, after Last-Event-ID or `after`. Output lines of scenarios are not stored.
         """
         text = call.last_event_id or call.query.get("after") or "0"
         after = number_of("after", text, 0, INT64_MAX)
         if self._events.is_full:
-            raise Refused(503, "UNAVAILABLE", "too many listen already")
+            raise Refused(503, "UNAVAILABLE", "too many event streams are open")
 
         async def chunks() -> AsyncIterator[bytes]:
             with self._events.listening(after) as listener:
@@ -240,15 +239,18 @@ class FaultRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""
-        faults, query = f"{PREFIX}/faults", {"health": "also query the health of all nodes, which takes up to seconds"}
+        faults, query = (
+            f"{PREFIX}/faults",
+            {"health": "true: also query the health of all nodes (takes seconds)"},
+        )
         return [
-            Operation.get(f"{PREFIX}/state", "The cluster that may be broken", self.get_chaos_state, Lab, query=query),
-            Operation.get(f"{PREFIX}/kinds", "Faults there are", self.list_fault_kinds, FaultKind, many=True),
-            Operation.get(faults, "Faults in force", self.list_faults, Fault, many=True),
+            Operation.get(f"{PREFIX}/state", "Get the state of the cluster", self.get_chaos_state, Lab, query=query),
+            Operation.get(f"{PREFIX}/kinds", "List the kinds of faults", self.list_fault_kinds, FaultKind, many=True),
+            Operation.get(faults, "List the faults in force", self.list_faults, Fault, many=True),
             Operation(
                 method="POST",
                 path=faults,
-                summary="Begin a fault",
+                summary="Start a fault",
                 handle=self.begin_fault,
                 body=FaultRequest,
                 answer=Begun,
@@ -268,11 +270,11 @@ class FaultRoutes:
             ),
             Operation.get(
                 f"{PREFIX}/events",
-                "Follow faults and scenarios",
+                "Stream faults and scenarios",
                 self.follow_chaos,
                 Happened,
                 media=(EVENT_STREAM,),
-                query={"after": "the id of the last event that was seen, as Last-Event-ID"},
+                query={"after": "id of the last event received, as Last-Event-ID"},
                 events={"failure": NotEnded, "scenario": ScenarioTold, "output": Printed},
             ),
         ]
@@ -282,7 +284,7 @@ def options_of(wanted: FaultRequest) -> Strict:
     """Return the options of a requested fault. Raises BadInput."""
     kind = KINDS.get(wanted.fault)
     if kind is None:
-        raise BadInput("fault", f"there is no fault {wanted.fault!r}; there are {', '.join(KINDS)}")
+        raise BadInput("fault", f"unknown fault {wanted.fault!r}; use one of {', '.join(KINDS)}")
     try:
         return kind.options.model_validate(wanted.options)
     except ValidationError as error:

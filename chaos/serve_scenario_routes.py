@@ -80,11 +80,11 @@ class ScenarioRoutes:
         cell = call.query.get("cell") or (cells[0] if len(cells) == 1 else "")
         with refusing():
             if not cells and run.state == "running":
-                raise Busy("the run is not over: there is no report yet")
+                raise Busy("the run is not finished: there is no report yet")
             if not cells:
-                raise NoReport("the run left no history, so there is no report")
+                raise NoReport("the run has no history, so there is no report")
             if cell not in cells:
-                raise BadInput("cell", f"say which of this run: {', '.join(cells)}")
+                raise BadInput("cell", f"select a cell of this run: {', '.join(cells)}")
             path = await self.scenarios.report(run, cell)
             file = await self._workers.do(lambda: path.open("rb"))
 
@@ -100,15 +100,15 @@ class ScenarioRoutes:
         run_id = number_of("id", call.path["id"], 0, INT64_MAX)
         run = self.scenarios.run(run_id)
         if run is None:
-            raise Refused(404, "NOT_FOUND", f"there is no run {run_id}")
+            raise Refused(404, "NOT_FOUND", f"run {run_id} does not exist")
         return run
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""
         runs, run = f"{PREFIX}/scenarios", f"{PREFIX}/scenarios/{{id}}"
         return [
-            Operation.get(f"{PREFIX}/shipped", "Scenarios there are", self.list_shipped, Shipped, many=True),
-            Operation.get(runs, "Runs of scenarios", self.list_scenario_runs, ScenarioState, many=True),
+            Operation.get(f"{PREFIX}/shipped", "List the scenarios", self.list_shipped, Shipped, many=True),
+            Operation.get(runs, "List the runs", self.list_scenario_runs, ScenarioState, many=True),
             Operation(
                 method="POST",
                 path=runs,
@@ -118,17 +118,17 @@ class ScenarioRoutes:
                 answer=ScenarioState,
                 status=202,
             ),
-            Operation.get(run, "A run, with its verdicts", self.get_scenario_run, ScenarioDetail),
+            Operation.get(run, "Get a run with its verdicts", self.get_scenario_run, ScenarioDetail),
             Operation(
                 method="DELETE", path=run, summary="End a run", handle=self.stop_scenario_run, answer=ScenarioDetail
             ),
             Operation(
                 method="GET",
                 path=f"{run}/report",
-                summary="The report of a run",
+                summary="Get the report of a run",
                 handle=self.get_scenario_report,
                 media=(HTML,),
-                query={"cell": "which of a run that has several"},
+                query={"cell": "cell, if the run has several"},
             ),
         ]
 

@@ -116,7 +116,7 @@ class Scenarios:
         if not NAME.fullmatch(scenario):
             raise ValueError(f"{scenario!r} is not a shipped scenario (kvorum chaos list)")
         if self._starting.locked() or (self._running is not None and not self._running[1].done()):
-            raise Busy("a scenario runs already")
+            raise Busy("a scenario is already running")
         async with self._starting:
             return await self._start(scenario, seed, duration)
 
@@ -152,7 +152,7 @@ class Scenarios:
         except Exception as error:
             # Also of our own bugs: nothing awaits this task, and the run would be "running" for ever.
             log.error("scenario run lost", run=run.id, error="".join(format_exception(error)))
-            run.lines.append(f"it could not be followed to its end: {type(error).__name__}: {error}")
+            run.lines.append(f"the output could not be read to its end: {type(error).__name__}: {error}")
             await ended(process)
         if run.stopped:
             run.state = "stopped"
@@ -174,11 +174,11 @@ class Scenarios:
         try:
             output, errors = await self._said("check", str(path), "-o", "json")
         except OSError as error:
-            return {"error": f"the checker could not be run: {error}"}
+            return {"error": f"the checker could not be started: {error}"}
         try:
             return json.loads(output)
         except (ValueError, RecursionError):
-            return {"error": errors[-ERROR_CHARS:] or "the checker printed nothing"}
+            return {"error": errors[-ERROR_CHARS:] or "the checker printed no output"}
 
     async def _said(self, *arguments: str) -> tuple[bytes, str]:
         """Run one of the commands beside `run` to its end; return what it printed, and what it complained of."""
@@ -205,10 +205,10 @@ class Scenarios:
         if await asyncio.to_thread(path.exists):
             return path
         if run.state == "running":
-            raise Busy("the run is not over: there is no report yet")
+            raise Busy("the run is not finished: there is no report yet")
         _, errors = await self._said("report", str(path.parent / HISTORY), "-o", str(path))
         if not await asyncio.to_thread(path.exists):
-            raise NoReport(errors[-ERROR_CHARS:] or "it could not be made")
+            raise NoReport(errors[-ERROR_CHARS:] or "the report could not be created")
         return path
 
     async def stop(self, run: ScenarioRun) -> None:
@@ -252,7 +252,7 @@ async def line_of(output: asyncio.StreamReader) -> bytes:
     try:
         return await output.readline()
     except ValueError:  # what there was of it has been thrown away: the next call begins with its rest, or behind it
-        return f"(more than {LINE_BYTES_MAX} bytes without a line break are left out)\n".encode()
+        return f"(more than {LINE_BYTES_MAX} bytes without a line break are omitted)\n".encode()
 
 
 def last_number(folder: Path) -> int:

@@ -64,7 +64,7 @@ class View:
         """Return the active controller's node. Raises NotNow."""
         found = self.served.observer.active_controller()
         if found is None:
-            raise NotNow("no controller is active now")
+            raise NotNow("there is no active controller now")
         return self.name_of(found)
 
     def active_controller_now(self) -> str | None:
@@ -77,13 +77,13 @@ class View:
         for node in self.served.cluster.plan.nodes:
             if int(node.properties["node.id"]) == node_id:
                 return node.name
-        raise UnknownTarget(f"no node has the id {node_id}")
+        raise UnknownTarget(f"node {node_id} does not exist")
 
     def partition(self, name: str) -> PartitionView:
         """Return a partition as the best informed broker has it. Raises NotNow, UnknownTarget."""
         found = self.partitions()
         if name not in found:
-            raise NotNow(f"no broker that answers knows of a partition {name!r}")
+            raise NotNow(f"no responding broker has a partition {name!r}")
         return found[name]
 
     def min_isr(self, topic: str) -> int:
@@ -105,7 +105,7 @@ class View:
 
 
 def are_words(target: str) -> bool:
-    """Tell whether a target has to be looked up."""
+    """Return whether a target has to be looked up."""
     words = target.partition("/")[0].split()
     return len(words) > 1 or words[:1] in LONE
 
@@ -124,7 +124,7 @@ def resolved(served: Served, target: str, rng: Random) -> list[str]:
     try:
         found = Targets(View(served), rng, controllers, (CLIENTS,)).resolve(target)
     except IndexError as error:  # no candidate
-        raise NotNow(f"{target!r} matches no node at present") from error
+        raise NotNow(f"{target!r} matches no node now") from error
     if not found:
-        raise NotNow(f"{target!r} matches no node at present")
+        raise NotNow(f"{target!r} matches no node now")
     return found

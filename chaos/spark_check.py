@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOT_COVERED: Final = (
-    "Circles of operations (G0, G1c) were not looked for: `kvorum chaos check` does.",
-    "The rules about groups (ownership, commits, copies, sums) were not applied: `kvorum chaos check` does.",
+    "Cycles of operations (G0, G1c) were not checked; `kvorum chaos check` checks them.",
+    "The rules for groups (ownership, commits, copies, sums) were not checked; `kvorum chaos check` checks them.",
 )
 
 

@@ -303,7 +303,7 @@ def torn(
     rows.sort(key=lambda row: sent.index((row.partition, row.value)))
     visible, missing = [row for row in rows if row.visible], [row for row in rows if row.missing]
     shown, hidden = (", ".join(str(row.value) for row in each) for each in (visible, missing))
-    reason = f"of the transaction of op {op} the values {shown} are visible and {hidden} are not"
+    reason = f"of the transaction of op {op}, values {shown} are visible and {hidden} are not"
     excuses = [row.excuse for row in missing]
     excuse = excuses[0] if all(excuses) else None
     line = max(row.completed for row in rows)

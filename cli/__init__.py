@@ -1,1 +1,1 @@
-"""The `kvorum` command, thin: every subcommand imports what it needs when it runs."""
+"""The `kvorum` command: every subcommand imports its modules when it runs."""

@@ -1,4 +1,4 @@
-"""`kvorum bench`: what a cluster on this machine does, in less than a minute."""
+"""`kvorum bench`: measures a cluster on this machine in less than a minute."""
 
 import contextlib
 from collections.abc import Iterator

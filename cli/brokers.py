@@ -1,4 +1,4 @@
-"""`kvorum brokers`: what each broker has, maintenance, decommission."""
+"""`kvorum brokers`: list, maintenance, decommission."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -212,7 +212,7 @@ def carry_out(
     timeout_s: float,
     output: str,
 ) -> None:
-    """Send the request, and show the progress until it is done; the exit code tells whether it is."""
+    """Send the request, and show the progress until it is done; returns the exit code."""
     import asyncio
 
     async def work(cluster: "ClusterClient") -> "BrokerStateProgress":

@@ -1,20 +1,20 @@
-"""`kvorum chaos`: break a cluster, record what it did, check what it promised. Each command is a module of its own."""
+"""`kvorum chaos`: break a cluster, record its behaviour, check its guarantees. Each command is a separate module."""
 
 import click
 
 from kvorum.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "list": ("cli.chaos_run:list_command", "List the shipped scenarios."),
+    "list": ("cli.chaos_run:list_command", "List the scenarios."),
     "run": ("cli.chaos_run:run", "Run scenarios: load, faults, final reads, verdict."),
     "check": (
         "cli.chaos_check:check",
-        "Check the history of a run: what was lost, duplicated, reordered, and was it legal.",
+        "Check the history of a run for lost, duplicated and reordered records.",
     ),
-    "check-spark": ("chaos.spark_check:main", "The same on Spark, for a history that no memory holds."),
-    "serve": ("cli.chaos_serve:serve", "An HTTP interface to every fault, for a cluster on this machine."),
-    "mutants": ("cli.chaos_mutants:mutants", "Known protocol mistakes: does the simulation find each of them?"),
-    "report": ("cli.chaos_report:report", "Write the report of a recorded run: one HTML file."),
+    "check-spark": ("chaos.spark_check:main", "Check a history that is larger than memory, on Spark."),
+    "serve": ("cli.chaos_serve:serve", "Serve faults and scenarios over HTTP, with the web console."),
+    "mutants": ("cli.chaos_mutants:mutants", "Insert known mistakes and check that tests find them."),
+    "report": ("cli.chaos_report:report", "Write the HTML report of a recorded run."),
 }
 
 

@@ -44,7 +44,7 @@ def check(history: Path, output: str, ww: bool, strict: bool) -> None:
     for remark in [*remarks(reader), *seen.lacks()]:
         click.echo(f"{history}: {remark}", err=True)
     if not verdict.figures.operations:
-        click.echo(f"{history}: it has no operation that ended, so there is nothing to judge", err=True)
+        click.echo(f"{history}: it has no completed operation to judge", err=True)
         sys.exit(Exit.USAGE)
     if output != "table":
         show({"valid": verdict.valid, **msgspec.to_builtins(verdict, str_keys=True)}, output)
@@ -77,35 +77,33 @@ class Seen:
             yield event
 
     def lacks(self) -> list[str]:
-        """Return what a whole history has and this one has not."""
+        """Return the parts that a complete history has and this one lacks."""
         lacking: list[str] = []
         if not self._kinds:
             lacking.append("it has no line of a known kind")
         if Start not in self._kinds:
-            lacking.append("it has no start: which nodes, topics and configs there were is not known")
+            lacking.append("it has no start event: nodes, topics and configs are unknown")
         if Finish not in self._kinds:
-            lacking.append(
-                "it has no finish: the run did not come to its end, and what it would have found is not here"
-            )
+            lacking.append("it has no finish event: the run did not complete, so its later results are missing")
         return lacking
 
 
 def remarks(reader: HistoryReader) -> list[str]:
-    """Return what the reader of the verdict should know about the file."""
+    """Return notes on the file for the reader of the verdict."""
     found: list[str] = []
     if reader.torn:
-        found.append("the last line is cut off: the run ended during the write; the lines before it are checked")
+        found.append("the last line is incomplete, because the run ended during the write; all other lines are checked")
     if reader.unknown_kinds:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in reader.unknown_kinds.most_common())
-        found.append(f"lines of unknown kinds were left out: {kinds}")
+        found.append(f"lines of unknown kinds were ignored: {kinds}")
     if reader.unknown_fields:
         fields = ", ".join(f"{name} ({count})" for name, count in reader.unknown_fields.most_common())
-        found.append(f"unknown fields were left out: {fields}")
+        found.append(f"unknown fields were ignored: {fields}")
     return found
 
 
 def print_verdict(verdict: Verdict) -> None:
-    """Print the verdict for people: violations first, then what was legal, then figures."""
+    """Print the verdict for people: violations, then legal anomalies, then figures."""
     _print_findings("VIOLATION", verdict.violations)
     _print_findings("explained", verdict.explained)
     _print_figures(verdict.figures)
@@ -113,8 +111,8 @@ def print_verdict(verdict: Verdict) -> None:
         click.echo("\n" + "\n".join(f"Not judged: {sentence}" for sentence in verdict.figures.not_judged))
     count = sum(violation.count for violation in verdict.violations)
     legal = sum(explained.count for explained in verdict.explained)
-    outcome = "nothing illegal was found" if verdict.valid else f"{count} violation{'s' * (count > 1)}"
-    click.echo(f"\nVerdict: {outcome}; {legal} findings explained as legal")
+    outcome = "no violation was found" if verdict.valid else f"{count} violation{'s' * (count > 1)}"
+    click.echo(f"\nVerdict: {outcome}; {legal} legal anomalies")
 
 
 def _print_findings(title: str, findings: list[Violation]) -> None:

@@ -1,4 +1,4 @@
-"""`kvorum chaos mutants`: known protocol mistakes, put in one at a time; does the chaos lab find each of them?"""
+"""`kvorum chaos mutants`: inserts known protocol mistakes, one at a time, and checks that tests find them."""
 
 import sys
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def mutants(
 
 
 def simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
-    """Look for mutants with the simulations."""
+    """Hunt mutants with simulations."""
     import multiprocessing
     import os
     from functools import partial
@@ -94,7 +94,7 @@ def simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs:
 
 
 def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterator[MutantResult]":
-    """Look for mutants with scenarios on real processes."""
+    """Hunt mutants with scenarios on real processes."""
     import tempfile
 
     try:

@@ -216,7 +216,7 @@ def observed(job: "Callable[[], Outcome]", watch: "Watch", quiet: bool, stop: th
         try:
             thread.join(LIVE_SECONDS)
         except KeyboardInterrupt:
-            click.echo("  stopping: the rest of the schedule is left out", err=True)
+            click.echo("  stopping: the rest of the schedule is skipped", err=True)
             stop.set()
         if not quiet and time.monotonic() - shown >= (LIVE_SECONDS if live else PLAIN_SECONDS):
             shown = time.monotonic()
@@ -265,9 +265,9 @@ def tell(scenario: "Scenario", outcome: "Outcome") -> None:
         for sentence in violation.story:
             click.echo(f"      {sentence}")
     if len(verdict.violations) > VIOLATIONS_SHOWN:
-        click.echo(f"  ... and {len(verdict.violations) - VIOLATIONS_SHOWN} violations more")
+        click.echo(f"  ... and {len(verdict.violations) - VIOLATIONS_SHOWN} more violations")
     for failure in outcome.failures:
-        click.echo(f"  NOT AS EXPECTED {failure}")
+        click.echo(f"  UNEXPECTED {failure}")
     figures = verdict.figures
     for sentence in figures.not_judged:
         click.echo(f"  not judged: {sentence}")

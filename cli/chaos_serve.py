@@ -81,7 +81,7 @@ def serve(
             f"{host} is reachable from other machines: give --allow-remote to permit them to inject faults", Exit.USAGE
         )
     if not create and (plain or controllers or configs or small_disks):
-        text = "--plain, --controllers, --config and --small-disk are for a cluster that is made: --create"
+        text = "--plain, --controllers, --config and --small-disk require --create"
         fail(text, Exit.USAGE)
     events = Events()
     with ExitStack() as stack:
@@ -207,7 +207,7 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
         # A terminal is its owner's; a file or a pipe may be kept: there the token is not written, only where it is.
         known = f"?token={server.token}" if sys.stdout.isatty() else ""
         click.echo(f"console: {console}/#/chaos{known}")
-        click.echo(f"bootstrap.servers: {server.served.bootstrap}   Ctrl-C ends it")
+        click.echo(f"bootstrap.servers: {server.served.bootstrap}   Press Ctrl-C to stop.")
         await ending.wait()
     except OSError as error:
         fail(f"{address(host, port)}: {error.strerror}", Exit.FAILED)

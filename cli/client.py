@@ -41,7 +41,7 @@ def profile_properties(bootstrap: str) -> dict[str, str]:
         return {} if profile is None else profile.properties
     context = click.get_current_context(silent=True)
     if profile.properties and context is not None and PROFILE_KEY in context.meta:
-        warn(f"the profile's properties are left out: {bootstrap} is not its cluster ({profile.bootstrap})")
+        warn(f"the profile's properties are ignored: {bootstrap} is not its cluster ({profile.bootstrap})")
     return {}
 
 

@@ -1,6 +1,6 @@
 """Shell completion besides commands and options: topics, groups, brokers, configs, nodes, scenarios.
 
-Quick or not at all: a cluster that does not answer at once offers nothing, and nothing is printed.
+With a short timeout: an unresponsive cluster gives no completions and prints no error.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def names(ctx: click.Context, ask: Callable[["ClusterClient"], Awaitable[list[st
 
 
 def topic_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a topic; internal ones once their first letter is typed."""
+    """Complete a topic; internal ones only after their first letter."""
 
     async def ask(cluster: "ClusterClient") -> list[str]:
         found = (await cluster.metadata()).topics

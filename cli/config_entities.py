@@ -37,7 +37,7 @@ SOURCES = {
     8: "DYNAMIC_GROUP_CONFIG",
 }
 OWN_SOURCE = {"topics": 1, "client-metrics": 7, "groups": 8}
-"""The source of what was set on the thing itself; a broker's is 2, the default's 3, and all loggers count."""
+"""The source of the resource's own configs; a broker's is 2, the default's 3, and all loggers count."""
 COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
 EQUALS = re.compile(r"\s*=\s*(?=[^\]]*(?:\[|$))")
 KEY = re.compile(r"[$a-zA-Z0-9._-]*")
@@ -137,7 +137,7 @@ async def entity_names(cluster: ClusterClient, kind: str) -> list[str]:
 
 
 async def config_resources(cluster: ClusterClient, kind: ResourceType) -> list[str]:
-    """Return the resources of a type that have configs of their own (KIP-1142)."""
+    """Return the resources of a type with own configs (KIP-1142)."""
     answer = await cluster.ask(ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse)
     refuse(answer.error_code, f"list the {kind.name} resources")
     return sorted(each.resource_name for each in answer.config_resources)

@@ -23,12 +23,12 @@ SHOWN = ("value", "json")
 
 
 class OutputOrOffset(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """How records are printed, or where to begin: kcat and rpk call the latter -o, other commands here the former."""
+    """Output format, or start: kcat and rpk use -o for the start, other commands here for the format."""
 
     name = "output"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return what the help shows."""
+        """Return the text in the help."""
         return "value|json|OFFSET"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "str | Range":
@@ -42,7 +42,7 @@ class OutputOrOffset(click.ParamType):  # type: ignore[type-arg]  # generic sinc
 
 
 class Places(click.ParamType):  # type: ignore[type-arg]
-    """Where to begin, and to end."""
+    """Start and end."""
 
     name = "offset"
 
@@ -110,7 +110,7 @@ def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
     own: dict[str, Any] = {
         "group.id": group or "kvorum-consume",
         "enable.auto.commit": group is not None,
-        "enable.auto.offset.store": False,  # what was printed is committed, and nothing else
+        "enable.auto.offset.store": False,  # only printed records are committed
         "enable.partition.eof": options["exit_at_end"] or where.end is not None,
         "auto.offset.reset": reset_of(where, group),
         "isolation.level": "read_committed" if options["read_committed"] else "read_uncommitted",
@@ -135,7 +135,7 @@ def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
 
 
 def range_of(options: dict[str, Any]) -> Range:
-    """Return where to begin and to end; what does not go together ends the command."""
+    """Return start and end; conflicting options end the command."""
     given = [*options["places"], *(each for each in options["outputs"] if isinstance(each, Range))]
     if options["from_beginning"] and given:
         raise click.UsageError("give --from-beginning or --offset, not both")
@@ -160,7 +160,7 @@ def reset_of(where: Range, group: str | None) -> str:
 
 
 def writer_of(options: dict[str, Any]) -> Part:
-    """Return what writes a record; ways that do not go together end the command."""
+    """Return the function that writes a record; conflicting options end the command."""
     shown: Sequence[str] = [each for each in options["outputs"] if isinstance(each, str)]
     is_json = options["is_json"] or options["meta_only"] or options["pretty_print"] or "json" in shown
     null = NULL if options["shows_null"] else b""

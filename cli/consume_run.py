@@ -40,7 +40,7 @@ class Reading:
 
 
 def run(consumer: "Consumer", reading: Reading, ask: "Callable[[str | None], ClusterMetadata]") -> None:
-    """Read and print until it is over, or Ctrl-C. `ask` returns the metadata of a topic, or of all."""
+    """Read and print until the end, or Ctrl-C. `ask` returns the metadata of a topic, or of all."""
     from confluent_kafka import KafkaException
 
     try:
@@ -98,7 +98,7 @@ class Loop:
     """One run: which partitions are still open, and how many records were printed."""
 
     def __init__(self, consumer: "Consumer", reading: Reading) -> None:
-        """Begin with nothing."""
+        """Start without records."""
         self._consumer = consumer
         self._reading = reading
         self._open: set[Partition] = set()
@@ -160,7 +160,7 @@ class Loop:
         return found
 
     def read(self) -> None:
-        """Print records until there are enough, all is read, or none comes for too long. Raises KafkaException."""
+        """Print records until the limit, the end, or the timeout. Raises KafkaException."""
         from confluent_kafka import KafkaError
 
         reading = self._reading
@@ -196,14 +196,14 @@ class Loop:
             self._open.discard(place)
 
     def _take(self, message: "Message") -> None:
-        """Print a record, unless it is behind the end of its range."""
+        """Print a record, unless it is after the end of its range."""
         place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
         end = self._ends.get(place, sys.maxsize)
         if offset < end:
             self._count += 1
             self._out.write(self._reading.write(message))
             if self._reading.group is not None:
-                self._out.flush()  # what is stored as read is printed
+                self._out.flush()  # stored offsets are those of printed records
                 self._consumer.store_offsets(message)
         if offset + 1 >= end:
             self._open.discard(place)

@@ -63,7 +63,7 @@ class LeaderChange:
 
 @dataclass(slots=True, kw_only=True)
 class KRaftVersion:
-    """Which kraft.version is in force from here on."""
+    """The kraft.version in force from here on."""
 
     version: int = 0
     k_raft_version: int = 0
@@ -75,7 +75,7 @@ class KRaftVersion:
 
 @dataclass(slots=True, kw_only=True)
 class Endpoint:
-    """Where a voter listens."""
+    """Endpoint of a voter."""
 
     name: str = ""
     host: str = ""

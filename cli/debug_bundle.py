@@ -43,7 +43,7 @@ def debug_bundle(file: str | None, token_file: str | None, bootstrap: str) -> No
     with zipfile.ZipFile(made) as archive:
         manifest: dict[str, Any] = json.loads(archive.read("manifest.json"))
     for each in manifest["missing"]:
-        warn(f"not in it: {each['name']} ({each['error']}: {each['message']})")
+        warn(f"missing: {each['name']} ({each['error']}: {each['message']})")
     if not manifest["parts"]:
         fail(f"nothing was collected; see {made}")
     click.echo(f"{made}: {len(manifest['parts'])} parts")

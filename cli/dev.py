@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 DEFAULT_ADMIN_PORT = 8080
 REBALANCE_AT_ONCE = "group.initial.rebalance.delay.ms=0"
-"""Kafka's default waits 3 s for more members: too long where a developer or a test waits."""
+"""Kafka's default waits 3 s for more members: too long for developers and tests."""
 ADMIN_PORTS_TRIED = 20
 """From the default on, until one is free."""
 DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
@@ -91,7 +91,7 @@ def dev(
 
 
 def has_cluster(folder: str) -> bool:
-    """Tell whether a folder holds a cluster that was started before."""
+    """Return whether a folder contains a cluster that was started before."""
     from kvorum.cluster.paths import ClusterPaths
 
     paths = ClusterPaths(folder)
@@ -132,7 +132,7 @@ def report_start(
         return
     try:
         print_addresses(cluster, outcome, foreground, closing)
-    except OSError as error:  # the cluster runs all the same
+    except OSError as error:  # the cluster continues
         warn(f"the addresses cannot be written to standard output: {error}")
 
 
@@ -144,12 +144,12 @@ def report_stop(cluster: "LocalCluster", code: int, is_temporary: bool = False) 
 
 
 def failure_of(cluster: "LocalCluster", name: str, what: str) -> str:
-    """Return why a node is not up, in a line."""
+    """Return in one line why a node is not up."""
     reason = cluster.refusals.get(name)
     role = None if reason is None else reason.partition(": ")[0]
     log = cluster.node(name).log(role if role in cluster.plan.node(name).roles or role == "admin" else "node")
     if what == "died":
-        return f"{name} did not start: {reason or 'its process ended without a reason'}; log: {log}"
+        return f"{name} did not start: {reason or 'its process ended without an error message'}; log: {log}"
     waits = f", {reason}" if reason else ""
     return f"{name} is not up after {cluster.start_seconds:.0f} s (--start-timeout){waits}; log: {log}"
 

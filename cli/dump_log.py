@@ -100,9 +100,9 @@ def files_of(paths: tuple[str, ...]) -> list[str]:
 
 
 def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only: bool) -> bool:
-    """Print files; return whether one has faults, which are listed at the end, on standard error.
+    """Print files; return whether one is damaged; damage is listed at the end, on standard error.
 
-    Gaps in offsets are reported too, but are not faults: compaction leaves such logs.
+    Gaps in offsets are reported too, but are not damage: compaction creates them.
     """
     from kvorum.cli.log_dump import Problems
     from kvorum.cli.log_files import FileProblem

@@ -42,16 +42,16 @@ def run(command: Callable[[], object]) -> int:
     except OSError as error:
         code = report_os_error(error, closed)
     except UnicodeError as error:
-        report(f"what was given or read is not UTF-8: {error}")
+        report(f"invalid UTF-8 in the arguments or the input: {error}")
         code = Exit.FAILED
     except (MemoryError, RecursionError) as error:
-        report(f"what was given or read is too large: {type(error).__name__}")
+        report(f"a value in the arguments or the input is too large: {type(error).__name__}")
         code = Exit.FAILED
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        report(f"error in kvorum itself ({what}); {TRACEBACK_VARIABLE}=1 shows where, please report it")
+        report(f"internal error ({what}); {TRACEBACK_VARIABLE}=1 shows where, please report it")
         code = Exit.FAILED
     try:
         sys.stdout.flush()
@@ -70,7 +70,7 @@ def exit_code(end: SystemExit) -> int:
 
 
 def prepare_streams() -> list[str]:
-    """Open what is closed of the three streams so that its use is an error; return the names of those."""
+    """Reopen closed standard streams so that their use is an error; return their names."""
     closed = []
     for number, name in enumerate(STREAMS):
         try:
@@ -96,7 +96,7 @@ def prepare_streams() -> list[str]:
 
 
 def report_os_error(error: OSError | ValueError, closed: list[str]) -> int:
-    """Print what the system refused; nothing where the reader of the output has gone (`| head`)."""
+    """Print the error of the system; nothing if the reader of the output has ended (`| head`)."""
     code = error.errno if isinstance(error, OSError) else None
     if code == errno.EPIPE:
         abandon_output()
@@ -108,7 +108,7 @@ def report_os_error(error: OSError | ValueError, closed: list[str]) -> int:
 
 
 def abandon_output() -> None:
-    """Keep the interpreter from writing what is left of the output when it ends."""
+    """Prevent the interpreter from writing the rest of the output when it ends."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

@@ -13,7 +13,7 @@ class EscapeError(ValueError):
 
 
 def unescaped(text: str) -> bytes:
-    """Return the bytes that a text with escapes stands for. Raises EscapeError."""
+    """Return the bytes of a text with escapes. Raises EscapeError."""
     parts: list[bytes] = []
     place = 0
     for match in ESCAPE.finditer(text):

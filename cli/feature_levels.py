@@ -1,4 +1,4 @@
-"""Releases and levels: which features a release of Kafka has, and what a level of metadata.version is called. Sans-IO.
+"""Releases and levels: features of each Kafka release, and names of the levels of metadata.version. Sans-IO.
 
 Source: Kafka 4.3's MetadataVersion, and the defaultLevel of each Feature.
 """

@@ -2,7 +2,7 @@
 
 
 def load_any(path: str) -> tuple[tuple[str, ...], str]:
-    """Check a file; return its warnings and a word on what it is. Raises ConfigError."""
+    """Check a file; return its warnings and its kind. Raises ConfigError."""
     from kvorum.runtime.cluster_file import load_cluster
     from kvorum.runtime.config import DEFAULT, ConfigError
     from kvorum.runtime.config_files import load_node, read_text

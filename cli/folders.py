@@ -103,7 +103,7 @@ def made_cluster(
 ) -> Iterator["LocalCluster"]:
     """Hold the folder and return its cluster; a missing one is created from `read` (called with the folder).
 
-    `rebuild`: its cluster.json is lost, and written again. `port_advice` gets the name of a listener whose port cannot
+    `rebuild`: its lost cluster.json is written again. `port_advice` gets the name of a listener whose port cannot
     be bound, and returns the advice.
 
     An error ends the command in one line; differences to the requested cluster are warnings.
@@ -121,7 +121,7 @@ def made_cluster(
         with hold(place):
             yield make(place, spec, detached, rebuild)
     except FormatError as error:
-        end_command(FormatError(f"{error}; no cluster was made in {folder}"), folder)
+        end_command(FormatError(f"{error}; no cluster was created in {folder}"), folder)
     except (ConfigError, ClusterError, CheckpointError, OSError) as error:
         end_command(error, folder, port_advice)
 
@@ -184,7 +184,7 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
         found = differences(cluster.plan, spec)
         if found:
             known = f"cluster {cluster.plan.cluster_id} with {counted_nodes(cluster)}"
-            click.echo(f"warning: {place} already holds {known}, which is started as it was formatted", err=True)
+            click.echo(f"warning: {place} already holds {known}, which keeps its configuration", err=True)
         for difference in found:
             click.echo(f"warning: {difference}", err=True)
     return cluster

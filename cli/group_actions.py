@@ -81,7 +81,7 @@ async def without_members(cluster: ClusterClient) -> list[str]:
 
 
 async def delete(cluster: ClusterClient, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:
-    """Delete groups; return what was refused, by group. Raises Unreachable."""
+    """Delete groups; return the errors, by group. Raises Unreachable."""
     groups = Groups(cluster)
     outcome: dict[str, KafkaError | None] = {}
     for group_id in group_ids:

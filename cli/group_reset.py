@@ -1,4 +1,4 @@
-"""`kvorum groups reset-offsets`, and what it shares with kafka-consumer-groups."""
+"""`kvorum groups reset-offsets`, and its common parts with kafka-consumer-groups."""
 
 import time
 from collections.abc import Iterable

@@ -22,7 +22,7 @@ class LazyGroup(click.Group):
         sections: Mapping[str, Sequence[str]] | None = None,
         **settings: object,
     ) -> None:
-        """Take the table; `sections` are the headings of the help and the commands below each."""
+        """Store the table; `sections` are the headings of the help with their commands."""
         super().__init__(**settings)  # type: ignore[arg-type]
         self._table = table
         self._sections = {"Commands": list(table)} if sections is None else sections

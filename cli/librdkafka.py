@@ -45,11 +45,11 @@ class Watch:
     """Events of one client besides records. Pass `options` when it is created."""
 
     def __init__(self) -> None:
-        """Begin without a client."""
+        """Start without a client."""
         self.is_down = False
-        """Whether no broker can be reached, as far as is known."""
-        self.reason = "no broker answers"
-        """The last thing that went wrong."""
+        """Whether no broker is known to be reachable."""
+        self.reason = "no broker responds"
+        """The last error."""
         self.bootstrap = ""
         """The addresses that the client was given."""
         self.log = OnceEach()
@@ -75,7 +75,7 @@ def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMeta
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + REACH_SECONDS
-    watch.log.setLevel(logging.CRITICAL)  # what goes wrong here is the reason that is given
+    watch.log.setLevel(logging.CRITICAL)  # errors here are the reported reason
     while True:
         try:
             found: ClusterMetadata = client.list_topics(topic, timeout=STEP_SECONDS)
@@ -83,7 +83,7 @@ def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMeta
             watch.log.setLevel(logging.WARNING)
             return found
         except KafkaException as error:
-            client.poll(0)  # brings what the client knows of its brokers
+            client.poll(0)  # updates the client's state of its brokers
             if watch.is_down:
                 fail(unreachable(watch.bootstrap, watch.reason), Exit.UNREACHABLE)
             if time.monotonic() >= deadline:

@@ -15,10 +15,10 @@ PARTITIONS, REPLICAS_MAX = 6, 3
 LATENCY_PARTITION = 0
 LATENCY_RECORDS = 2_000
 STAGE_SECONDS = 15.0
-"""Of each of the three: together with a cluster's start they stay under a minute."""
+"""Time limit of each of the three: with a cluster's start they stay under a minute."""
 REACH_SECONDS, ANSWER_SECONDS = 10.0, 30.0
 AT_ONCE = 1_000
-"""Records between two looks at the clock."""
+"""Records between two checks of the clock."""
 QUEUED_MAX = 100_000
 CONSUMED_AT_ONCE = 5_000
 LETTERS = bytes(65 + number % 26 for number in range(256))
@@ -42,7 +42,7 @@ class Reports:
     error: str | None = None
 
     def take(self, error: KafkaError | None, message: Message) -> None:
-        """Take one."""
+        """Record one."""
         if error is None:
             self.acknowledged += 1
         elif self.error is None:
@@ -72,7 +72,7 @@ def run(bootstrap: str, records: int, size: int) -> list[Row]:
 
 
 def row_of(timed: Timed) -> Row:
-    """Return a stage's row: rates of records that follow each other at once, quantiles of those that went alone."""
+    """Return a stage's row: rates of consecutive records, quantiles of single records."""
     ranked = sorted(timed.single)
     rates = not ranked and timed.seconds > 0
     return {
@@ -164,7 +164,7 @@ def consume(bootstrap: str, topic: str, records: int, size: int) -> Timed:
     elapsed = time.perf_counter() - began
     consumer.close()
     if not count:
-        raise LoadError(f"no record came back from {topic} in {STAGE_SECONDS:.0f} s")
+        raise LoadError(f"no record was received from {topic} in {STAGE_SECONDS:.0f} s")
     return Timed(what="consume", records=count, seconds=elapsed, size=size)
 
 

@@ -1,4 +1,4 @@
-"""Segments and snapshots as lines of text, in the format of Kafka's DumpLogSegments, and what is wrong with them."""
+"""Segments and snapshots as lines of text, in the format of Kafka's DumpLogSegments, with their damage."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def batch_lines(file: BinaryIO, path: str, options: Options, problems: Problems)
     for batch in batches(file, size_max=options.size_max):
         yield batch_line(batch)
         if not batch.is_valid:
-            problems.note(f"Batches whose CRC is not that of their bytes in {path}", f"  at position {batch.position}")
+            problems.note(f"Batches with a wrong CRC in {path}", f"  at position {batch.position}")
         options.read(len(batch.data))
         valid = batch.position + len(batch.data)
         if not options.deep:
@@ -108,7 +108,7 @@ def batch_line(batch: Batch) -> str:
 
 
 def record_line(header: BatchHeader, record: Record, options: Options) -> str:
-    """Return a record's line, with what is in it if that is wanted."""
+    """Return a record's line, with its content if wanted."""
     line, start = "", "| "
     if not options.skip_metadata:
         line = (

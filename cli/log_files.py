@@ -1,6 +1,6 @@
 """Reads the files of a log: batches of a segment or snapshot, entries of an index.
 
-Nothing is recovered or repaired: truncated or damaged parts are shown unchanged.
+It repairs nothing: truncated or damaged parts are shown unchanged.
 """
 
 import os
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether the CRC is that of the bytes."""
+        """Return whether the CRC matches the bytes."""
         return crc_of(self.data, 0, len(self.data)) == self.header.crc
 
     def records(self) -> list[Record]:

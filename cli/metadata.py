@@ -80,7 +80,7 @@ def tree_at(source: "Source", at: int | None) -> "Tree":
 
 
 def found(path: str, folder: str | None, bootstrap: str, at: int | None) -> "list[tuple[str, Tree | str]]":
-    """Return what is at a path, which may be a pattern."""
+    """Return the entries at a path, which may be a pattern."""
     from kvorum.admin.metadata_tree import NoSuchPath, matching
 
     tree = tree_at(source_of(folder, bootstrap), at)

@@ -19,7 +19,7 @@ from kvorum.storage.names import LOG_SUFFIX, offset_of
 
 READ_BYTES = 256 * 1024
 RAFT_SNAPSHOTS = ("raft", "snapshots")
-"""Where a controller keeps its snapshots: beside the log's folder."""
+"""Folder of a controller's snapshots: beside the log's folder."""
 
 
 def folder_source(path: str) -> Source:
@@ -57,7 +57,7 @@ def folder_source(path: str) -> Source:
 
 
 def file_source(path: str) -> Source:
-    """Return what one file holds: a snapshot (.checkpoint), or a segment from the beginning. Raises MetadataProblem."""
+    """Return the content of a snapshot (.checkpoint), or of a segment from the beginning. Raises MetadataProblem."""
     name = os.path.basename(path)
     match = CHECKPOINT.fullmatch(name)
     if match is None and offset_of(name, LOG_SUFFIX) is None:
@@ -94,7 +94,7 @@ def raft_snapshots(folder: str) -> dict[SnapshotId, str]:
 
 
 def raft_snapshot_content(path: str) -> Iterator[bytes]:
-    """Yield what a controller's snapshot holds: a snapshot as Kafka has it. Raises MetadataProblem, OSError."""
+    """Yield the content of a controller's snapshot, in Kafka's form. Raises MetadataProblem, OSError."""
     try:
         snapshot = open_snapshot(OsDisk(), path)
     except SnapshotCorrupt as error:

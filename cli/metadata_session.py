@@ -36,7 +36,7 @@ def hold(root: "Tree") -> None:
 
 
 def with_completion(shell: Shell) -> None:
-    """Have the line that is typed be edited and completed, where Python can."""
+    """Enable line editing and completion, where Python supports it."""
     with contextlib.suppress(ImportError):
         import readline
 

@@ -1,6 +1,6 @@
-"""The metadata as a file system to walk through: what is typed, and the lines that answer it. Sans-IO.
+"""The metadata as a file system: commands, and their output lines. Sans-IO.
 
-Commands, words and layout are those of Kafka's metadata shell. Source: Kafka's MetadataShell, its command handlers.
+Commands, messages and layout are those of Kafka's metadata shell. Source: Kafka's MetadataShell, its command handlers.
 """
 
 import shlex
@@ -37,10 +37,10 @@ class Ended(Exception):
 
 
 class Shell:
-    """One walk: where it is, and what was typed."""
+    """One session: the current path and the history."""
 
     def __init__(self, root: "Tree", width: int | None = None) -> None:
-        """Begin at the root. `width`: of the screen, for lists in columns; None has one name a line."""
+        """Start at the root. `width`: of the screen, for lists in columns; None: one name per line."""
         self.root = root
         self.where = "/"
         self.history: list[str] = []
@@ -62,17 +62,17 @@ class Shell:
         )
 
     def run_line(self, line: str) -> list[str]:
-        """Take a line, and return what it prints. Raises Ended."""
+        """Execute a line, and return its output. Raises Ended."""
         if line.strip():
             self.history = [*self.history, line.strip()][-HISTORY_MAX:]
             self.typed += 1
         try:
             return self.run(shlex.split(line))
-        except ValueError as error:  # a quotation mark stands alone
+        except ValueError as error:  # an unmatched quotation mark
             return [f"{line.strip()}: {error}"]
 
     def run(self, words: Sequence[str]) -> list[str]:
-        """Take a command's words, and return what it prints. Raises Ended."""
+        """Execute a command's arguments, and return its output. Raises Ended."""
         if not words:
             return []
         command = self._commands.get(words[0])
@@ -84,7 +84,7 @@ class Shell:
         return command(words[1:])
 
     def completions(self, before: str, word: str) -> list[str]:
-        """Return what a word may become: a command at first, then a path, with a slash behind folders."""
+        """Return completions of a word: a command first, then a path, with a slash after folders."""
         if not before.strip():
             return [f"{name} " for name in WORDS if name.startswith(word)]
         folder, slash, start = word.rpartition("/")
@@ -99,7 +99,7 @@ class Shell:
         ]
 
     def _found(self, target: str) -> "list[tuple[str, Tree | str]]":
-        """Return what a target names, from where we are; nothing where there is nothing."""
+        """Return the entry of a target, relative to the current path; None if it does not exist."""
         parts: list[str] = []
         for part in (target if target.startswith("/") else f"{self.where}/{target}").split("/"):
             if part == "..":
@@ -182,7 +182,7 @@ class Shell:
 
     def _history(self, numbers: Sequence[str]) -> list[str]:
         if numbers and not (numbers[0].isascii() and numbers[0].isdecimal()):
-            return [f"history: {numbers[0]} is no number"]
+            return [f"history: {numbers[0]} is not a number"]
         shown = self.history[-int(numbers[0]) :] if numbers and int(numbers[0]) else [] if numbers else self.history
         first = self.typed - len(shown)
         return [f"{number: 5d}  {line}" for number, line in enumerate(shown, start=first)]

@@ -110,7 +110,7 @@ def format_(
 
 
 def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
-    """Read a node's configuration; what is wrong with it ends the command."""
+    """Read a node's configuration; an error ends the command."""
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
 

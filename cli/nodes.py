@@ -27,7 +27,7 @@ def nodes() -> None:
 
 
 def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
-    """Do one thing to one node and print what was done; 0 seconds: the cluster's own limits."""
+    """Execute an action on a node and print it; 0 seconds: the cluster's own limits."""
     from kvorum.cli.dev import failure_of
     from kvorum.cluster.foreground import EXIT_CODE, RunsAlready, ask_foreground, exit_code_of, hold
     from kvorum.cluster.local import ClusterError

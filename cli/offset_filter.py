@@ -1,6 +1,6 @@
-"""Which partitions are meant, by patterns of topics and partitions, and which offsets, by words. Sans-IO.
+"""Filters: partitions by patterns of topics and partitions, and offsets by name. Sans-IO.
 
-    orders            all partitions of what matches the pattern; :0 of any topic
+    orders            all partitions of topics that match the pattern; :0 of any topic
     orders:1          one    orders:1-3  from 1 up to 2    orders:2-  from 2 on    orders:-2  0 and 1
 
 Source: Kafka's GetOffsetShell (parseOffsetSpec, parseRuleSpec), TopicFilter.IncludeList.

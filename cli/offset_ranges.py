@@ -1,9 +1,9 @@
-"""Start and end in a partition, as typed: by number, from an end, by time, or a range.
+"""Start and end in a partition, as entered: by number, from an end, by time, or a range.
 
 Sans-IO.
 
-start, beginning, earliest      the first record there is          -100      so many records before the end
-end, latest                     behind the last                    +100      so many behind the first
+start, beginning, earliest      the first record                   -100      100 records before the end
+end, latest                     after the last record              +100      100 records after the first
 1200                            this offset                        @1767225600000, @2026-01-01, @-1h     by time
 100:200   :end   @-1h:end       from one (or the first) up to, but without, the other
 s@MS, e@MS                      from a time, and up to a time (kcat)
@@ -65,7 +65,9 @@ def parse_range(text: str, now_ms: int) -> Range:
         return Range(bound_of(text, now_ms))
     except RangeError as error:
         refusal = error
-    for place, character in enumerate(text):  # a time of day has colons, too: the one that both sides make sense of
+    for place, character in enumerate(
+        text
+    ):  # a time of day has colons too: the split is the one that makes both sides valid
         first, last = text[:place], text[place + 1 :]
         if character != ":" or not (first or last):
             continue

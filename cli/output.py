@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON or YAML for programs; exit codes."""
+"""Output of commands: tables for people, JSON or YAML for programs; exit codes."""
 
 import json
 import os
@@ -126,13 +126,13 @@ def painted(text: str, *, err: bool = False, bold: bool = False, color: str | No
 
 
 def fail(message: str, code: int = Exit.FAILED) -> NoReturn:
-    """Print what was wrong on standard error, and end."""
+    """Print an error on standard error, and exit."""
     report(message)
     raise SystemExit(code)
 
 
 def report(message: str) -> None:
-    """Print on standard error what was wrong."""
+    """Print an error on standard error."""
     click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
 
 
@@ -158,5 +158,5 @@ def pairs(values: Sequence[str], option: str) -> dict[str, str]:
 
 
 def echo_json_line(value: object) -> None:
-    """Print one JSON value on a line of its own."""
+    """Print one JSON value on a separate line."""
     click.echo(json.dumps(value, default=str, separators=(",", ":")))

@@ -69,7 +69,7 @@ def counted_payloads() -> Iterator[bytes]:
 
 
 class Sender:
-    """Sends a load, and counts what is acknowledged. Latency is the time from the send to its acknowledgement."""
+    """Sends a load, and counts acknowledgements. Latency is the time from the send to its acknowledgement."""
 
     def __init__(self, client: "Producer", load: Load) -> None:
         """Begin now."""
@@ -77,7 +77,7 @@ class Sender:
         self._load = load
         self._started = time.monotonic()
         self.failed: dict[str, int] = {}
-        """How many records were not acknowledged, by reason."""
+        """Number of records that were not acknowledged, by reason."""
         start_ms = wall_ms()
         self.all = Sent(expected=load.count, start_ms=start_ms, reporting_ms=load.reporting_ms)
         self.steady: Sent | None = None

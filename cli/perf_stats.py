@@ -47,7 +47,7 @@ class Window:
         self.latency_ms_max = max(self.latency_ms_max, latency_ms)
 
     def rates(self, now_ms: float) -> tuple[float, float]:
-        """Return (records a second, MiB a second) until now."""
+        """Return (records per second, MiB per second) so far."""
         seconds = max(now_ms - self.start_ms, 1e-3) / 1_000
         return self.count / seconds, self.size / seconds / MIB
 
@@ -64,10 +64,10 @@ class Sent:
     expected: int
     start_ms: float
     is_steady: bool = False
-    """Whether it counts what comes behind the warm-up."""
+    """Whether it counts records after the warm-up."""
     reporting_ms: int = REPORTING_MS
     is_quiet: bool = False
-    """Whether its windows are not printed any more."""
+    """Whether its windows are no longer printed."""
     total: Window = field(init=False)
     window: Window = field(init=False)
     latencies_ms: list[int] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Sent:
         self.total, self.window = Window(self.start_ms), Window(self.start_ms)
 
     def record(self, latency_ms: int, size: int, now_ms: float) -> list[str]:
-        """Count an acknowledged record; return what is to be printed now."""
+        """Count an acknowledged record; return the lines to print now."""
         if self.total.count % max(1, self.expected // SAMPLES_MAX) == 0:
             self.latencies_ms.append(latency_ms)
         self.total.add(latency_ms, size)
@@ -140,7 +140,7 @@ class Read:
         self.joined_ms_round += took_ms
 
     def is_due(self, now_ms: float, interval_ms: int) -> bool:
-        """Tell whether the next line is due."""
+        """Return whether the next line is due."""
         return now_ms - self._last[0] >= interval_ms
 
     def progress_line(self, now_ms: float, date_format: str) -> str:
@@ -172,7 +172,7 @@ class Read:
 
 
 def header_line(*, detailed: bool) -> str:
-    """Return what stands above a consumer's lines."""
+    """Return the header of a consumer's lines."""
     first = "time, threadId" if detailed else "start.time, end.time"
     rest = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
     return f"{first}, {rest}, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"

@@ -96,13 +96,13 @@ def produce(
             for record in signals.reading(records(file, made, delimiter, is_json, tee)):
                 sending.send(record)
         except KeyboardInterrupt as stop:
-            stopped = f"{str(stop) or 'interrupted'}: what came behind these was not sent"
+            stopped = f"{str(stop) or 'interrupted'}: the records after these were not sent"
         except RecordError as error:
-            stopped = f"{error}; this one and what comes behind it were not sent"
+            stopped = f"{error}; this record and those after it were not sent"
         except OSError as error:
             if not sending.sent:
                 raise
-            stopped = f"the input or output failed ({error}); what came behind these was not sent"
+            stopped = f"the input or output failed ({error}); the records after these were not sent"
         conclude(sending, watch, stopped, None if topic in known else no_topic(topic, known).removeprefix("no "))
 
 
@@ -114,7 +114,7 @@ def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict
 
 
 def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
-    """Return how records are read, and what stands between them; what does not go together ends the command."""
+    """Return the record reader and the delimiter; conflicting options end the command."""
     if given["key_separator"] == "":
         raise click.BadParameter(
             "must not be empty; leave it out for records without keys", param_hint="--key-separator"

@@ -16,7 +16,7 @@ import click
 F = TypeVar("F", bound=Callable[..., object])
 FILE_VERSION = 1
 PROFILE_KEY = "kvorum.profile"
-"""Where the name given with --profile is kept in click's context."""
+"""Key of the --profile name in click's context."""
 
 
 class ProfileError(Exception):
@@ -42,7 +42,7 @@ class Profiles:
         """Return a profile. Raises ProfileError."""
         found = self.profiles.get(name)
         if found is None:
-            there = ", ".join(sorted(self.profiles)) or "there are none"
+            there = ", ".join(sorted(self.profiles)) or "there are no profiles"
             raise ProfileError(f"profile {name!r} does not exist ({there})")
         return found
 

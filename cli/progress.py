@@ -1,4 +1,4 @@
-"""How far long work is, as a bar on standard error: for people at a terminal, never in a file or a pipe."""
+"""Progress of long work, as a bar on standard error: on a terminal only."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Step = Callable[[int], None]
 def bar(total: int, label: str, *, beside_output: bool = False) -> Iterator[Step]:
     """Show a bar of `total` steps until the block ends.
 
-    `beside_output`: the work prints lines all the while, which would tear a bar where they go to the terminal, too.
+    `beside_output`: the work prints lines meanwhile, which would break a bar on the same terminal.
     """
     shown = sys.stderr.isatty() and not (beside_output and sys.stdout.isatty())
     with click.progressbar(length=total, label=label, file=sys.stderr, hidden=not shown) as found:

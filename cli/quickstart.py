@@ -26,7 +26,7 @@ LINES_TOPIC = "lines"
 PARTITIONS = 6
 REPLICAS_MAX = 3
 INTERVAL_SECONDS = 1.0
-"""Between two readings of the machine's metrics: what the stream is, not a wait for anything."""
+"""Interval of the machine's metrics: the rate of the stream."""
 READ_BACK = 10
 DEADLINE_SECONDS = 30.0
 
@@ -55,7 +55,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     streams: list[Stream] = []
 
     def end_stream() -> None:
-        """Let the producer finish what it has before the brokers go."""
+        """Deliver the producer's pending records before the brokers stop."""
         stopping.set()
         for stream in streams:
             stream.stop()
@@ -97,7 +97,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
 
 def create_topic(cluster: "LocalCluster", topic: str) -> None:
-    """Bring the topic to what it should be, through PUT /v1/topics/NAME of the admin HTTP API."""
+    """Create or update the topic, through PUT /v1/topics/NAME of the admin HTTP API."""
     url = f"{cluster.plan.admin_urls()[0]}/v1/topics/{topic}"
     body = json.dumps(topic_for(sum("broker" in node.roles for node in cluster.plan.nodes)))
     request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="PUT")
@@ -190,8 +190,8 @@ def read_back(bootstrap: str, topic: str, stream: Stream, signals: Sequence[int]
 def what_next(cluster: "LocalCluster", topic: str) -> None:
     """Print the next steps."""
     bootstrap, folder = cluster.plan.bootstrap, cluster.paths.folder
-    click.echo(f"\nRecords flow into {topic}. Look at them in a browser: {cluster.plan.admin_urls()[0]}/")
-    click.echo("Or in another terminal:")
+    click.echo(f"\nRecords flow into {topic}. Open the web console: {cluster.plan.admin_urls()[0]}/")
+    click.echo("In another terminal:")
     for line in (
         *activation(),
         f"export KVORUM_BOOTSTRAP={bootstrap}",

@@ -146,7 +146,7 @@ def readmit(node: int, directory: str, config: str, override: tuple[str, ...], a
 
 
 def explanation(survivor: "Survivor", node: int, directory_id: object) -> str:
-    """Return what an operator must know before."""
+    """Return the consequences for the operator."""
     return EXPLANATION.format(
         survivor=survivor.node_id,
         node=node,

@@ -36,7 +36,7 @@ class NoCandidate(Exception):
 
 
 def candidate(settings: "Settings") -> Candidate:
-    """Read who a formatted controller is. Raises NoCandidate."""
+    """Read the identity of a formatted controller. Raises NoCandidate."""
     from kvorum.cluster.formatting import controller_directory, node_folder, own_endpoints
     from kvorum.cluster.paths import NodePaths
     from kvorum.cluster.ports import read_ports, still_open

@@ -51,7 +51,7 @@ def entity_of(options: dict[str, Any]) -> dict[str, str]:
 
 
 def format_entity(entity: dict[str, str]) -> str:
-    """Return whose quotas in a line."""
+    """Return a quota entity as a text."""
     return ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity.items())
 
 

@@ -181,7 +181,7 @@ def nothing(*lines: str) -> None:
 
 
 async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
-    """Return the replicas that partitions have now; one that is not there ends the command, as does a broker."""
+    """Return the current replicas of partitions; a missing partition or broker ends the command."""
     unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
     if unknown:
         fail(f"there is no broker {min(unknown)}", Exit.NOT_FOUND)

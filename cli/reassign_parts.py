@@ -55,7 +55,7 @@ def timeout_option(command: F) -> F:
 
 
 def assignment_in(path: Path) -> "Assignment":
-    """Read a file of partitions; what is wrong with it ends the command."""
+    """Read a file of partitions; an error ends the command."""
     from kvorum.admin.reassignments import read_assignment
 
     try:
@@ -89,5 +89,5 @@ def plural(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
 
 
 def joined(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
-    """Return the partitions, or replicas, in a line."""
+    """Return partitions, or replicas, as a text."""
     return ",".join(str(place) for place in sorted(places))

@@ -1,4 +1,4 @@
-"""`kvorum reassign verify`: how far a reassignment is, and waiting for it."""
+"""`kvorum reassign verify`: the progress of a reassignment, and waiting for its end."""
 
 import asyncio
 import time
@@ -88,7 +88,7 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
 
 
 async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]") -> int | None:
-    """Return the number of bytes still to be copied, as far as brokers report it; None after the end."""
+    """Return the number of bytes left to copy, according to the brokers; None after the end."""
     from kvorum.admin.places import Place
     from kvorum.admin.reassignments import ReplicaFile
 

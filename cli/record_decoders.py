@@ -1,7 +1,7 @@
 """Keys and values of records as text: plain data, and the records of Kafka's own topics. Sans-IO.
 
 A decoder takes a record and returns key and payload, None if there is nothing to print. An unreadable record is
-reported in place of the key and stops nothing. Source: Kafka's DumpLogSegments (ClusterMetadataLogMessageParser),
+reported instead of the key, and decoding continues. Source: Kafka's DumpLogSegments (ClusterMetadataLogMessageParser),
 StringDecoder and its siblings; admin/internal_records.
 """
 
@@ -35,7 +35,7 @@ TEXTS: Mapping[str, Text] = {
     "bytes": lambda data: repr(data)[2:-1],
     "base64": lambda data: base64.b64encode(data).decode(),
 }
-"""How bytes are printed, by name."""
+"""Output formats of bytes, by name."""
 
 
 def plain(key: Text, value: Text) -> Decoder:

@@ -1,4 +1,4 @@
-r"""How a record is printed: by a format as kcat's and rpk's, or as JSON. Sans-IO.
+r"""Output formats of a record: a format string as in kcat and rpk, or JSON. Sans-IO.
 
 %t topic   %p partition   %o offset   %T %d timestamp, ms    %e leader epoch
 %k key     %s %v value    %h headers, k=v,k=v   %K %S %V sizes   %H number of headers   %% a percent sign
@@ -21,7 +21,7 @@ Part = Callable[["Message"], bytes]
 
 
 class FormatError(ValueError):
-    """A format with a sign that stands for nothing; the message names it."""
+    """A format with an invalid specifier; the message names it."""
 
 
 def data(value: bytes | str | None) -> bytes | None:
@@ -37,7 +37,7 @@ def pairs_of(message: "Message") -> list[tuple[str, bytes | None]]:
 
 
 def compiled(text: str, *, null: bytes = b"") -> Part:
-    """Return what writes a record by a format; `null` stands for no key or value. Raises FormatError, EscapeError."""
+    """Return the writer of a format; `null` replaces null keys and values. Raises FormatError, EscapeError."""
 
     def or_null(value: bytes | str | None) -> bytes:
         found = data(value)

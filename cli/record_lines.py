@@ -1,10 +1,10 @@
 """Records from input lines: values, keys and values, or JSON as `consume -o json` prints it. Sans-IO.
 
-JSON, one object a line, all of it but the value optional and other members left aside:
+JSON, one object per line; all members except the value are optional, unknown members are ignored:
 
     {"key": "k", "value": "v", "headers": [["name", "value"]], "timestamp": 1767225600000}
 
-A key or value that is no text is {"base64": ...}.
+A key or value that is not text is {"base64": ...}.
 """
 
 import base64
@@ -35,11 +35,11 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a record is read from its text, and what all records have."""
+    """Format of a record's text, and common fields of all records."""
 
     key_separator: bytes | None = None
     key: bytes | None = None
-    """Of every record."""
+    """Fields of every record."""
     null_if_empty: bool = False
     """Whether an empty key or value is none at all: a tombstone."""
     headers: Sequence[Header] = ()

@@ -27,7 +27,7 @@ def warning_of(move: Move) -> str | None:
 
 
 def parse_places(text: str) -> tuple[str, list[int] | None]:
-    """Read TOPIC or TOPIC:0,1,2; None stands for all partitions. Raises ResetError."""
+    """Read TOPIC or TOPIC:0,1,2; None means all partitions. Raises ResetError."""
     match = PLACES.fullmatch(text)
     if match is None:
         raise ResetError(f"{text!r} is not TOPIC or TOPIC:0,1,2")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 FLUSH_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0
-"""How long records in flight are waited for after a signal; a second signal ends the wait."""
+"""Time limit of records in flight after a signal; a second signal ends the wait."""
 POLL_SECONDS: Final = 0.2
 """librdkafka's calls are not interrupted by a signal, so that none may take longer."""
 STOPPED: Final = "the command was stopped before"
@@ -40,13 +40,13 @@ class StopSignals:
     """SIGINT, SIGTERM and SIGHUP while records are sent: raised where input is read, noted everywhere else."""
 
     def __init__(self) -> None:
-        """Begin without a signal."""
+        """Start without a signal."""
         self.names: list[str] = []
         self._is_reading = False
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note the signals that come inside this block."""
+        """Handle the signals inside this block."""
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.signal(number, self._note) for number in numbers}
         try:
@@ -66,7 +66,7 @@ class StopSignals:
             raise Stopped(self.names[0])
 
     def reading(self, records: Iterator[T]) -> Iterator[T]:
-        """Yield what is read; only the reading is interrupted. Raises Stopped."""
+        """Yield the items that are read; only reading is interrupted. Raises Stopped."""
         while True:
             self._is_reading = True
             self.check()
@@ -80,7 +80,7 @@ class StopSignals:
 
 
 class Sending:
-    """Sends records and counts what was acknowledged: one that cannot be sent stops no other."""
+    """Sends records and counts acknowledgements: a failed record does not stop the others."""
 
     def __init__(
         self, client: Any, topic: str, on_delivery: DeliveryCallback | None = None, signals: StopSignals | None = None
@@ -91,7 +91,7 @@ class Sending:
         self.acknowledged = 0
         self.failed = 0
         self.reason: str | None = None
-        """Why the first one was not."""
+        """Why the first one failed."""
         self._client = client
         self._topic = topic
         self._on_delivery = on_delivery
@@ -122,7 +122,7 @@ class Sending:
         self._client.poll(0)
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> int:
-        """Wait for what is under way, after a signal not for long; return how many records were not acknowledged."""
+        """Wait for records in flight, after a signal only briefly; return the number of unacknowledged records."""
         signals, begun = len(self._signals.names), time.monotonic()
         limit = min(seconds, STOP_SECONDS) if signals else seconds
         while left := self._client.flush(POLL_SECONDS):

@@ -77,7 +77,7 @@ def sim(
     total = 0 if last is None else (last - first + 1) * len(kinds)
 
     def on_result(result: "Result") -> bool:
-        """Take a seed's result; return whether to continue."""
+        """Record a seed's result; return whether to continue."""
         tally.add(result)
         done(1 if total else 0)
         if result.failure is not None:

@@ -1,4 +1,4 @@
-"""A stream of records into a topic through an unmodified client, from a thread of its own: what `make run` shows."""
+"""Sends a stream of records to a topic through an unmodified client, in a separate thread: for `make run`."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,9 +10,9 @@ Record = tuple[bytes | None, bytes]
 """Key and value."""
 
 QUIET = {"log_level": 0}
-"""No lines of librdkafka on standard error: brokers come and go here, and what is not delivered is counted."""
+"""No log lines of librdkafka on standard error: brokers are stopped and started here, and failures are counted."""
 POLL_SECONDS = 0.1
-"""How long to wait for room when the client's queue is full, before looking whether to stop."""
+"""Wait when the client's queue is full, before checking for a stop."""
 STOP_SECONDS = 5.0
 """Records that are not acknowledged within this time of the stop are given up and reported."""
 
@@ -42,7 +42,7 @@ class Stream(threading.Thread):
         self._finish()
 
     def stop(self) -> None:
-        """Let what was handed to the client be delivered, within STOP_SECONDS, and end."""
+        """Deliver the client's pending records, within STOP_SECONDS, and end."""
         self._stopping.set()
         if self.ident is not None:
             self.join()
@@ -57,7 +57,7 @@ class Stream(threading.Thread):
             except BufferError:
                 self._producer.poll(POLL_SECONDS)
                 continue
-            except KafkaException as error:  # this record only: it is too large
+            except KafkaException as error:  # only this record: it is too large
                 self._delivered(error.args[0], None)
             self._producer.poll(0)
             return True
@@ -72,7 +72,7 @@ class Stream(threading.Thread):
             click.echo(f"kvorum: a record was not delivered: {error}", err=True)
 
     def _finish(self) -> None:
-        """Wait for what is under way: as long as it takes, or until the stop and then STOP_SECONDS more."""
+        """Wait for records in flight: without a limit, or after the stop for STOP_SECONDS more."""
         left = len(self._producer)
         while left and not self._stopping.is_set():
             left = self._producer.flush(POLL_SECONDS)
@@ -81,6 +81,6 @@ class Stream(threading.Thread):
             self._producer.purge()
             self._producer.flush(POLL_SECONDS)
         if self.acknowledged and not self.failed and not self._stopping.is_set():
-            click.echo(f"That was all: {self.acknowledged} records are delivered.")
+            click.echo(f"End of input: {self.acknowledged} records were delivered.")
         if self.failed:
             click.echo(f"kvorum: {self.failed} records were not delivered, {self.acknowledged} were", err=True)

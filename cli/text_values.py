@@ -2,7 +2,7 @@
 
 `--topic "$TOPIC"` with TOPIC unset must not mean all topics, another cluster or another folder. The project's own
 commands reject an empty text everywhere, unless `EMPTY_IS_A_VALUE` names the parameter; Kafka's scripts (cli/kafka)
-behave like Kafka's, each by itself. Both reject bytes that are not UTF-8, except as paths and in records that take
+behave individually like Kafka's. Both reject bytes that are not UTF-8, except as paths and in records that take
 bytes.
 """
 
@@ -27,7 +27,7 @@ BYTES_ARE_A_VALUE: Final = frozenset(
         *(("consume", name) for name in ("delimiter", "key_delimiter", "shape")),
     }
 )
-"""(command, parameter): keys and what stands between records are any bytes."""
+"""(command, parameter): keys and delimiters of records may be any bytes."""
 UNSET_HINT: Final = "is the value of a shell variable that is not set?"
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
@@ -53,7 +53,7 @@ class Guarded:
     """A parameter's callback that checks texts before the parameter's own callback runs."""
 
     def __init__(self, own: Callback | None, *, refuses_empty: bool, refuses_bytes: bool) -> None:
-        """Take the parameter's own callback, if it has one, and what is checked."""
+        """Combine the parameter's own callback, if it has one, with the check."""
         self._own = own
         self.refuses_empty = refuses_empty
         self.refuses_bytes = refuses_bytes

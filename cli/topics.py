@@ -268,7 +268,7 @@ def alter(
         return [key for key in deleted if key not in there]
 
     for key in with_cluster(bootstrap, work):
-        # As kafka-configs since 4.3: no error, what was wanted is so. A misspelt name should not pass unseen, though.
+        # As kafka-configs since 4.3: not an error, since the result is as wanted. But a misspelt name must be visible.
         click.echo(f"warning: {key} was not set on {name}", err=True)
     set_to = {change.name: change.value for change in changes if change.operation is ConfigOperation.SET}
     done = {"topic": name, "partitions": partitions, "replication_factor": replication_factor}

@@ -146,7 +146,7 @@ def describe_producers(broker_id: int | None, topic: str, partition: int, bootst
 
 
 def producer_row(each: "ProducerState") -> dict[str, Any]:
-    """Return what is shown of a producer."""
+    """Return the row of a producer."""
     start = each.current_txn_start_offset
     return {
         "producer_id": each.producer_id,

@@ -1,4 +1,4 @@
-"""Why no broker could be reached, for a person: the addresses are tried once more, without Kafka's client."""
+"""Why no broker is reachable, for a person: the addresses are tried once more, without Kafka's client."""
 
 import socket
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ HINT: Final = "give the address of a broker with -b or KVORUM_BOOTSTRAP"
 
 
 def unreachable(bootstrap: str, reason: str) -> str:
-    """Return one line: what is wrong at the addresses, else the client's own reason, and what to do."""
+    """Return one line: the problem of the addresses, else the client's own reason, and what to do."""
     try:
         addresses = parse_bootstrap(bootstrap)[:TRIALS_MAX]
     except ValueError:
@@ -24,7 +24,7 @@ def unreachable(bootstrap: str, reason: str) -> str:
 
 
 def no_address_works(bootstrap: str) -> str | None:
-    """Return what is wrong if no address can be a broker's; None if one may be. For commands that would wait long."""
+    """Return the problem if no address can be a broker's; None if one may be. For commands with long timeouts."""
     trials = [(f"{host}:{port}", trial((host, port))) for host, port in parse_bootstrap(bootstrap)]
     return problem_of(trials) if all(found is not None for _, found in trials) else None
 
@@ -43,7 +43,7 @@ def problem_of(trials: Sequence[tuple[str, str | None]]) -> str | None:
 
 
 def trial(address: Address) -> str | None:
-    """Return what is wrong at an address: "refused", "unknown host", "other protocol"; None if nothing is clear."""
+    """Return the problem of an address: "refused", "unknown host", "other protocol"; None if it is unclear."""
     try:
         with socket.create_connection(address, TRIAL_SECONDS) as connection:
             connection.settimeout(TRIAL_SECONDS)

@@ -60,7 +60,7 @@ def summary(messages: "Sequence[Message]") -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class Run:
-    """One run: reads, and commits what was read."""
+    """One run: reads and commits."""
 
     consumer: "Consumer"
     reading: Reading
@@ -87,7 +87,7 @@ class Run:
         return Exit.DONE
 
     def take(self, messages: "Sequence[Message]") -> None:
-        """Print what came, and commit it."""
+        """Print received records, and commit them."""
         if not messages:
             return
         if self.reading.verbose:
@@ -183,7 +183,7 @@ def verifiable_consumer(
 def consumer_properties(
     group_id: str, protocol: str, reset_policy: str, auto_commit: bool, instance_id: str | None
 ) -> dict[str, Any]:
-    """Return what a verifiable consumer is made with."""
+    """Return the properties of a verifiable consumer."""
     own: dict[str, Any] = {
         "group.id": group_id,
         "group.protocol": protocol,

@@ -27,7 +27,7 @@ class Client(Protocol):
     """Interface of a producer (confluent_kafka.Producer)."""
 
     def produce(self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Any, timestamp: int) -> None:
-        """Take a record."""
+        """Send a record."""
 
     def poll(self, seconds: float) -> int:
         """Yield acknowledgements, after a wait of at most this time for the first."""
@@ -122,7 +122,7 @@ class Run:
         return max(0.0, due - time.monotonic())
 
     def finish(self) -> bool:
-        """Wait for what is on its way, print the last events; return whether all was acknowledged."""
+        """Wait for records in flight, print the last events; return whether all were acknowledged."""
         self.client.flush(FLUSH_SECONDS)
         seconds = max(time.monotonic() - self.started, 1e-9)
         event("shutdown_complete")
@@ -137,7 +137,7 @@ class Run:
 
 
 def interrupt(*_: object) -> NoReturn:
-    """End as Ctrl-C does: what was sent is waited for."""
+    """Handle a stop signal: records in flight are waited for."""
     raise KeyboardInterrupt
 
 
@@ -194,5 +194,5 @@ def verifiable_producer(
 
 
 def producer_properties(acks: str) -> dict[str, Any]:
-    """Return what a verifiable producer is made with: nothing is sent twice."""
+    """Return the properties of a verifiable producer: no retries."""
     return {"acks": "all" if acks == "-1" else acks, "retries": 0, "partitioner": "murmur2_random"}

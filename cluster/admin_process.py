@@ -1,4 +1,4 @@
-"""The admin process: the HTTP API beside a node, a client of the cluster like any other."""
+"""The admin process: the HTTP API of a node, a client of the cluster."""
 
 from contextlib import ExitStack
 
@@ -31,7 +31,7 @@ log = get_logger("admin")
 
 
 def bootstrap_of(settings: Settings) -> list[Address]:
-    """Return where to find a broker: this node's own client listener. Raises Refusal where the node has none."""
+    """Return a broker address: this node's own client listener. Raises Refusal if the node has none."""
     found = [(endpoint.host, endpoint.port) for endpoint in advertised_listeners(settings)]
     if not found:
         raise Refusal(
@@ -41,7 +41,7 @@ def bootstrap_of(settings: Settings) -> list[Address]:
 
 
 def access_of(settings: Settings, disk: Disk) -> Access:
-    """Return who may use the API. Raises Refusal: a file of tokens that cannot be read."""
+    """Return the access rules of the API. Raises Refusal: the file of tokens cannot be read."""
     try:
         return read_access(settings, disk)
     except (OSError, BadTokens) as error:

@@ -56,8 +56,8 @@ OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
 def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells_raft: bool) -> None:
     """Register all broker metrics. Call before `server.start`; values that do not exist yet are exposed later.
 
-    `tells_raft` is for a node that is a broker only. Kafka has one Raft client per node, and dashboards add up the
-    values of a node: beside a controller, the broker leaves Raft's metrics to it.
+    `tells_raft` is for a node that is only a broker. Kafka has one Raft client per node, and dashboards sum the
+    values of a node: on a combined node only the controller exposes Raft's metrics.
     """
     for name, of_log in OF_A_LOG.items():
         metrics.gauge(name).sample(partial(_logs, server, of_log))
@@ -77,7 +77,7 @@ def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells
 
 
 def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
-    """Register what is one number a broker."""
+    """Register the metrics with one value per broker."""
 
     def lag_ms(parts: Parts) -> float:
         timestamp_ms = parts.loader.timestamp_ms
@@ -147,7 +147,7 @@ def _directories(server: BrokerServer) -> Iterator[Row]:
 
 
 def _volumes(server: BrokerServer, read: Callable[[str], int]) -> Iterator[Row]:
-    """Go over the log directories that are in service: what of their volumes is free, or there."""
+    """Yield free and total space of the volumes of online log directories."""
     for directory in () if server.parts is None else server.parts.log_manager.dirs:
         if directory.is_online:
             yield from of_volume(directory.path, read)

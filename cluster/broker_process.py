@@ -1,4 +1,4 @@
-"""The broker process: a BrokerServer in an event loop of its own, from its configuration to its exit code."""
+"""The broker process: a BrokerServer in its event loop, from its configuration to its exit code."""
 
 import asyncio
 from contextlib import ExitStack
@@ -101,7 +101,7 @@ async def _start(server: BrokerServer) -> None:
 
 
 def exit_of(error: Exception) -> Exit:
-    """Return what a refusal means to the supervisor."""
+    """Return the exit code of a rejected start, for the supervisor."""
     match error:
         case DirectoryLocked():
             return Exit.BUSY

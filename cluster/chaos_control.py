@@ -1,20 +1,20 @@
 """The control listener of one process: fault injection from inside, if its configuration opens it.
 
-One JSON object per line, each answered by one; the first has the token, or the connection ends.
+One JSON object per line, each with a response line; the first has the token, or the connection is closed.
 
     {"token": "..."}                                                  -> {"ok": true, "role": "broker", "node_id": 1}
     {"do": "inject", "action": "error", "api": "PRODUCE", "code": "NOT_ENOUGH_REPLICAS", "count": 3}
     {"do": "inject", "action": "delay", "api": 1, "delay_ms": 500, "client_id": "slow"}
     {"do": "inject", "action": "drop", "api": "METADATA", "silent": true, "handled": false, "listener": "CLIENTS"}
                                                                       -> {"ok": true, "id": 4}
-    {"do": "withdraw", "id": 4}     {"do": "clear"}                   rules; clear: all else, too
-    {"do": "refuse", "listener": "CLIENTS", "cut": false}             the address is closed, the process lives
+    {"do": "withdraw", "id": 4}     {"do": "clear"}                   rules; clear: everything else too
+    {"do": "refuse", "listener": "CLIENTS", "cut": false}             the address is closed, the process runs
     {"do": "accept", "listener": "CLIENTS"}                           the same port again
-    {"do": "failpoints", "arm": "log.append.after=kill@3"}            in place of those armed before; "": none
-    {"do": "slow", "arm": "log.flush.sync.before=delay:50"}           a slow disk, beside what is armed; "": no more
-    {"do": "state"}                                                   -> all of it
+    {"do": "failpoints", "arm": "log.append.after=kill@3"}            replaces those armed before; "": none
+    {"do": "slow", "arm": "log.flush.sync.before=delay:50"}           a slow disk, in addition; "": end
+    {"do": "state"}                                                   -> the whole state
 
-A command that cannot be executed is answered {"ok": false, "error": "..."}. Loopback only. Browsers cannot use it:
+A command that cannot be executed returns {"ok": false, "error": "..."}. Loopback only. Browsers cannot use it:
 their first line is not JSON.
 """
 
@@ -66,7 +66,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class Inject(Command, frozen=True):
-    """Put a rule in force."""
+    """Add a rule."""
 
     action: Action
     api: int | Text
@@ -81,13 +81,13 @@ class Inject(Command, frozen=True):
 
 
 class Withdraw(Command, frozen=True):
-    """Take a rule back."""
+    """Remove a rule."""
 
     id: int
 
 
 class Clear(Command, frozen=True):
-    """Take everything back."""
+    """Remove everything."""
 
 
 class Refuse(Command, frozen=True):

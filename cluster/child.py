@@ -1,6 +1,6 @@
-"""Where the processes of a node begin: `python -m kvorum.cluster.child ROLE --config FILE --dir DIR`.
+"""Entry point of the processes of a node: `python -m kvorum.cluster.child ROLE --config FILE --dir DIR`.
 
-ROLE is node, broker, controller or admin. First of all a process sets that the kernel kills it when its parent dies. A
+ROLE is node, broker, controller or admin. First a process requests to be killed by the kernel when its parent dies. A
 node's process loads the roles' modules and forks them (cluster/forked); it runs no event loop itself.
 """
 
@@ -24,7 +24,7 @@ from kvorum.runtime.process import die_with_parent, raise_open_files_limit
 log = get_logger("cluster")
 
 ADMIN_NICENESS = 5
-"""The admin process gives way to the controller and the broker beside it, most of all while all three start."""
+"""Priority of the admin process: lower than that of controller and broker, in particular during the start."""
 
 
 def settings_of(config: str, paths: NodePaths, overrides: list[str]) -> Settings:

@@ -1,7 +1,7 @@
 """Metrics of the controller process: role, vote, latencies, and traffic between voters.
 
-The controller's own gauges (topics, brokers, offsets) are `quorum.controller_metrics`; this is what only the
-composition root can see: the log behind the seam, and the links under it.
+The controller's own gauges (topics, brokers, offsets) are in `quorum.controller_metrics`; these are known to the
+composition root only: the Raft log and its links.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ WINDOW_SECONDS: Final = 60
 
 
 def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: RaftTransport, clock: Clock) -> None:
-    """Register what is known of a voter, and look on from now on. Before `metadata_log.start`, after the server's."""
+    """Register metrics of a voter, and start sampling. Before `metadata_log.start`, after the server's."""
     core = metadata_log.node.replica.core
 
     def state() -> str:

@@ -65,7 +65,7 @@ class ControllerNode:
     """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
     def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
-        """Put the parts together; nothing runs yet. `opened` is the Raft directory, open and checked."""
+        """Connect the parts; nothing runs yet. `opened` is the opened and checked Raft directory."""
         node_id, known = settings.int("node.id"), voters(settings)
         self._settings = settings
         self._world = world
@@ -141,7 +141,7 @@ class ControllerNode:
             self._world.on_fatal(WrongCluster(reason))
 
     async def start(self) -> None:
-        """Start everything in order. Raises LogDirectoryError, OSError; then `close` releases what was opened."""
+        """Start everything in order. Raises LogDirectoryError, OSError; then `close` releases the resources."""
         settings, world = self._settings, self._world
         if world.interposer is not None:
             self.server.router.interpose(world.interposer.around)

@@ -46,14 +46,14 @@ def changed_configs(there: Mapping[str, str], wanted: Mapping[str, str], derived
         if before != after and not (before and after and same_but_ports(before, after)):
             old, new = (None if text is None else shown(key, text) for text in (before, after))
             if new is None:
-                found.append(f"{key} is no longer set, and keeps its value {old}")
+                found.append(f"{key} is no longer set but keeps its value {old}")
             else:
                 found.append(f"{key}={new} is ignored; it {'is not set' if old is None else f'stays {old}'}")
     return found
 
 
 def same_but_ports(there: str, wanted: str) -> bool:
-    """Tell whether two lists of addresses differ only in ports that `wanted` gives as 0."""
+    """Return whether two lists of addresses differ only in ports that `wanted` gives as 0."""
     pairs = list(zip(there.split(","), wanted.split(","), strict=False))
     return there.count(",") == wanted.count(",") and all(
         one == other or (OPEN_PORT.search(other) and one.rpartition(":")[0] == other.rpartition(":")[0])

@@ -29,9 +29,9 @@ TEXTS: Final = ("name", "key", "group_id", "transactional_id")
 
 
 def refusal(request: Message, version: int, code: ErrorCode, message: str, *, at_top: bool = False) -> Message | None:
-    """Return the answer that refuses all of a request; None where its version can carry no error.
+    """Return the response that rejects a whole request; None if its version has no field for an error.
 
-    `at_top`: the code goes to the answer's own place, though its items have some too.
+    `at_top`: the code is set at the top level, although items have fields too.
     """
     response_class = message_class(request.API_KEY, "Response")
     if not at_top:
@@ -57,7 +57,7 @@ def _lists(cls: type[Struct], version: int) -> Iterable[Field]:
 
 
 def _mark(target: Any, field: Field, source: Any, version: int, code: ErrorCode, message: str) -> bool:
-    """Fill one list of an answer from the request's; tell whether a code found its place in it."""
+    """Fill one list of a response from the request's; return whether a field for the code was found."""
     assert field.struct is not None, "a list of structs"
     found = []
     for item in _items(source, field.name, version):

@@ -25,21 +25,21 @@ class Exit(IntEnum):
 
 
 def restart_helps(code: int) -> bool:
-    """Tell whether a supervisor should start a child again that ended with this code (negative: by that signal)."""
+    """Return whether a supervisor should restart a child that ended with this code (negative: by that signal)."""
     return code not in (Exit.DONE, Exit.USAGE, Exit.DATA_REFUSED, Exit.BUSY, Exit.FATAL, Exit.CONFIG)
 
 
 class FullNote:
-    """One bit that a role's process leaves to its supervisor: it ended because a disk was full.
+    """One bit from a role's process to its supervisor: it ended because a disk was full.
 
-    Memory that both share, since a full disk takes no file, and Exit.DATA_REFUSED has other reasons, too.
+    Shared memory, because a full disk accepts no file, and Exit.DATA_REFUSED has other reasons too.
     """
 
     own: "FullNote | None" = None
-    """That of this process: set before the fork."""
+    """The bit of this process: set before the fork."""
 
     def __init__(self) -> None:
-        """Begin without the note."""
+        """Start with the bit cleared."""
         self._memory = mmap.mmap(-1, 1)
 
     @property
@@ -53,7 +53,7 @@ class FullNote:
 
 
 def leave_full_note(error: BaseException) -> None:
-    """Note for the supervisor whether this process ends for a full disk."""
+    """Record for the supervisor whether this process ends because of a full disk."""
     if FullNote.own is not None:
         FullNote.own.leave(any(failure.errno in FULL_ERRNOS for failure in _disk_errors(error)))
 
@@ -82,14 +82,14 @@ def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:
     if failure is None:
         return Exit.FATAL, f"{type(error).__name__}: {error}"
     if is_process_error(failure):
-        return Exit.CRASHED, f"{folder}: {failure.strerror}; raise the limits of this process if that comes again"
+        return Exit.CRASHED, f"{folder}: {failure.strerror}; raise the limits of this process if it happens again"
     if failure.errno in FULL_ERRNOS:
-        return Exit.DATA_REFUSED, f"the disk of {folder} is full ({failure.strerror}): make room there"
+        return Exit.DATA_REFUSED, f"the disk of {folder} is full ({failure.strerror}): free space there"
     return Exit.DATA_REFUSED, f"the disk of {folder} failed: {failure}"
 
 
 def _disk_errors(error: BaseException | None) -> Iterator[OSError]:
-    """Iterate over an error and its causes that file operations raised; connections raise OSErrors as well."""
+    """Iterate over an error and its causes from file operations; connections raise OSErrors as well."""
     while error is not None:
         if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
             yield error

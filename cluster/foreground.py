@@ -1,6 +1,6 @@
 """Running a cluster from one process: `dev` and `up` without --detach.
 
-All nodes are this process's children and die with it. Commands (`kvorum nodes start ...`, the end of `kvorum down`)
+All nodes are children of this process and end with it. Commands (`kvorum nodes start ...`, the end of `kvorum down`)
 arrive over a Unix socket in the cluster's folder, one JSON line each way, so that a node started later is a child of
 this process too. The process that starts or runs a cluster holds the lock of its folder (`hold`): there is no second
 one.
@@ -36,7 +36,7 @@ RUNNING = "is already running or starting; stop it with: kvorum down --dir {fold
 EXIT_CODE = "exit_code"
 """In the answer to an order that failed, besides the nodes: the exit code for it."""
 PEER = struct.Struct("3i")
-"""SO_PEERCRED: pid, uid, gid of who listens."""
+"""SO_PEERCRED: pid, uid, gid of the listening process."""
 
 log = get_logger("cluster")
 
@@ -47,7 +47,7 @@ class RunsAlready(ClusterError):
 
 @contextmanager
 def hold(folder: str) -> Iterator[None]:
-    """Be the only one who starts or runs the cluster in a folder, which is made. Raises RunsAlready, OSError."""
+    """Hold the lock for starting or running the cluster in a folder, which is created. Raises RunsAlready, OSError."""
     paths = ClusterPaths(os.path.abspath(folder))
     disk = OsDisk()
     disk.mkdir(paths.folder)
@@ -169,7 +169,7 @@ def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, signals: l
             try:
                 if not _serve_client(cluster, server, wakeup):
                     return
-            except OSError as error:  # a client that went away, or was too slow: the cluster is none of its business
+            except OSError as error:  # a client disconnected, or was too slow: this does not affect the cluster
                 log.warning("control request failed", reason=repr(error))
 
 
@@ -218,14 +218,14 @@ def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | 
 
     Raises ClusterError.
 
-    That process waits for them as long as configured there, and this one for its answer as long as the cluster here
-    says.
+    That process waits for them with its configured limit, and this one for its response with the limit of the cluster
+    here.
     """
     return _ask(cluster, {"start": names})
 
 
 def end_foreground(cluster: LocalCluster) -> None:
-    """Have the process that runs the cluster, if there is one, end, and wait until it has. Raises ClusterError."""
+    """Stop the process that runs the cluster, if there is one, and wait for its end. Raises ClusterError."""
     _ask(cluster, {"end": True}, wait_for_end=True)
 
 

@@ -31,7 +31,7 @@ class Forked:
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # no garbage collector visits shared objects: it would write to them and copy their pages
-        # Nothing may reach the child before it has handlers of its own: its parent's would forget a SIGTERM.
+        # No signal may reach the child before it has its own handlers: its parent's would ignore a SIGTERM.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self.pid = os.fork()
@@ -86,9 +86,9 @@ def _run(
 
 
 def _end(run: Work) -> None:
-    """End this process by what a work returns, exits with or raises, as the interpreter would.
+    """End this process with the result, exit code or exception of its work, as the interpreter would.
 
-    But without what its parent has in mind for its own end.
+    But without the exit handlers of its parent.
     """
     code: int = Exit.CRASHED
     try:

@@ -1,13 +1,13 @@
-"""`kvorum format`: give a node's directories their identity, once.
+"""`kvorum format`: assigns a node's directories their identity, once.
 
-meta.properties (cluster id, node id, a directory id each) goes into every log directory and the metadata directory.
-A directory that has an identity is refused: formatting again would let a
-node that lost its data pass for the one that had it.
+It writes meta.properties (cluster id, node id, a directory id each) to every log directory and the metadata
+directory. A directory with an identity is rejected: after reformatting, a node that lost its data would appear to
+have it.
 
-A node that lost a directory is formatted again once what is left of it is removed: the directories that are still whole
-are left alone (`ignore_formatted`), the lost one comes back empty *under a new directory id*. By that id the other
-controllers detect that it lost entries that it acknowledged: it neither votes nor counts until it is readmitted
-(quorum/raft/voters.py), automatically while a majority lives, else by `kvorum quorum readmit`.
+A node that lost a directory is formatted again after its remains are removed: intact directories are skipped
+(`ignore_formatted`), the lost one returns empty *under a new directory id*. By that id the other controllers detect
+that it lost entries that it acknowledged: it neither votes nor counts until it is readmitted (quorum/raft/voters.py),
+automatically while a majority is alive, else by `kvorum quorum readmit`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def new_cluster_id() -> str:
 
 
 def is_formatted(disk: Disk, settings: Settings) -> bool:
-    """Tell whether any of the node's directories has an identity."""
+    """Return whether any of the node's directories has an identity."""
     return any(read_meta_properties(disk, folder) is not None for folder in log_directories(settings))
 
 
@@ -128,12 +128,12 @@ def format_node(
     ignore_formatted: bool = False,
     initial: Mapping[int, InitialController] | None = None,
 ) -> list[Formatted]:
-    """Write meta.properties into each directory, and a controller's empty journal; return what was formatted.
+    """Write meta.properties into each directory, and a controller's empty journal; return the formatted directories.
 
-    `voter_directories` are the directory ids of all controllers, where one command formats the whole cluster: then a
-    majority is enough for the first start. Otherwise the controllers agree on them, which takes all of them once.
-    `initial` are the first voters of a dynamic quorum (KIP-853), none where this node begins as an observer.
-    Raises FormatError if a directory has an identity already; with `ignore_formatted` only if it is another's.
+    `voter_directories` are the directory ids of all controllers, if one command formats the whole cluster: then a
+    majority is sufficient for the first start. Otherwise the controllers agree on them, which needs all of them once.
+    `initial` are the first voters of a dynamic quorum (KIP-853), none if this node begins as an observer.
+    Raises FormatError if a directory has an identity; with `ignore_formatted` only if it is that of another node.
     """
     folders = [each for each in log_directories(settings) if not _has_identity(disk, settings, each, cluster_id)]
     if len(folders) < len(log_directories(settings)) and not ignore_formatted:
@@ -157,7 +157,7 @@ def format_node(
 
 
 def undo_format(disk: Disk, settings: Settings, formatted: Sequence[Formatted]) -> None:
-    """Remove what the same command wrote into directories before it failed (disk full), so that it can be repeated.
+    """Remove the files that the same command wrote before it failed (disk full), so that it can be repeated.
 
     Only for directories that were not formatted before, and that no process has used since.
     """
@@ -220,7 +220,7 @@ def parse_initial_controllers(text: str, listener_name: str) -> dict[int, Initia
 
 
 def _has_identity(disk: Disk, settings: Settings, folder: str, cluster_id: str) -> bool:
-    """Tell whether a directory is this node's of this cluster already. Raises FormatError if it is another's."""
+    """Return whether a directory belongs to this node of this cluster. Raises FormatError if it belongs to another."""
     found = read_meta_properties(disk, folder) if disk.exists(folder) else None
     if found is None:
         return False

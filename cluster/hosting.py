@@ -29,9 +29,9 @@ ADDRESS_IN_USE = 98
 UNREAD: Final = ("never retrieved", "exception in shielded future")
 """asyncio's messages about a dropped future with an unread exception, and (Python 3.14) about a shielded one."""
 YOUNG_OBJECTS_MAX: Final = 10_000
-"""How many objects there are more than at the last look for cycles, until the next. Python's 700 are looked through
-again and again while some hundred requests are in hand: that was two fifths of what an offset commit cost. A look
-at 10,000 takes about a millisecond."""
+"""Number of new objects between two garbage collections; one of 10,000 takes about a millisecond.
+
+With Python's 700 and some hundred requests in progress, collections took two fifths of the time of an offset commit."""
 YOUNG_LOOKS_MAX: Final = 3
 """Objects that survived this many collections are checked together, each once whatever the number.
 
@@ -101,9 +101,9 @@ class Ending:
 async def reporting(
     log: Logger, not_ready: Callable[[], str | None], changed: asyncio.Event | None = None
 ) -> AsyncIterator[None]:
-    """Log meanwhile, and report to the parent, why this process is not ready, if that lasts WAITING_SECONDS or more.
+    """Log and report to the parent why this process is not ready, if that lasts WAITING_SECONDS or more.
 
-    A process that is ready is looked at again when `changed` is set. Without `changed` it stays ready.
+    A ready process is checked again when `changed` is set. Without `changed` it stays ready.
     """
     task = asyncio.get_running_loop().create_task(_report_waiting(log, not_ready, changed or asyncio.Event()))
     try:
@@ -131,7 +131,7 @@ async def _report_waiting(log: Logger, not_ready: Callable[[], str | None], chan
 
 
 def crash(code: Exit) -> NoReturn:
-    """End this instant, as kill -9 would: after a broken invariant nothing may be written or answered any more."""
+    """End immediately, as by kill -9: after a broken invariant nothing may be written or sent any more."""
     os._exit(code)
 
 
@@ -150,17 +150,17 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 def is_harmless(what: str, error: BaseException) -> bool:
-    """Tell whether an exception passed to the loop's exception handler is an expected one that was not read."""
+    """Return whether an exception passed to the loop's exception handler is an expected one that was not read."""
     return is_unread(what) and is_expected(error)
 
 
 def is_expected(error: BaseException) -> bool:
-    """Tell whether an exception has a cause outside this process."""
+    """Return whether an exception has a cause outside this process."""
     return isinstance(error, EXPECTED)
 
 
 def is_unread(what: str) -> bool:
-    """Tell whether asyncio's message concerns an exception that was never retrieved."""
+    """Return whether asyncio's message concerns an exception that was never retrieved."""
     return any(words in what for words in UNREAD)
 
 
@@ -179,7 +179,7 @@ def only_os_error(error: Exception) -> OSError | None:
 
 
 def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Awaitable[Exit]]) -> int:
-    """Run a role's server to its end in an event loop of its own; return the exit code."""
+    """Run a role's server to its end in an event loop; return the exit code."""
 
     async def main() -> Exit:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for a few pages: those that Prometheus, load balancers and the admin process need, and no more.
+"""Minimal HTTP/1.1 for the pages of Prometheus, load balancers and the admin process.
 
 A connection serves one request after the other until the client closes it, or is idle for a while. Bodies are not
-accepted: a request with one is answered 400, and the connection closed. Source: RFC 9112.
+accepted: a request with one gets 400, and the connection is closed. Source: RFC 9112.
 
 Pages support GET. A section handles everything below its prefix: methods, parameters, access, and missing pages.
 """
@@ -78,7 +78,7 @@ class HttpServer:
     def __init__(
         self, host: str, port: int, pages: Mapping[str, Page], sections: Mapping[str, Section] | None = None
     ) -> None:
-        """Prepare; nothing is opened yet. `sections` are by the prefix of their paths."""
+        """Prepare; nothing is opened yet. `sections` are by path prefix."""
         self._host = host
         self._port = port
         self._pages = pages

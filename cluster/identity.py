@@ -31,7 +31,7 @@ def identity_of(disk: Disk, settings: Settings, folder: str) -> MetaProperties:
 
 
 def lock_directory(disk: Disk, folder: str, stack: ExitStack) -> None:
-    """Hold the directory's lock until the stack ends. Raises Refusal: another process has it."""
+    """Hold the directory's lock until the stack ends. Raises Refusal: another process holds it."""
     path = f"{folder}/{LOCK}"
     if not stack.enter_context(disk.lock(path)):
         raise Refusal(Exit.BUSY, f"another process holds the lock {path}: only one process may use {folder}")

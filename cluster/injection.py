@@ -1,12 +1,12 @@
-"""Faults injected into a process from inside: requests rejected, answered late or never, listeners that refuse.
+"""Fault injection inside a process: requests rejected, delayed or dropped, listeners that refuse.
 
-A rule applies to the next N requests of one API (all of them, until it is withdrawn), optionally only of one client id
+A rule applies to the next N requests of one API (all of them, until it is removed), optionally only of one client id
 or listener. The first matching rule determines the handling:
 
-    error CODE   not handled; answered with the code for all that it asks
-    delay MS     handled at once, answered so much later: what came before stays before
-    drop         never answered: the connection is closed (`close`) or stays open and silent (`silence`), before the
-                 request is handled, or after it was (`handled`): done, and the client does not know
+    error CODE   not handled; the response has the code for everything in the request
+    delay MS     handled at once, with a delayed response; the order is kept
+    drop         no response: the connection is closed (`close`) or stays open and silent (`silence`), before the
+    request is handled, or afterwards (`handled`): executed, but the client does not know
 
 Only a process whose configuration opens the control listener (cluster/chaos_control.py) has one of these.
 """
@@ -27,7 +27,7 @@ from kvorum.runtime.logs import get_logger
 log = get_logger("chaos")
 
 RULES_MAX: Final = 64
-"""In force at a time; each is looked at for every request of its API."""
+"""Limit of rules; each is checked for every request of its API."""
 SILENT_MAX: Final = 10_000
 """Requests kept without an answer; one more closes its connection."""
 
@@ -49,22 +49,22 @@ class Rule:
     action: Action
     api_key: int
     remaining: int | None = None
-    """How many requests more; None: until it is withdrawn."""
+    """Number of remaining requests; None: until it is removed."""
     client_id: str | None = None
-    """Of this client only; None: of all."""
+    """Only this client; None: all."""
     listener: str | None = None
     """Over this listener only (a forwarded request: the one its client used); None: over all."""
     code: ErrorCode = ErrorCode.NONE
     at_top: bool = False
-    """The code goes to the top of the answer, though its items have places for one too."""
+    """The code is set at the top level of the response, although its items have fields for one too."""
     delay_ms: int = 0
     silent: bool = False
     handled: bool = False
     hits: int = 0
-    """Requests it was applied to so far."""
+    """Number of requests so far."""
 
     def fits(self, ctx: RequestContext) -> bool:
-        """Tell whether it is for this request of its API."""
+        """Return whether the rule matches this request of its API."""
         return self.client_id in (None, ctx.client_id) and self.listener in (None, ctx.listener)
 
 
@@ -72,7 +72,7 @@ class Injection:
     """An Interposer for fault injection: wraps every handler of a process and knows its listeners."""
 
     def __init__(self) -> None:
-        """Begin without a rule."""
+        """Start without rules."""
         self._rules: dict[int, Rule] = {}
         self._by_api: dict[int, list[int]] = {}
         self._next_id = 1
@@ -121,7 +121,7 @@ class Injection:
         return self._silence()
 
     async def _lost(self, result: Message | asyncio.Future[Message | None] | None, silent: bool) -> Message | None:
-        """Give no answer to what is done."""
+        """Send no response to executed requests."""
         if isinstance(result, asyncio.Future):
             await result
         if not silent:
@@ -142,7 +142,7 @@ class Injection:
     # The control's side.
 
     def add(self, rule: Rule) -> int:
-        """Put a rule in force; return its id. Raises TooManyRules."""
+        """Add a rule; return its id. Raises TooManyRules."""
         if len(self._rules) >= RULES_MAX:
             raise TooManyRules(f"{RULES_MAX} rules are active; remove some")
         rule_id = self._next_id
@@ -165,7 +165,7 @@ class Injection:
         return True
 
     def clear(self) -> None:
-        """Take every rule back, and close the connections that were kept silent."""
+        """Remove every rule, and close the connections that were kept silent."""
         for rule_id in tuple(self._rules):
             self.withdraw(rule_id)
         for waiting in tuple(self._silent):
@@ -179,7 +179,7 @@ class Injection:
 
     @property
     def silent(self) -> int:
-        """How many requests are kept without an answer."""
+        """Number of requests that are kept without a response."""
         return len(self._silent)
 
     def listener(self, name: str) -> Listener:
@@ -219,7 +219,7 @@ async def _awaited(result: Awaitable[Message | None]) -> Message | None:
 
 
 async def _late(result: Message | asyncio.Future[Message | None] | None, seconds: float) -> Message | None:
-    """Send an answer later; a cancelled waiter ends the handler too."""
+    """Delay a response; a cancelled waiter ends the handler too."""
     try:
         await asyncio.sleep(seconds)
         return await result if isinstance(result, asyncio.Future) else result

@@ -1,6 +1,6 @@
-"""Whether anything stands between a process's listeners and its handlers: only where its configuration opens the way.
+"""Interception between a process's listeners and its handlers: only if its configuration enables it.
 
-Production pays for none of it: without `kvorum.chaos.listener` not even the modules are imported.
+In production it costs nothing: without `kvorum.chaos.listener` the modules are not imported.
 """
 
 from collections.abc import AsyncIterator

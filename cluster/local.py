@@ -1,7 +1,7 @@
 """The nodes of a cluster on this machine: start, stop, kill, pause, resume, and their state.
 
 Every step uses pid files, so it does not matter which process started a node: a foreground `up`, a detached one, or a
-test. A starting node has none for a tenth of a second: its starter knows it, others see nothing yet.
+test. A starting node has none for a tenth of a second: only its starter knows it then.
 """
 
 import os
@@ -69,8 +69,8 @@ class LocalCluster:
     stop_seconds: float = STOP_SECONDS
     environment: dict[str, str] = field(default_factory=dict)
     wrap: Callable[[str, list[str]], list[str]] | None = None
-    """Given a node's name and command line, returns the one to run in its place, which must become the command (exec):
-    for tests that start nodes in namespaces or with an environment of their own."""
+    """Returns the command line to run instead of a node's, which must end in the command (exec):
+    for tests that start nodes in namespaces or with another environment."""
     on_waiting: Callable[[str, str], None] = lambda name, reason: None
     """Called with a node and why it is not ready yet, while it is waited for."""
     on_stopping: Callable[[str, str], None] = lambda name, reason: None
@@ -110,7 +110,7 @@ class LocalCluster:
 
     @classmethod
     def set_aside_unstarted(cls, folder: str) -> str | None:
-        """Move a cluster whose nodes were never ready out of its folder; return its new place, None without one.
+        """Move a cluster whose nodes were never ready out of its folder; return its new path, None without one.
 
         So an edited file takes effect after a first start that failed. Only a cluster without any partition of a topic,
         all in its folder and without a running process, is moved. Raises ClusterError, OSError.
@@ -176,7 +176,7 @@ class LocalCluster:
     def processes(self, name: str) -> dict[str, ProcessId]:
         """Return the living processes of a node: {"node" | "broker" | "controller" | "admin": process}.
 
-        One that was started here is there from its first instant to its last, with a pid file or without.
+        One that was started here is included from its start to its end, with a pid file or without.
         """
         return self._started_here(name) | self._with_pid_file(name)
 
@@ -200,7 +200,7 @@ class LocalCluster:
     def wait(
         self, pipes: Iterable[tuple[str, int]], timeout_seconds: float, interrupt: int | None = None
     ) -> dict[str, str]:
-        """Wait for nodes that were started (readiness.wait_all); note what they report."""
+        """Wait for started nodes (readiness.wait_all); store their reports."""
         pipes = list(pipes)
         for name, _ in pipes:
             self.refusals.pop(name, None)
@@ -228,7 +228,7 @@ class LocalCluster:
         paths = self.node(name)
         ended = self._started.pop(name, None)
         if ended is not None:
-            # Its pid file is gone, so it is at its very end; or not there yet, and then it is being started already.
+            # Its pid file is missing: it is about to end, or it is being started already.
             try:
                 ended.wait(LAST_STEPS_SECONDS)
             except subprocess.TimeoutExpired:
@@ -271,8 +271,8 @@ class LocalCluster:
     def kill(self, name: str, *roles: str) -> list[ProcessId]:
         """kill -9 all processes of a node, the supervisor first (it would restart them), or only the roles named.
 
-        They are gone when this returns. A child so young that it has no pid file holds nothing yet, and dies of the
-        supervisor's death by itself.
+        They have ended when this returns. A new child without a pid file has no resources yet, and ends with its
+        supervisor.
         """
         reached = self._signal(name, signal.SIGKILL, roles)
         wait_for_all(reached)
@@ -344,7 +344,7 @@ class LocalCluster:
         paths, found = self.node(name), self.processes(name)
         role = next((each for each in STOP_ORDER if each in found), "node")
         line = last_line(paths.log(role))
-        return f"its {role} process still runs, and logged last: {line or 'nothing'} ({paths.log(role)})"
+        return f"its {role} process is still running; last log line: {line or 'nothing'} ({paths.log(role)})"
 
     def _reap(self, name: str) -> None:
         process = self._started.pop(name, None)
@@ -361,7 +361,7 @@ class LocalCluster:
         ]
 
     def exit_code(self, name: str) -> int | None:
-        """Return with what a node's supervisor ended; None for one that was not started here, or lives."""
+        """Return the exit code of a node's supervisor; None for one that was not started here, or is alive."""
         process = self._started.get(name)
         try:
             return None if process is None else process.wait(LAST_STEPS_SECONDS)
@@ -385,7 +385,7 @@ def check_ports(plan: ClusterPlan, names: Sequence[str]) -> None:
 
 
 def is_empty_cluster(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> bool:
-    """Tell whether all directories of a cluster are in its folder and none holds a partition of a topic."""
+    """Return whether all directories of a cluster are in its folder and none contains a partition of a topic."""
     for node in plan.nodes:
         own = paths.node(node.name)
         directories = split(node.properties.get("log.dirs", own.data))
@@ -426,13 +426,13 @@ def last_line(path: str) -> str:
 
 
 def wait_for_all(processes: list[ProcessId]) -> None:
-    """Wait until these killed processes are gone, at most GONE_SECONDS each."""
+    """Wait for the end of these killed processes, at most GONE_SECONDS each."""
     for process in processes:
         wait_for_exit(process, GONE_SECONDS)
 
 
 def wait_for_exit(process: ProcessId, timeout_seconds: float) -> bool:
-    """Wait until this very process is gone; False when it is still there at the end."""
+    """Wait for the end of this process; False if it still exists at the timeout."""
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -36,7 +36,7 @@ class NodeLogs:
         self.broker = broker
 
     def logs(self, topic: str, partition: int) -> list[LocalLog]:
-        """Return the logs of a partition. Raises OSError where a directory cannot be read."""
+        """Return the logs of a partition. Raises OSError if a directory cannot be read."""
         wanted = TopicPartition(topic, partition)
         found = []
         for directory in self._directories:
@@ -62,7 +62,7 @@ class NodeLogs:
         return [each for each in found if each is not None]
 
     def _segment(self, folder: str, offset: int) -> LocalSegment | None:
-        """Return one segment; None where its log is gone by now."""
+        """Return one segment; None if its log was removed."""
         path = f"{folder}/{offset:020d}"
         size, time_index = self._size(path + LOG_SUFFIX), self._size(path + TIME_INDEX_SUFFIX)
         try:

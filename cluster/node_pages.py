@@ -1,10 +1,10 @@
 """/v1/node: state of a broker or controller process, and commands to it.
 
-    GET  /v1/node                       who this is, and since when
-    GET  /v1/node/connections           ?limit=100: the open connections, the latest that was active first
-    GET  /v1/node/log                   ?lines=200&level=info: the latest lines of its log, the newest last
-    POST /v1/node/controlled-shutdown   (broker) it ends as by SIGTERM; 202
-    POST /v1/node/snapshot              (controller) it writes a snapshot of the metadata now; 409 while one is written
+    GET  /v1/node                       identity, version and uptime
+    GET  /v1/node/connections           ?limit=100: open connections, most recently active first
+    GET  /v1/node/log                   ?lines=200&level=info: the last lines of its log, newest last
+    POST /v1/node/controlled-shutdown   (broker) the effect of SIGTERM; 202
+    POST /v1/node/snapshot              (controller) writes a metadata snapshot; 409 while one is written
 
 Access rules are those of the admin API (admin/access, tokens). An error is {"error": its name, "message": reason}.
 """
@@ -50,9 +50,9 @@ class Process:
 
     clock: Clock
     age_ms: int
-    """How old the process is by now."""
+    """Age of the process."""
     ring: Callable[[int, Level], tuple[list[LogLine], int]]
-    """The latest lines from a level on, the newest last, and how many older ones are gone."""
+    """The last lines from a level on, newest last, and the number of older ones that are no longer in memory."""
     listeners: Callable[[], Iterable[Listener]]
     cluster_id: Callable[[], str | None]
     """None: not known yet."""
@@ -93,7 +93,7 @@ class NodePages:
             self._pages[f"{NODE}/snapshot"] = Page("POST", Role.OPERATE, self._snapshot)
 
     async def answer(self, request: Request) -> Answer:
-        """Answer a request, a refusal among the answers."""
+        """Respond to a request, rejections included."""
         try:
             return await self._page(request).answer(request)
         except Refused as refused:
@@ -207,7 +207,7 @@ def log_page(lines: list[LogLine], dropped: int) -> Answer:
 
 
 def parameters(request: Request, *known: str) -> dict[str, str]:
-    """Return the parameters of a request, each known and there once. Raises Refused."""
+    """Return the parameters of a request, each known and given once. Raises Refused."""
     refused = partial(Refused, 400, "BAD_PARAMETER")
     found: dict[str, str] = {}
     try:

@@ -1,6 +1,6 @@
 """/metrics, /health/live, /health/ready and /v1/node... (node_pages) of one process, on its metrics.listener.
 
-Metrics are read on the event loop, one slice at a time, and each slice is rendered off it and dropped: with thousands
+Metrics are read on the event loop, one slice at a time, and each slice is rendered in a thread: with thousands
 of partitions either takes longer than a broker's loop may block. HTTP is implemented by cluster/http_pages.py, not by
 aiohttp, whose import takes a fifth of a process's start.
 """
@@ -36,14 +36,14 @@ class Slice:
     """A part of the metrics that is read at once; a page consists of consecutive parts."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """Begin the first; `now` is the loop's clock, in seconds."""
+        """Start the first slice; `now` is the loop's clock, in seconds."""
         self._now = now
         self._last = ""
         self._families: list[Metric] = []
         self.begin()
 
     def begin(self) -> None:
-        """Begin the next, once the one before is written down."""
+        """Start the next slice, once the previous one is rendered."""
         if self._families:
             self._last = self._families[-1].name
         self._families = []
@@ -51,12 +51,12 @@ class Slice:
         self._until = self._now() + SLICE_SECONDS
 
     def add(self, family: "Metric") -> None:
-        """Take a family in, or a piece of one."""
+        """Add a family, or a part of one."""
         self._families.append(family)
         self._read += len(family.samples)
 
     def is_full(self, more: int = 0) -> bool:
-        """Tell whether the loop should continue, with so many samples read and not yet rendered."""
+        """Return whether the slice must end, with this many samples read and not yet rendered."""
         return self._read + more >= SLICE_SAMPLES or self._now() >= self._until
 
     def render(self) -> bytes:
@@ -65,7 +65,7 @@ class Slice:
 
 
 class ObservabilityServer:
-    """A small HTTP server in the process's own event loop: what it cannot answer is not alive."""
+    """A small HTTP server in the process's own event loop: if the loop is blocked it does not respond."""
 
     def __init__(
         self, endpoint: HttpEndpoint, metrics: Metrics, not_ready: Readiness, node: NodePages | None = None

@@ -23,7 +23,7 @@ class PortUnusable(ClusterError):
     """A listener of a node that cannot be bound. `key` is the config that has its port."""
 
     def __init__(self, reason: str, key: str) -> None:
-        """Hold what is wrong and with which config."""
+        """Store the error and its config."""
         super().__init__(reason)
         self.key = key
 
@@ -129,7 +129,7 @@ def write_node_configs(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> No
     for node in plan.nodes:
         node_paths = paths.node(node.name)
         disk.mkdir(node_paths.folder)
-        lines = [f"# {node.name} of cluster {plan.cluster_id}; written by kvorum when the cluster was made."]
+        lines = [f"# {node.name} of cluster {plan.cluster_id}; written by kvorum when the cluster was created."]
         lines += [f"{key}={escape(value)}" for key, value in {"log.dirs": node_paths.data, **node.properties}.items()]
         disk.write_atomic(node_paths.config, ("\n".join(lines) + "\n").encode())
 
@@ -166,7 +166,7 @@ def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
 
 
 def broken(paths: ClusterPaths, what: str) -> str:
-    """Return what is wrong with cluster.json, and what to do."""
+    """Return the error of cluster.json, and what to do."""
     return (
         f"{paths.cluster} {what}; the nodes' data are untouched: restore this file from a backup, or start the cluster "
         "with --rebuild, which writes it again from the nodes' node.properties"

@@ -1,4 +1,4 @@
-"""A cluster's folder without a cluster.json that can be read: what it holds, and cluster.json made from it again.
+"""A cluster's folder without a readable cluster.json: its contents, and cluster.json written from them again.
 
 cluster.json has nothing that the nodes' folders do not have: each node.properties is the node's configuration, and
 each meta.properties names the cluster. Nothing is written before all of it fits together.
@@ -50,7 +50,7 @@ def found_nodes(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None = N
 
 
 def found_node(disk: Disk, paths: ClusterPaths, name: str) -> FoundNode:
-    """Return what there is of a node whose folder has a configuration."""
+    """Return the state of a node whose folder has a configuration."""
     found = FoundNode(name)
     try:
         found.settings = load_node(paths.node(name).config, environment={}, check=False).settings
@@ -94,7 +94,7 @@ def rebuilt_plan(disk: Disk, paths: ClusterPaths, planned: ClusterPlan) -> Clust
     """Return the plan of the cluster that the nodes' folders hold. Raises ClusterError where something is missing."""
     found = {each.name: each for each in found_nodes(disk, paths, planned)}
     problems = [f"{name} is missing" for name in names_of(planned) if name not in found]
-    problems += [f"{name} is in none of the cluster's nodes" for name in found if name not in names_of(planned)]
+    problems += [f"{name} belongs to no node of the cluster" for name in found if name not in names_of(planned)]
     for each in found.values():
         problems += each.broken
         problems += [f"{folder} of {each.name} has no meta.properties" for folder in each.unformatted]
@@ -102,7 +102,7 @@ def rebuilt_plan(disk: Disk, paths: ClusterPaths, planned: ClusterPlan) -> Clust
             problems.append(f"{paths.node(each.name).config} is missing")
     ids = sorted({cluster_id for each in found.values() for cluster_id in each.formatted.values()})
     if len(ids) != 1:
-        problems.append(f"the data are of clusters {', '.join(ids)}" if ids else "there are no data")
+        problems.append(f"the data belong to the clusters {', '.join(ids)}" if ids else "there is no data")
     if problems:
         raise ClusterError(
             f"cluster.json of {paths.folder} cannot be written again: {'; '.join(problems)}; check that all disks are "

@@ -22,7 +22,7 @@ PORT_KEYS = (
     *("listeners", "metrics.listener", "kvorum.controller.metrics.listener", "admin.listeners"),
     *("kvorum.chaos.listener", "kvorum.controller.chaos.listener"),
 )
-"""Where a node listens. advertised.listeners and controller.quorum.voters follow from the first."""
+"""Listeners of a node. advertised.listeners and controller.quorum.voters follow from the first."""
 ADVERTISED, VOTERS = "advertised.listeners", "controller.quorum.voters"
 OPEN_PORT = re.compile(r"(\[[^\]\s]*\]|[^,:\s\[\]/@]*):0(?=,|/|\s|$)")
 """HOST:0 in a list of addresses."""
@@ -42,7 +42,7 @@ _reserved: deque[int] = deque()
 
 
 def free_ports(hosts: Iterable[str]) -> list[int]:
-    """Return a free port for each host: all are held until all are chosen, so none is named twice.
+    """Return a free port for each host: all are held until all are chosen, so that all differ.
 
     A node binds its ports a second later, or again after a crash. So that no other new cluster gets them, they are
     reserved while this process runs (the last RESERVED_MAX of them).
@@ -102,7 +102,7 @@ def open_hosts(texts: Mapping[str, str]) -> list[str]:
 
 
 def fill_ports(texts: Mapping[str, str], ports: Iterator[int]) -> dict[str, str]:
-    """Return what of a node's configuration changes when each port given as 0 becomes the next of `ports`."""
+    """Return the changes of a node's configuration when each port given as 0 becomes the next of `ports`."""
     changed: dict[str, str] = {}
     for key in PORT_KEYS:
         if OPEN_PORT.search(texts.get(key, "")):
@@ -115,7 +115,7 @@ def fill_ports(texts: Mapping[str, str], ports: Iterator[int]) -> dict[str, str]
 
 
 def _advertised(item: str, listeners: Mapping[str, str]) -> str:
-    """Give an advertised listener without a port that of the listener it stands for."""
+    """Return an advertised listener with the port of its listener if it has none."""
     own = listeners.get(item.partition("://")[0], "")
     return OPEN_PORT.sub(lambda match: f"{match[1]}:{own.rpartition(':')[2]}" if own else match[0], item)
 
@@ -151,9 +151,9 @@ def check_voters_ports(settings: Settings) -> None:
         if port == 0:
             own = voter == settings.int("node.id")
             reason = (
-                "this node's port is not chosen yet: `kvorum format` does it"
+                "the port of this node is not chosen yet: run `kvorum format`"
                 if own
-                else f"port 0 of node {voter} is chosen there and cannot be known here: give every other voter its port"
+                else f"port 0 of node {voter} is chosen on that node: set the port of every other voter"
             )
             raise ConfigError(VOTERS, settings.raw(VOTERS), settings.source(VOTERS).where, reason)
 

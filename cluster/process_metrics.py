@@ -2,9 +2,9 @@
 
 Processor, memory and open files are prometheus_client's own (`process_...`); `runtime.metrics` adds them to a scrape.
 
-Lag is by how much a timer is late, as all is that becomes due at that moment. The timer is due every LOOK_MS by the
-clock, not a time after its last run: after a loop was blocked for a second ten are due, and all ten count, the last of
-them with the smallest lag. So a quantile is of moments in time, and one long halt is not one sample of many.
+Lag is the delay of a timer, and so of everything that is due at that time. The timer is due every LOOK_MS by the clock,
+not relative to its last run: after the loop was blocked for a second ten samples are due, and all count, the last of
+them with the smallest lag. So a quantile refers to points in time, and one long block is not a single sample.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ LAG_BOUNDS: Final = tuple(
 )
 """Seconds, close to each other around 10 ms, the limit for work on the loop. The clock is of 1 ms."""
 COUNTED_MAX: Final = 1_000
-"""Of one halt: 100 s. A process that was stopped for a day is not to count for seconds."""
+"""Limit of one block: 100 s. A process that was stopped for a day must not count for seconds."""
 WARN_MS_MIN: Final = 500
-"""Clients notice it, and an active controller's followers stand for election after 0.4 to 0.8 s of silence."""
+"""Clients notice it, and an active controller's followers become candidates after 0.4 to 0.8 s of silence."""
 WARN_EVERY_MS: Final = 10_000
 IDLE_NAMES: Final = (names.NETWORK_PROCESSOR_AVG_IDLE, names.REQUEST_HANDLER_AVG_IDLE)
-"""For Kafka's threads that serve clients.
+"""Under the names of Kafka's threads that serve clients.
 
-On a combined node the broker exposes them: dashboards add up the values of a node, and the controller's loop has its
-own names.
+On a combined node the broker exposes them: dashboards sum the values of a node, and the controller's loop has other
+names.
 """
 
 
@@ -111,7 +111,7 @@ class LoopWatch:
             metrics.gauge(name).labels().follow(self.idle_share)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._began_ms = self._clock.monotonic_ms()
         self._due_ms = self._began_ms + LOOK_MS
         self._warned_ms = self._began_ms - WARN_EVERY_MS
@@ -119,7 +119,7 @@ class LoopWatch:
         self._timer = asyncio.get_running_loop().call_later(LOOK_MS / 1000, self._look)
 
     def close(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop sampling. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

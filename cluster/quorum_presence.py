@@ -1,9 +1,9 @@
-"""The other controllers of a dynamic quorum (KIP-853): a controller finds them, and reports its address.
+"""The other controllers of a dynamic quorum (KIP-853): discovery, and report of this controller's address.
 
-    start -- a leader is known --> known: a voter that the set names elsewhere says so (UpdateRaftVoter), again until a
-                                   set that is committed names it where it is
-    known -- the voters or the leader change --> looked at again: who follows may be a voter by an entry that was made
-                                   before it moved, and with another address
+    start -- a leader is known -->                 known: a voter whose address in the set differs sends UpdateRaftVoter
+                                                   until a committed set has its address
+    known -- the voters or the leader change -->   checked again: the entry that made an observer a voter may have its
+                                                   earlier address
 
 An observer knows no others at first: any controller of controller.quorum.bootstrap.servers returns the voters
 (DescribeCluster), and the leader among them sends the log to each connected node. A voter knows the others from its
@@ -69,7 +69,7 @@ class QuorumPresence:
         self._on_fault = on_fault
         self._check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
         self.failures: dict[str, ChannelError] = {}
-        """Why the last request to a controller had no answer, by `peer_name`."""
+        """Why the last request to a controller got no response, by `peer_name`."""
         self._is_proven = False
         """A controller of this cluster has answered since the start."""
         self._changed = asyncio.Event()
@@ -89,7 +89,7 @@ class QuorumPresence:
             await asyncio.wait([task])
 
     def on_voters_changed(self) -> None:
-        """Look again: another set is in this node's log, or the newest one is committed, or gone."""
+        """Check again: another set is in this node's log, or the newest one was committed or removed."""
         self._changed.set()
 
     # MetadataLogListener.
@@ -134,7 +134,7 @@ class QuorumPresence:
                 continue
 
     async def _ask(self, address: Address) -> None:
-        """Have a controller name the voters, and connect to them."""
+        """Request the voters from a controller, and connect to them."""
         request = DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER, include_fenced_brokers=False)
         answer = await self._request(address, request)
         if isinstance(answer, DescribeClusterResponse) and answer.cluster_id == self._cluster_id:
@@ -154,7 +154,7 @@ class QuorumPresence:
             raise WrongCluster(reason)
 
     async def _is_known(self) -> bool:
-        """Tell whether a leader is known and, for a voter, whether the set has its present address."""
+        """Return whether a leader is known and, for a voter, whether the set has its present address."""
         node_id, leader_id = self._log.node_id, self._log.leader_id
         voters = self._log.node.replica.voters
         own = voters.state.directory_id

@@ -1,8 +1,8 @@
 """How a process reports to its parent that it is ready: lines on a pipe, so that the parent need not poll.
 
-The parent makes the pipe, passes its writing end to the child and names it in KVORUM_READY_FD. The child writes `ready`
-(a broker: once it is unfenced) and closes it; an end of file without that line means the child died first. Before that
-it may write why it is not ready yet, `waiting REASON`, or why it never will be, `refused REASON`.
+The parent creates the pipe, passes its writing end to the child and its number in KVORUM_READY_FD. The child writes
+`ready` (a broker: once it is unfenced) and closes it; an end of file without that line means that the child died first.
+Before that it may write why it is not ready yet, `waiting REASON`, or why it never will be, `refused REASON`.
 """
 
 import os
@@ -31,7 +31,7 @@ def announce() -> None:
     try:
         os.write(fd, READY)
     except BrokenPipeError:
-        pass  # The parent no longer waits: it gave up, or is gone, and then this process soon is too.
+        pass  # The parent no longer waits: it gave up, or has ended, and then this process ends soon too.
     finally:
         os.close(fd)
 
@@ -67,7 +67,7 @@ def _write(kind: bytes, reason: str) -> None:
 
 
 def read_lines(fd: int) -> Reports:
-    """Read what a child wrote."""
+    """Read the lines of a child."""
     data = os.read(fd, PIPE_BYTES)
     lines = data.splitlines(keepends=True)
     waiting, refused = (

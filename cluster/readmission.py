@@ -7,7 +7,7 @@ operator gives up the entries that only the lost directories had.
 
 This decision is pinned in the directory of a surviving controller (StoredState.forced, quorum/raft/voters.py), which
 sends it to the readmitted one as soon as both run. It is written offline, with the survivor's controller stopped and
-its lock held: so no request could do this remotely, nor a script on the wrong cluster.
+its lock held, so that no remote request can do this, nor a script on the wrong cluster.
 """
 
 from contextlib import ExitStack
@@ -42,14 +42,14 @@ class Survivor:
     end_offset: int
     """One past the last metadata record in its log; records from here to the lost logs' ends are given up."""
     epoch: int
-    """The epoch of its last entry. Of two logs the one with the higher epoch has more, and then the longer one."""
+    """The epoch of its last entry. The log with the higher epoch is newer; with equal epochs the longer one."""
     voter_ids: tuple[int, ...]
     counted: dict[int, Uuid]
     """The directory that counts for each voter, as known here."""
 
 
 def look(disk: Disk, settings: Settings) -> Survivor:
-    """Return what a stopped controller's directory holds, and change nothing. Raises Refusal."""
+    """Return the state in a stopped controller's directory without changes. Raises Refusal."""
     with ExitStack() as stack:
         return _survivor(settings, _open(disk, settings, stack))
 

@@ -14,7 +14,7 @@ class StreamServer:
         connections_max: int,
         line_bytes_max: int,
     ) -> None:
-        """Prepare; nothing is opened yet. One connection more than `connections_max` is closed at once."""
+        """Prepare; nothing is opened yet. A connection beyond `connections_max` is closed at once."""
         self._serve = serve
         self._connections_max = connections_max
         self._line_bytes_max = line_bytes_max

@@ -1,4 +1,4 @@
-"""The `node` process: forks the node's roles as children, each an OS process of its own, and keeps them running.
+"""The `node` process: forks the node's roles as separate processes and keeps them running.
 
     STARTING -> RUNNING -> STOPPING -> done
 
@@ -8,7 +8,7 @@ of a full disk, once there is room. One that refuses to start (exit codes for co
 SIGTERM, which is a controlled shutdown: the broker first, since it needs a controller to hand over its leaderships,
 then the controller. So does one that ended in order by itself (a controlled shutdown over HTTP, a signal only to it),
 with the exit code of a stopped node: a node with only one of its roles is never intended. Blocking calls only, no event
-loop: a supervisor should cost next to nothing.
+loop: a supervisor must use nearly no resources.
 """
 
 import os
@@ -46,9 +46,9 @@ class Child:
     work: Work
     log_path: str | None
     prepare: Callable[[], None] = lambda: None
-    """Run in the supervisor before each start: loads what the work needs."""
+    """Runs in the supervisor before each start: loads the required modules."""
     folders: tuple[str, ...] = ()
-    """Where the role keeps its data."""
+    """Directories with the role's data."""
     process: Forked | None = None
     ready_fd: int | None = None
     ready: bool = False
@@ -101,7 +101,7 @@ class Supervisor:
         on_ready: Callable[[], None] = readiness.announce,
         disk: Disk | None = None,
     ) -> None:
-        """Hold the children in the order in which they start; they stop in the opposite order."""
+        """Store the children in their start order; they stop in the opposite order."""
         self._paths = paths
         self._children = children
         self._on_ready = on_ready
@@ -131,7 +131,7 @@ class Supervisor:
             remove_pid_file(self._paths.pid("node"))
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Note the wish; the loop acts on it."""
+        """Store the signal; the loop acts on it."""
         self._stopping = True
 
     def _step(self) -> None:
@@ -168,7 +168,7 @@ class Supervisor:
             self._on_ready()
 
     def _ended(self, child: Child, code: int) -> None:
-        """A child is gone: plan its restart, or take its end or its refusal as the node's."""
+        """A child has ended: plan its restart, or end the node with it."""
         child.process = None
         if self._stopping:
             return

@@ -14,7 +14,7 @@ log = get_logger("cluster")
 
 
 def read_access(settings: Settings, disk: Disk) -> Access:
-    """Return who may, by the file of tokens if there is one. Raises OSError, BadTokens."""
+    """Return the access rules from the file of tokens, if there is one. Raises OSError, BadTokens."""
     path = settings.optional_str(KEY)
     if path is None:
         return Access()
@@ -37,9 +37,9 @@ class Entrance:
 
 
 def entrance_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> Entrance:
-    """Return who may see the pages of a process that listens there.
+    """Return the access rules for the pages of a process at this address.
 
-    A file of tokens that cannot be read shuts them: a broker does not stand still for it, as the admin process does.
+    If the file of tokens cannot be read, the pages are closed; a broker continues, while the admin process ends.
     """
     try:
         access = read_access(settings, disk)

@@ -1,6 +1,6 @@
-"""Where to connect to: HOST:PORT as people write them, and the peers of a node as {peer id: (host, port)}.
+"""Addresses to connect to: parsing of HOST:PORT, and the peers of a node as {peer id: (host, port)}.
 
-Tests put addresses of their own in the place of a peer's.
+Tests replace addresses of peers.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class AddressBook:
         return self._overrides.get(peer_id) or self._known.get(peer_id)
 
     def direct(self, peer_id: int) -> Address | None:
-        """Return the peer's own address, override or not: refused there means that its process is gone."""
+        """Return the peer's own address, without overrides: a refused connect means that its process has ended."""
         return self._known.get(peer_id)
 
     def ids(self) -> list[int]:

@@ -15,7 +15,7 @@ from kvorum.runtime.logs import get_logger
 from kvorum.runtime.sockets import set_buffers
 
 DESCRIPTORS_KEPT_SHARE: Final = 8
-"""The logs get one of this number of descriptors: connections are rejected while no more are left."""
+"""One of this number of descriptors is reserved for the logs: connections are rejected when no more are left."""
 DESCRIPTORS_KEPT_MAX: Final = 1024
 SCARCITY_LOG_INTERVAL_S: Final = 10.0
 TURNED_AWAY_MAX: Final = 1_000
@@ -39,12 +39,12 @@ class Scarcity:
     __slots__ = ("_logged_at_s", "_refused")
 
     def __init__(self) -> None:
-        """Begin with nothing logged."""
+        """Start without log lines."""
         self._logged_at_s = float("-inf")
         self._refused = 0
 
     def is_reached(self, fd: int, limit: int, protected: bool) -> bool:
-        """Return whether a connection took one of the descriptors kept for the logs.
+        """Return whether a connection uses a descriptor that is reserved for the logs.
 
         The kernel assigns the lowest free number, so a new one shows how many are in use. Brokers among themselves
         (`protected`) may use half of the reserve: without replication nothing is acknowledged.
@@ -126,7 +126,7 @@ def _admit(shared: Shared, address: str, host: str, now_s: float) -> float | Ref
 
 
 def _turn_away(shared: Shared, transport: asyncio.Transport, after_s: float) -> None:
-    """Close a rejected connection after this time; at once if too many wait for that already."""
+    """Close a rejected connection after this time; at once if too many are already waiting."""
     if after_s <= 0 or shared.turned_away >= TURNED_AWAY_MAX:
         transport.abort()
         return

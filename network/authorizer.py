@@ -54,7 +54,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an ACL names its resources."""
+    """Pattern types of resources in ACLs."""
 
     UNKNOWN = 0
     ANY = 1
@@ -94,7 +94,7 @@ class Authorizer(Protocol):
     def authorize(
         self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
-        """Tell whether the request's principal may do this."""
+        """Return whether the request's principal is permitted this operation."""
         ...
 
 
@@ -123,7 +123,7 @@ def authorized_operations(
 
 
 class Quotas(Protocol):
-    """How long a client is held back; answers carry the number, the connection keeps to it (KIP-219)."""
+    """Throttle time of a client; responses contain it, the connection enforces it (KIP-219)."""
 
     enabled: bool
     """Whether any client has a quota. Otherwise no other method is called."""
@@ -132,22 +132,22 @@ class Quotas(Protocol):
     """Whether the time of requests is counted: batch handlers then handle each one alone."""
 
     def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
-        """Note a request and the bytes it produced; return the throttle time in ms.
+        """Record a request and the bytes it produced; return the throttle time in ms.
 
         `exempt`: its own time does not count (acks=0).
         """
         ...
 
     def fetch_throttle_ms(self, ctx: RequestContext, fetched: int) -> int:
-        """Note a consumer's fetch and its bytes; return the throttle time: if there is one, nothing may be sent."""
+        """Record a consumer's fetch and its bytes; return the throttle time: if it is above 0, send no records."""
         ...
 
     def fetch_bytes_max(self, ctx: RequestContext) -> int:
-        """Return how much a fetch may bring at most: more would be too much at any time, and never come through."""
+        """Return the maximum size of a fetch: a larger one would exceed the quota at any time, and never pass."""
         ...
 
     def times(self, ctx: RequestContext) -> bool:
-        """Tell whether the time of this client's requests is counted: it is served one request after another then."""
+        """Return whether the time of this client's requests is counted: then it is served one request at a time."""
         ...
 
 
@@ -176,10 +176,10 @@ class NoQuotas:
 
 
 class MutationQuota(Protocol):
-    """How much one request may change: partitions made or removed (KIP-599)."""
+    """Quota of partitions created or removed by a request (KIP-599)."""
 
     def record(self, count: int) -> None:
-        """Note a change before it is made. Raises KafkaError THROTTLING_QUOTA_EXCEEDED: it may not be made now."""
+        """Record a change before it is made. Raises KafkaError THROTTLING_QUOTA_EXCEEDED: it is rejected now."""
         ...
 
     def throttle_ms(self) -> int:

@@ -83,7 +83,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         receive_buffer_bytes: int = KERNELS_CHOICE,
         traffic: Traffic | None = None,
     ) -> None:
-        """Wait for a transport; `on_lost` is called once when the connection is gone."""
+        """Wait for a transport; `on_lost` is called once when the connection is lost."""
         self._traffic = traffic
         self._client_id = client_id
         self._on_lost = on_lost
@@ -94,7 +94,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self.versions: Mapping[int, tuple[int, int]] = {}
         self.lost: str | None = None
-        """Why the connection is gone, None while it is not."""
+        """Why the connection was lost, None while it is open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -103,7 +103,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def usable(self) -> bool:
-        """Tell whether a request can be sent."""
+        """Return whether a request can be sent."""
         return self.lost is None and self._transport is not None and not self._transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,7 +121,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._parser.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take the bytes that came."""
+        """Process received bytes."""
         try:
             for frame in self._parser.received(nbytes):
                 if self._traffic is not None:
@@ -154,7 +154,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         pending.future.set_result(response)
 
     def send(self, message: Message, version: int) -> "asyncio.Future[Message]":
-        """Send a request; the future brings its answer. Raises ConnectionLost(maybe_sent=False)."""
+        """Send a request; returns a future of the response. Raises ConnectionLost(maybe_sent=False)."""
         transport = self._transport
         if transport is None or not self.usable:
             raise ConnectionLost(self.lost or "the connection is closing", maybe_sent=False)
@@ -206,7 +206,7 @@ class Channel:
     ) -> None:
         """Connect to a fixed address, or to the one that the callable returns (None: unknown at present).
 
-        `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts. `check`
+        `on_lost`: an established connection was lost. `on_refused`: an attempt was refused. `traffic` counts. `check`
         accepts each new connection before it is used, or raises ChannelError (ClusterCheck).
         """
         self._traffic = traffic
@@ -226,12 +226,12 @@ class Channel:
 
     @property
     def connected(self) -> bool:
-        """Tell whether requests can go out at once."""
+        """Return whether requests can be sent at once."""
         return self._connection is not None and self._connection.usable
 
     @property
     def connection(self) -> ClientConnection | None:
-        """Return what a request would go out over at once, None if it had to be made first."""
+        """Return the connection for a request, None if it must be opened first."""
         return self._connection if self.connected else None
 
     @property
@@ -242,9 +242,9 @@ class Channel:
     async def request(
         self, message: Message, *, timeout_ms: int = REQUEST_TIMEOUT_MS, version: int | None = None
     ) -> Message:
-        """Send a request and return its answer; prefer `ask`, which knows the class of the answer.
+        """Send a request and return its response; prefer `ask`, which knows the class of the response.
 
-        Raises ChannelError; KafkaError(UNSUPPORTED_VERSION) without a common version. Cancelling it drops the answer;
+        Raises ChannelError; KafkaError(UNSUPPORTED_VERSION) without a common version. Cancelling it drops the response;
         the peer may still execute the request.
         """
         loop = asyncio.get_running_loop()
@@ -269,7 +269,7 @@ class Channel:
     async def ask(
         self, message: Message, response: type[M], *, timeout_ms: int = REQUEST_TIMEOUT_MS, version: int | None = None
     ) -> M:
-        """Send a request; the answer is an instance of `response`. Raises as `request`."""
+        """Send a request; the response is an instance of `response`. Raises the errors of `request`."""
         answer = await self.request(message, timeout_ms=timeout_ms, version=version)
         assert isinstance(answer, response)
         return answer
@@ -357,7 +357,7 @@ class Channel:
 
 def too_late(message: Message, timeout_ms: int) -> str:
     """Return the missing part."""
-    return f"{type(message).__name__}: no answer in {timeout_ms} ms"
+    return f"{type(message).__name__}: no response in {timeout_ms} ms"
 
 
 def give_up(connection: ClientConnection, future: "asyncio.Future[Message]", message: Message, timeout_ms: int) -> None:
@@ -388,7 +388,7 @@ def common_version(cls: type[Message], offered: Mapping[int, tuple[int, int]]) -
     first, last = offered.get(cls.API_KEY, (1, 0))
     version = min(last, cls.VERSIONS[1])
     if version < max(first, cls.VERSIONS[0]):
-        offer = f": the peer offers {first} to {last}" if last >= first else " is not served"
+        offer = f": the peer supports {first} to {last}" if last >= first else " is not served"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{cls.__name__}{offer}")
     return version
 

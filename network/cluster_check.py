@@ -50,7 +50,7 @@ class ClusterCheck:
         try:
             version = common_version(DescribeClusterRequest, connection.versions)
         except KafkaError as error:
-            raise ConnectionLost(f"is no {self._kind}: {error}", maybe_sent=False) from error
+            raise ConnectionLost(f"is not a {self._kind}: {error}", maybe_sent=False) from error
         answer = DescribeClusterResponse()
         for endpoint_type in self._endpoint_types:
             received = await connection.send(DescribeClusterRequest(endpoint_type=endpoint_type), version)
@@ -60,7 +60,7 @@ class ClusterCheck:
                 break
         if answer.error_code != ErrorCode.NONE:
             code = ErrorCode(answer.error_code).name
-            raise ConnectionLost(f"is no {self._kind} of this cluster: {code}", maybe_sent=False)
+            raise ConnectionLost(f"is not a {self._kind} of this cluster: {code}", maybe_sent=False)
         if answer.cluster_id != self.cluster_id:
             self._warn(address, answer.cluster_id)
             raise ForeignPeer(answer.cluster_id)

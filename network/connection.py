@@ -1,18 +1,18 @@
 """The server's side of one connection.
 
-Requests are given to their handlers in order of arrival, one after another; a handler whose answer comes later does not
-block the next request; answers are sent in request order, except those of Handler.in_order=False. A request that is
-handled at once costs no task, no future and no timer. States, each a reason to wait:
+Requests are passed to their handlers in order of arrival, one after another; a handler whose response comes later does
+not block the next request; responses are sent in request order, except those of Handler.in_order=False. A request that
+is handled at once costs no task, no future and no timer. States, each a reason to wait:
 
-    waiting frames    in_flight_max requests unanswered, or few where quotas are kept (muting.UNCOUNTED_MAX), the client
-                      behind (outbox paused), throttled (KIP-219), come too soon (max.connection.creation.rate), or a
+    waiting frames    in_flight_max requests without a response, or fewer with quotas (muting.UNCOUNTED_MAX), the client
+                      behind (outbox paused), throttled (KIP-219), too early (max.connection.creation.rate), or a
                       coroutine handler about to take its first step: further frames wait, the socket is not read
     budget            queued.max.request.bytes of the process are used up: the socket is not read
     memory            the process's incomplete requests are too large together: the same
-    queue             queued.max.requests of the process wait: not read while a request is in hand here
-    upgraded          frames go to a FrameSink (Raft), nothing here looks at them
-    finishing         nothing is read any more; closes when what came before is answered
-    closed            nothing is handled any more; what was given to the socket is still sent
+    queue             queued.max.requests of the process wait: not read while a request is in progress here
+    upgraded          frames go to a FrameSink (Raft) without inspection
+    finishing         reading has stopped; closes when earlier requests have their responses
+    closed            no more requests are handled; bytes in the socket buffer are still sent
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
-        """Wait for a transport; `gate` stands in front of the router until the peer has authenticated."""
+        """Wait for a transport; `gate` replaces the router until the peer has authenticated."""
         self._shared, self._gate = shared, gate
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch, memory=shared.memory)
         self._held = MemoryShare(shared.memory, self)
@@ -72,7 +72,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def busy(self) -> bool:
-        """Tell whether a request is in hand, or the connection belongs to something that has its own timeouts."""
+        """Return whether a request is in progress, or an upgraded connection has its own timeouts."""
         return self._in_flight > 0 or self._sink is not None
 
     @property
@@ -87,7 +87,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._shared.by_activity.move_to_end(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, or refuse it for a limit."""
+        """Accept the connection, or reject it because of a limit."""
         shared = self._shared
         self._transport = transport = stream(transport)
         self._outbox = Outbox(transport, shared.loop.time, shared.memory)
@@ -123,7 +123,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._parser.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take the bytes that came."""
+        """Process received bytes."""
         if self._closed or self._finishing:
             return
         shared = self._shared
@@ -155,7 +155,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.go_on()
 
     def _pump(self) -> None:
-        """Handle what waits, as far as the limits allow; read on only when nothing waits."""
+        """Handle waiting frames, as far as the limits permit; continue reading only when none is left."""
         waiting, outbox, muting = self._waiting, self._outbox, self._muting
         if outbox.waiting_bytes > WAITING_BYTES_MAX:
             self._flush()
@@ -224,7 +224,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._failed(error)
 
     def _goes_elsewhere(self, frame: memoryview, by_lane: bool) -> bool:
-        """Tell whether a lane took the request, or an upgrade the connection. Raises ProtocolError."""
+        """Return whether a lane took the request, or an upgrade took the connection. Raises ProtocolError."""
         router = self._shared.router
         if self._gate is not None:
             self._gate.admit(self.peer, frame)
@@ -247,7 +247,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         future.add_done_callback(partial(self._arrived, call, slot, self.came_s))
 
     def _arrived(self, call: Call, slot: Slot | None, came_s: float, future: "asyncio.Future[Message | None]") -> None:
-        """Put an answer into its place."""
+        """Store a response in its slot."""
         self._in_flight -= 1
         self._tasks.discard(future)
         if call.traced is not None:
@@ -349,7 +349,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def close(self) -> None:
-        """Stop handling; send what the socket was given, then close. A second call does not wait for the client."""
+        """Stop handling; send the socket's bytes, then close. A second call does not wait for the client."""
         if self._goes_on and not self._closed:
             self._flush()
         if self._closed:
@@ -370,7 +370,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.abort()
 
     def finish(self) -> None:
-        """Take no further request, those that wait neither; close once those in hand are answered."""
+        """Accept no further request, not even waiting ones; close when those in progress have their responses."""
         self._drop_waiting()
         self._stop_reading()
 
@@ -379,7 +379,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._place.hold(0)
 
     def _refuse(self, error: ProtocolError) -> None:
-        """Close for what the peer sent, once what came before is answered, as Kafka does."""
+        """Close because of an invalid request, after the responses to earlier requests, as Kafka does."""
         if not self._finishing:
             self._shared.malformed(self.address, error)
         self._stop_reading()

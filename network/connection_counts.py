@@ -1,9 +1,9 @@
-"""How many connections the process takes, and how fast: by address, by listener, and all together (Kafka's
+"""Limits of connections of the process and their rates: by address, by listener, and in total (Kafka's
 ConnectionQuotas, KIP-402, KIP-612).
 
-One too many is refused with a log line. One too soon is accepted and served when its turn comes: to its client it looks
-like a slow network, as a connection that Kafka has not accepted yet. One too soon for its address's quota is left alone
-for a while and then closed (ip_rates), as in Kafka.
+A connection beyond a limit is rejected with a log line. One above the rate is accepted and served later: for its client
+it is like a slow network, as a connection that Kafka has not accepted yet. One above the quota of its address is
+ignored for a while and then closed (ip_rates), as in Kafka.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
 
 
 def concerns_connections(key: str) -> bool:
-    """Tell whether a config, for one listener or for all, is one of those limits."""
+    """Return whether a config, for one listener or for all, is one of those limits."""
     return key in KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith((f".{CONNECTIONS}", f".{CREATION_RATE}")))
 
 
@@ -65,10 +65,10 @@ class CreationRate:
 
 
 class ConnectionCounts:
-    """The connections there are and the limits on them; shared by the listeners of a process.
+    """The open connections and the limits on them; shared by the listeners of a process.
 
-    `by_listener` and `rate_by_listener` hold what `listener.name.NAME.` sets for one listener; the protected one (which
-    brokers use among themselves) is held to its own limits only, as in Kafka.
+    `by_listener` and `rate_by_listener` are the `listener.name.NAME.` configs of one listener; the protected one (which
+    brokers use among themselves) has its own limits only, as in Kafka.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class ConnectionCounts:
 
     @classmethod
     def of(cls, settings: Settings, listeners: Iterable[str] = ()) -> "ConnectionCounts":
-        """Return the limits as configured, those of these listeners too."""
+        """Return the configured limits, those of these listeners included."""
         counts = cls()
         counts.ip_rates = IpConnectionRates(Windows.of(settings))
         counts.configure(settings, listeners)
@@ -116,7 +116,7 @@ class ConnectionCounts:
             rate.per_second = listener_limit(settings, listener, CREATION_RATE)
 
     def open(self, address: str, *, protected: bool, listener: str = "") -> str | None:
-        """Count a connection, however soon it comes; or return why it is refused, not counted."""
+        """Count a connection, whatever its rate; or return the reason of its rejection, without counting it."""
         there = self._by_address.get(address, 0)
         if there >= self.overrides.get(address, self.per_address_max):
             return f"{PER_ADDRESS}: {address} has {there} connections"
@@ -134,7 +134,7 @@ class ConnectionCounts:
         """Count a connection and return the seconds until it is served; or the reason of its rejection."""
         throttle_ms = self.ip_rates.throttle_ms(address, now_s)
         if throttle_ms:
-            return Refusal(f"{CONNECTION_CREATION_RATE}: {address} connects too fast", throttle_ms / 1000)
+            return Refusal(f"{CONNECTION_CREATION_RATE}: {address} exceeds its connection rate", throttle_ms / 1000)
         refusal = self.open(address, protected=protected, listener=listener)
         if refusal is not None:
             return Refusal(refusal)
@@ -144,7 +144,7 @@ class ConnectionCounts:
         delay_s = max((rate.delay_s(now_s) for rate in rates), default=0.0)
         if delay_s > DELAY_S_MAX:
             self.close(address, listener)
-            return Refusal(f"{CREATION_RATE}: its turn would be more than {DELAY_S_MAX:.0f} s away")
+            return Refusal(f"{CREATION_RATE}: it would wait more than {DELAY_S_MAX:.0f} s")
         for rate in rates:
             rate.count(now_s)
         return delay_s

@@ -13,7 +13,7 @@ TEXT_CHARS_MAX = 256
 
 
 class Listed(Protocol):
-    """A connection, as the list sees it."""
+    """A connection in the list."""
 
     @property
     def peer(self) -> Peer:
@@ -27,7 +27,7 @@ class Listed(Protocol):
 
     @property
     def active_at(self) -> float:
-        """When something came or went, by the event loop's clock."""
+        """Time of the last received or sent bytes, by the event loop's clock."""
         ...
 
 
@@ -46,7 +46,7 @@ class ConnectionInfo:
     """Milliseconds since 1970."""
     idle_ms: int
     requests: int
-    """Handed to a handler, the one in hand among them."""
+    """Number of requests handed to a handler, including the current one."""
     bytes_in: int
     bytes_out: int | None
     """None: the connection has no requests and responses any more (Raft's), and is not counted."""
@@ -58,7 +58,7 @@ def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[
 
 
 def describe(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionInfo:
-    """Return the information about a connection; both arguments are the same moment on two clocks."""
+    """Return the information about a connection; both arguments are the same time on two clocks."""
     peer = connection.peer
     return ConnectionInfo(
         id=peer.connection_id,

@@ -39,12 +39,12 @@ class Peer:
     since_s: float = 0.0
     """The event loop's time when it came."""
     client_id: str | None = None
-    """Of its latest request that was decoded; those of a lane have a head that was decoded before."""
+    """Of its latest decoded request; those of a lane have a head that was decoded before."""
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     upgraded: bool = False
-    """Left request and answer behind: what is sent then counts nowhere here."""
+    """Upgraded: later frames are not counted here."""
 
 
 @dataclass(slots=True)
@@ -67,9 +67,9 @@ class RequestContext:
     throttle_ms: int = 0
     """Set by a handler that throttles: after the answer the connection is not read for this time (KIP-219)."""
     request_bytes: int = 0
-    """Of the frame, without its length."""
+    """Size of the frame without its length field."""
     spent_ms: float | None = None
-    """How long the loop was busy with it until it had to wait; None: it has not waited, it was since `received_ms`."""
+    """Loop time of the request until it had to wait; None: it has not waited, the time runs from `received_ms`."""
     forwarded: bool = False
     """Came inside an Envelope."""
 

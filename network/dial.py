@@ -29,7 +29,7 @@ class ConnectionLost(ChannelError):
     """There was no connection, or it broke before the answer came."""
 
     def __init__(self, reason: str, *, maybe_sent: bool, refused: bool = False) -> None:
-        """Tell whether the peer may have got the request, and whether its machine refused the connection."""
+        """Store whether the peer may have received the request, and whether its machine refused the connection."""
         super().__init__(reason)
         self.maybe_sent = maybe_sent
         self.refused = refused
@@ -40,7 +40,7 @@ class ForeignPeer(ConnectionLost):
     """The peer belongs to another cluster: no request was sent to it."""
 
     def __init__(self, cluster_id: str) -> None:
-        """Hold the peer's cluster id."""
+        """Store the peer's cluster id."""
         super().__init__(f"belongs to another cluster, {cluster_id}", maybe_sent=False)
         self.cluster_id = cluster_id
 
@@ -49,7 +49,7 @@ class RequestTimedOut(ChannelError):
     """The answer did not come in time."""
 
     def __init__(self, reason: str, *, maybe_sent: bool) -> None:
-        """Tell whether the peer may have got the request."""
+        """Store whether the peer may have received the request."""
         super().__init__(reason)
         self.maybe_sent = maybe_sent
 
@@ -97,7 +97,7 @@ async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SE
 
 
 def is_refusal(error: OSError) -> bool:
-    """Tell whether every address of the host refused."""
+    """Return whether every address of the host refused."""
     if error.errno is not None or isinstance(error, ConnectionRefusedError):
         return isinstance(error, ConnectionRefusedError)
     # Several addresses failed: asyncio joins their texts, "[Errno 111] ..." each.
@@ -106,7 +106,7 @@ def is_refusal(error: OSError) -> bool:
 
 
 async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> bool:
-    """Connect once and close; tell whether it was refused. Other failures and timeouts count as not refused."""
+    """Connect once and close; return whether it was refused. Other failures and timeouts count as not refused."""
     try:
         protocol = await dial(Knock, host, port, timeout_ms)
     except ConnectionLost as lost:
@@ -121,5 +121,5 @@ class Knock(asyncio.Protocol):
     transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport, to close it."""
+        """Store the transport, to close it."""
         self.transport = stream(transport)

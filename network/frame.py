@@ -23,8 +23,7 @@ PEER_RESERVED_BYTES_MAX = 32 * 1024 * 1024
 SPARSE_BYTES = 64 * 1024
 """Minimum growth of a frame.
 
-Where the connections of the process hold much memory, it starts with nothing more than the bytes that came, and grows
-by a quarter.
+If the connections of the process use much memory, it starts with only the received bytes, and grows by a quarter.
 """
 SCRATCH_SHORT_BYTES = 4 * 1024
 """One read of small requests while they hold more than they may."""
@@ -51,9 +50,9 @@ class FrameParser:
         reserved_max: int = RESERVED_BYTES_MAX,
         memory: ConnectionMemory | None = None,
     ) -> None:
-        """Refuse frames above `bytes_max` (socket.request.max.bytes); trust a length up to `reserved_max`.
+        """Reject frames above `bytes_max` (socket.request.max.bytes); reserve memory for lengths up to `reserved_max`.
 
-        `memory`: what the connections of the process hold, if that is limited.
+        `memory`: memory of the process's connections, if it is limited.
         """
         assert len(scratch) > LENGTH_SIZE
         self.bytes_max = bytes_max
@@ -115,7 +114,7 @@ class FrameParser:
         return [memoryview(body)]
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
-        """Take bytes from another buffer: for tests, and for transports that deliver bytes."""
+        """Add bytes from another buffer: for tests, and for transports that deliver bytes."""
         frames: list[memoryview] = []
         view = memoryview(data)
         while view and self.error is None:
@@ -128,7 +127,7 @@ class FrameParser:
         return frames
 
     def _split(self, end: int) -> list[memoryview]:
-        """Cut the scratch buffer's first `end` bytes into frames, and keep what is left over."""
+        """Split the first `end` bytes of the scratch buffer into frames, and keep the rest."""
         buffer = self._scratch
         frames: list[memoryview] = []
         position = 0
@@ -158,5 +157,5 @@ def bad_length(size: int, bytes_max: int) -> str:
         return f"a frame of negative length {size}"
     text = size.to_bytes(LENGTH_SIZE, "big")
     if all(0x20 <= byte < 0x7F for byte in text):
-        return f"not Kafka's protocol: {text.decode()!r} is in place of a frame's length (an HTTP port?)"
+        return f"not Kafka's protocol: {text.decode()!r} instead of a frame length (an HTTP port?)"
     return f"a frame of {size} bytes exceeds the limit of {bytes_max} bytes"

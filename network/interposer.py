@@ -7,10 +7,10 @@ from kvorum.network.server import Listener
 
 
 class Interposer(Protocol):
-    """Handed to a server by its composition root, or not; without one nothing stands in the way of a request."""
+    """Passed to a server by its composition root, or not; without one requests are not intercepted."""
 
     def around(self, api_key: int, handle: HandlerFunction) -> HandlerFunction:
-        """Return what is called in place of a handler. Called once for each API, before the first request."""
+        """Return the replacement of a handler. Called once for each API, before the first request."""
         ...
 
     def opened(self, listener: Listener) -> None:

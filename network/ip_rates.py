@@ -42,10 +42,10 @@ class IpConnectionRates:
     __slots__ = ("_by_address", "_rates", "_windows", "default")
 
     def __init__(self, windows: Windows | None = None) -> None:
-        """Have no limits."""
+        """Start without limits."""
         self._windows = windows or Windows()
         self.default: float | None = None
-        """How fast an address without a limit of its own may connect."""
+        """Rate limit of an address without its own limit."""
         self._by_address: dict[str, float] = {}
         self._rates: dict[str, Rate] = {}
 

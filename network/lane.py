@@ -30,7 +30,7 @@ class LaneRequest(Protocol):
 
     @property
     def throttle_ms(self) -> int:
-        """How long its client is held back."""
+        """Throttle time of its client."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class LaneRequest(Protocol):
 
 
 class LaneCaller(Protocol):
-    """A connection, as a lane sees it."""
+    """A connection, for a lane."""
 
     peer: Peer
     came_s: float
@@ -49,15 +49,15 @@ class LaneCaller(Protocol):
     """The lane's own: None at first."""
 
     def hold(self) -> Slot:
-        """Keep the next answer's place, for a request that was taken."""
+        """Reserve the slot of the next response, for a request that was taken."""
         ...
 
     def give(self, slot: Slot, frame: bytes, throttle_ms: int) -> None:
-        """Put an answer into its slot, length and header included; empty: there is none. `go_on` follows."""
+        """Store a response in its slot, length and header included; empty: there is none. `go_on` follows."""
         ...
 
     def go_on(self) -> None:
-        """Send what has been given. Not to be called from within `settle`."""
+        """Send the stored responses. Not to be called from within `settle`."""
         ...
 
     def go_on_soon(self) -> None:
@@ -79,7 +79,7 @@ class Lane(Protocol):
     api_key: int
 
     def take(self, caller: LaneCaller, frame: memoryview) -> bool:
-        """Take a request with a known head if nothing forbids it; False: handle it on the general path."""
+        """Take a request with a known head if permitted; False: handle it on the general path."""
         ...
 
     def learn(self, caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: Message) -> None:

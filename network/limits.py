@@ -18,7 +18,7 @@ class ConnectionLimits:
     request_bytes_max: int = 104_857_600
     """socket.request.max.bytes: a larger frame closes the connection."""
     in_flight_max: int = 100
-    """Requests handed to handlers and not answered; the next ones wait. Bounds what one client can park."""
+    """Maximum number of requests without a response; the next ones wait. Bounds what one client can park."""
     idle_ms: int = 600_000
     """connections.max.idle.ms: an idle connection is closed after this time. Negative: never."""
     backlog: int = 50
@@ -57,12 +57,12 @@ class RequestBudget:
 
     @property
     def limited(self) -> bool:
-        """Tell whether there is a limit at all."""
+        """Return whether there is a limit at all."""
         return self.bytes_max > 0
 
     @property
     def exhausted(self) -> bool:
-        """Tell whether nothing is left."""
+        """Return whether no capacity is left."""
         return self.limited and self.taken >= self.bytes_max
 
     def take(self, size: int) -> None:
@@ -96,7 +96,7 @@ class BudgetShare:
     __slots__ = ("_budget", "_coming", "_is_aside", "_on_change", "_queued", "_wanted", "waits")
 
     def __init__(self, budget: RequestBudget, on_change: Callable[[], None]) -> None:
-        """Start with nothing; `on_change` is called when `waits` has changed by what others gave back."""
+        """Start without usage; `on_change` is called when `waits` has changed because others released capacity."""
         self._budget = budget
         self._on_change = on_change
         self._queued = 0
@@ -147,7 +147,7 @@ class BudgetShare:
             self._begin()
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Release everything. Idempotent."""
         taken = self._coming + (0 if self._is_aside else self._queued)
         self._queued = self._coming = self._wanted = 0
         self._budget.forget(self)
@@ -155,7 +155,7 @@ class BudgetShare:
             self._budget.give(taken)
 
     def _let_go(self) -> None:
-        """Give back what was kept for the request that is coming in."""
+        """Release the capacity reserved for the request that is being received."""
         taken, self._coming = self._coming, 0
         if taken:
             self._budget.give(taken)

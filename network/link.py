@@ -18,7 +18,7 @@ class FrameLink:
         self.peer_address = peer_address
 
     def send(self, *parts: bytes | bytearray | memoryview) -> bool:
-        """Send one frame; False if it was dropped: closed, or too much unsent."""
+        """Send one frame; False if it was dropped: closed, or too many unsent bytes."""
         transport = self._transport
         if transport.is_closing() or transport.get_write_buffer_size() > LINK_OUTSTANDING_BYTES_MAX:
             return False
@@ -27,7 +27,7 @@ class FrameLink:
         return True
 
     def close(self) -> None:
-        """Close after what was sent."""
+        """Close after the sent bytes."""
         self._transport.close()
 
     def abort(self) -> None:
@@ -36,5 +36,5 @@ class FrameLink:
 
 
 def stream(transport: asyncio.BaseTransport) -> asyncio.Transport:
-    """Return what connection_made is given as what it is: uvloop's transports are none of asyncio's classes."""
+    """Return the argument of connection_made with its type: uvloop's transports are not asyncio classes."""
     return cast(asyncio.Transport, transport)

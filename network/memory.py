@@ -1,13 +1,13 @@
-"""Memory that the connections of a process hold together: requests that are coming in, and unsent responses.
+"""Memory of all connections of a process: requests that are being received, and unsent responses.
 
 Both are bounded over all connections, since a bound per connection does not bound thousands of them.
 
-    incomplete requests   above half of REQUEST_BYTES_MAX they get memory only as their bytes come; above it only the
+    incomplete requests   above half of REQUEST_BYTES_MAX they get memory only for received bytes; above it only the
                           one that began first is read, the others wait in their sockets. A connection that others
                           wait for and that sends less than PROGRESS_BYTES in STALLED_SECONDS is closed.
     unsent responses      above RESPONSE_BYTES_MAX the connection whose client has been behind for longest is closed
 
-Memory is given back to the operating system when much less is held than before: the allocator keeps what it gets back.
+When usage has fallen far below its peak, the allocator is made to return memory to the operating system.
 
 Slices of files are not memory, and small responses are not counted. Apache Kafka has no such bounds (it keeps the same
 in its heap) but for queued.max.request.bytes, which network.limits has.
@@ -21,7 +21,7 @@ from kvorum.runtime.process import trim_heap
 
 MIB: Final = 1024 * 1024
 REQUEST_BYTES_MAX: Final = 64 * MIB
-"""Of incomplete requests; each connection may go beyond by one read."""
+"""Limit of incomplete requests; each connection may exceed it by one read."""
 RESPONSE_BYTES_MAX: Final = 256 * MIB
 ROOMY_SHARE: Final = 16
 SMALL_BYTES: Final = 16 * 1024
@@ -36,7 +36,7 @@ PROGRESS_BYTES: Final = 64 * 1024
 
 
 class Holder(Protocol):
-    """A connection, as far as its memory goes."""
+    """The memory of a connection."""
 
     @property
     def is_reading(self) -> bool:
@@ -77,12 +77,12 @@ class ConnectionMemory:
 
     @property
     def is_free(self) -> bool:
-        """Tell whether a request may get memory before its bytes come."""
+        """Return whether a request may get memory before its bytes arrive."""
         return self.request_bytes < self.request_bytes_max // 2
 
     @property
     def is_roomy(self) -> bool:
-        """Tell whether a client that is behind may have more than the least of its response in memory."""
+        """Return whether a slow client may have more than the minimum of its response in memory."""
         return self.response_bytes < self.response_bytes_max // ROOMY_SHARE
 
     def set_request(self, share: "MemoryShare", size: int) -> None:
@@ -208,6 +208,6 @@ class MemoryShare:
             self._memory.set_response(self, size if size > SMALL_BYTES else 0)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Release everything. Idempotent."""
         self.set_request(0, 0, 0.0)
         self.set_response(0)

@@ -49,7 +49,7 @@ class RegistryMetrics:
         self._answers: dict[tuple[str, int, int], RequestTimes] = {}
         """By name, version and error code."""
         self._bytes: dict[str, tuple[Counter, Counter]] = {}
-        """By listener: what came, and what went."""
+        """By listener: bytes received and sent."""
         metrics.counter(names.REQUESTS).sample(self._by_version)
         metrics.counter(names.REQUEST_ERRORS).sample(self._by_error)
         for index, name in enumerate(STAGES):

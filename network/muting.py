@@ -1,8 +1,8 @@
 """A throttled connection: its next requests wait.
 
-    muted      until a time: it was throttled (KIP-219), or has come too soon
-    over       its last answer had a throttle time: it has one request in hand, as every connection of Kafka's
-    turn over  until the loop's next round: others, or a handler's first step, come before it
+    muted      until a time: it was throttled (KIP-219), or exceeded the connection rate
+    over       its last response had a throttle time: it has one request in progress, as every connection of Kafka
+    turn over  until the loop's next iteration: others, or a handler's first step, are first
 
 Sans-IO except for the loop.
 """
@@ -26,7 +26,7 @@ class Muting:
     __slots__ = ("_loop", "_on_end", "_timer", "_turns", "is_muted", "is_on", "is_over", "is_timed")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
-        """Begin without; `on_end` is called when a hold has ended."""
+        """Start unmuted; `on_end` is called when a hold has ended."""
         self._loop = loop
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
@@ -35,14 +35,14 @@ class Muting:
         self.is_on = False
         self.is_over = False
         self.is_timed = False
-        """Its client is held to a share of the loop's time: it has one request in hand."""
+        """Its client has a quota of loop time: it has one request in progress."""
 
     def in_hand_max(self, *, timed: bool) -> int:
-        """Return how many requests may be in hand where quotas are kept; `timed`: some are of time."""
+        """Return how many requests may be in progress under quotas; `timed`: one of them is a request-time quota."""
         return 1 if self.is_over or (timed and self.is_timed) else UNCOUNTED_MAX
 
     def answered(self, throttle_ms: int) -> None:
-        """Keep to the throttle time of an answer, if it has one."""
+        """Apply the throttle time of a response, if it has one."""
         self.is_over = throttle_ms > 0
         if self.is_over:
             self.hold(throttle_ms / 1000)
@@ -59,7 +59,7 @@ class Muting:
         self._timer = self._loop.call_at(at_s, self._end)
 
     def yield_turn(self) -> None:
-        """Hold it back until the loop's next round."""
+        """Delay it until the loop's next iteration."""
         self.is_on = True
         self._turns += 1
         self._loop.call_soon(self._take_turn)

@@ -1,8 +1,8 @@
-"""Answers of one connection on their way to the socket: in request order, and no faster than the client reads.
+"""Responses of one connection: in request order, and at the rate of the client.
 
-A slot is reserved for every request without an answer; later answers wait. Nothing is sent while earlier bytes wait in
-the transport. Slices of files are read and written in pieces; of a piece that the socket does not accept only a part is
-kept, and the rest is read again. So a client that does not read uses little memory.
+A slot is reserved for every request without a response; later responses wait. Nothing is sent while earlier bytes wait
+in the transport. Slices of files are read and written in pieces; of a piece that the socket does not accept only a part
+is kept, and the rest is read again. So a client that does not read uses little memory.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ GATHERED_BYTES_MAX = 64 * 1024
 DIRECT_BYTES_MIN = 16 * 1024
 """Slices of files below are gathered with what surrounds them. An unsent piece below is kept."""
 DIRECT_BYTES_MAX = 256 * 1024
-"""The largest piece of a file that is read at once. Pieces double up to it as long as the socket takes them whole: what
-it does not take is read again."""
+"""The largest piece of a file that is read at once. Pieces double up to it while the socket accepts whole pieces; the
+rest of a piece is read again."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Memory of responses that wait for an earlier one: beyond it, further requests of the connection wait."""
 GATHERED_PARTS_MAX = 64
@@ -30,7 +30,7 @@ KEPT_BYTES = 512 * 1024
 PROBE_BYTES = 8 * 1024
 """Bytes of a file, left with the transport when the socket is full: it sends them and reports when it is writable.
 
-The larger number while few clients are behind: a client that is slightly too slow then costs fewer iterations.
+The larger number while few clients are slow: a client that is slightly too slow then costs fewer iterations.
 """
 
 
@@ -38,7 +38,7 @@ def pread(file: File, size: int, position: int) -> bytes:
     """Read a piece of a slice. Raises OSError, also where the file is shorter than the slice."""
     data = file.pread(size, position)
     if len(data) != size:
-        raise OSError(f"{file.path} ends at {position + len(data)}, {size} bytes were promised at {position}")
+        raise OSError(f"{file.path} ends at {position + len(data)}, expected {size} bytes at {position}")
     return data
 
 
@@ -52,7 +52,7 @@ def memory_of(parts: list[Part]) -> int:
 
 
 def drop_data(parts: list[Part]) -> None:
-    """Leave to the file what an answer that has to wait has of it in memory, and copy views of larger buffers."""
+    """Keep file slices of a waiting response in the file, and copy views of larger buffers."""
     for index, part in enumerate(parts):
         if isinstance(part, FileSlice):
             if part.data is not None:
@@ -62,7 +62,7 @@ def drop_data(parts: list[Part]) -> None:
 
 
 class Slot:
-    """The slot of one answer.
+    """The slot of one response.
 
     `parts` is None until it is available; an empty list means that nothing is sent.
 
@@ -72,7 +72,7 @@ class Slot:
     __slots__ = ("parts", "size")
 
     def __init__(self, parts: list[Part] | None = None) -> None:
-        """Take the answer's place, or the answer."""
+        """Use the slot for a response, or for its parts."""
         self.parts = parts
         self.size = 0
 
@@ -81,18 +81,18 @@ class Watched(Protocol):
     """A response whose transmission is reported."""
 
     slot: Slot | None
-    """Its place; None: it goes with what is gathered."""
+    """Its slot; None: it is part of the gathered bytes."""
 
     def sent(self, turn_s: float, now_s: float) -> None:
-        """It has gone: its turn came then, and it was over now."""
+        """It was sent: the start and the end of sending."""
         ...
 
 
 class Outbox:
     """The sending side of one connection.
 
-    Not paused and no slot open: an answer goes to the socket at once. The caller calls `flush` when it has no more for
-    the moment. `sent` counts bytes given to the socket.
+    Not paused and no slot open: a response goes to the socket at once. The caller calls `flush` when it has no more for
+    now. `sent` counts bytes written to the socket.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Outbox:
     ) -> None:
         """Send over an open transport; set `paused` between its pause_writing and resume_writing.
 
-        `memory`: what the connections of the process hold.
+        `memory`: memory of the process's connections.
         """
         self._transport = transport
         self._memory = memory
@@ -136,7 +136,7 @@ class Outbox:
         self._watched.append(answer)
 
     def reserve(self) -> Slot:
-        """Keep the next place for an answer that comes later: set its `parts`, then `flush`."""
+        """Reserve the next slot for a later response: set its `parts`, then `flush`."""
         slot = Slot()
         self._slots.append(slot)
         return slot
@@ -147,7 +147,7 @@ class Outbox:
         return self.waiting_bytes + self._transport.get_write_buffer_size() if self.paused else self.waiting_bytes
 
     def place(self, slot: Slot, parts: list[Part]) -> None:
-        """Put an answer where its slot is; `flush` follows."""
+        """Store a response in its slot; `flush` follows."""
         if self.paused or self._slots[0] is not slot:
             drop_data(parts)
         slot.parts = parts
@@ -155,7 +155,7 @@ class Outbox:
         self.waiting_bytes += slot.size
 
     def send(self, parts: list[Part]) -> None:
-        """Take the next answer. Raises OSError when a file cannot be read."""
+        """Add the next response. Raises OSError when a file cannot be read."""
         if self._slots or self.paused:
             self.place(self.reserve(), parts)
             return
@@ -167,7 +167,7 @@ class Outbox:
             self._gather(part)
 
     def flush(self) -> None:
-        """Give the socket what can go. Raises OSError when a file cannot be read."""
+        """Write as much as possible to the socket. Raises OSError when a file cannot be read."""
         turn_s = self._now_s() if self._watched else 0.0
         if self._slots and not self.paused:
             self._drain()
@@ -177,7 +177,7 @@ class Outbox:
             self._tell(turn_s)
 
     def _tell(self, turn_s: float) -> None:
-        """Notify the listeners of answers sent since then. O(answers), of those that are looked at."""
+        """Notify the listeners of responses sent since then. O(sampled responses)."""
         now_s, watched, self._watched = self._now_s(), self._watched, []
         for each in watched:
             if each.slot is not None and each.slot in self._slots:
@@ -186,7 +186,7 @@ class Outbox:
                 each.sent(turn_s, now_s)
 
     def clear(self) -> None:
-        """Forget everything: the connection is gone."""
+        """Drop everything: the connection was lost."""
         self._slots.clear()
         self.waiting_bytes = 0
         self._watched.clear()
@@ -231,7 +231,7 @@ class Outbox:
             drop_data(parts)
 
     def _read(self, part: FileSlice) -> FileSlice:
-        """Send a slice of a file piece by piece; return what is left when the client is behind."""
+        """Send a slice of a file piece by piece; return the rest if the client is slow."""
         file, position, size, data = part
         direct_bytes_max = GATHERED_BYTES_MAX
         while size and not self.paused:
@@ -264,7 +264,7 @@ class Outbox:
         return FileSlice(file, position, size)
 
     def _is_direct(self) -> bool:
-        """Tell whether bytes may be written past the transport: it has none itself and is open."""
+        """Return whether bytes may be written past the transport: its buffer is empty and it is open."""
         return (
             self._socket_fd >= 0
             and len(self._gathered) < GATHERED_PARTS_MAX
@@ -273,7 +273,7 @@ class Outbox:
         )
 
     def _send_directly(self, data: bytes | memoryview) -> int:
-        """Write what is gathered and then data of a file; return how much of the data the socket took."""
+        """Write gathered bytes and then data of a file; return how much of the data the socket accepted."""
         gathered, size = self._gathered, self._gathered_size
         count = send_now(self._socket_fd, [*gathered, data])
         self._gathered = []

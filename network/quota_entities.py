@@ -42,7 +42,7 @@ class QuotaTable:
     __slots__ = ("_of_clients", "_of_pairs", "_of_users")
 
     def __init__(self, key: str = "", quotas: Quotas = ()) -> None:
-        """Take what has this key; an entity of another type than user and client id has not."""
+        """Store the quotas of this key; an entity of another type than user and client id has none."""
         self._of_users: dict[str | None, float] = {}
         self._of_clients: dict[str | None, float] = {}
         self._of_pairs: dict[tuple[str | None, str | None], float] = {}
@@ -58,11 +58,11 @@ class QuotaTable:
                 self._of_clients[names[CLIENT_ID]] = values[key]
 
     def __bool__(self) -> bool:
-        """Tell whether there is any."""
+        """Return whether there are any."""
         return bool(self._of_pairs or self._of_users or self._of_clients)
 
     def scope(self, user: str, client_id: str) -> Scope:
-        """Return what a client is counted under."""
+        """Return the quota scope of a client."""
         pairs, users = self._of_pairs, self._of_users
         if (user, client_id) in pairs or (user, DEFAULT) in pairs:
             return Scope(user, client_id)

@@ -36,7 +36,7 @@ class Sample:
     __slots__ = ("last_event_ms", "start_ms", "value")
 
     def __init__(self, now_ms: float) -> None:
-        """Begin one."""
+        """Start a measurement."""
         self.begin(now_ms)
 
     def begin(self, now_ms: float) -> None:
@@ -66,7 +66,7 @@ class Rate:
         return max(sample.last_event_ms for sample in self._samples)
 
     def record(self, value: float, now_ms: float) -> None:
-        """Count; a negative value takes back what was counted."""
+        """Count; a negative value reverts a count."""
         sample = self._samples[self._current]
         if now_ms - sample.start_ms >= self._windows.size_ms:
             sample = self._advance(now_ms)
@@ -83,12 +83,12 @@ class Rate:
         return samples[self._current]
 
     def measure(self, now_ms: float) -> float:
-        """Return the rate a second."""
+        """Return the rate per second."""
         window_ms = self.window_ms(now_ms)
         return sum(sample.value for sample in self._samples) / window_ms * 1000
 
     def window_ms(self, now_ms: float) -> float:
-        """Return the time that is looked at: as if all windows but the last were whole, however young the rate is."""
+        """Return the measured time: as if all windows except the last were complete, however young the rate is."""
         count, size_ms = self._windows
         for sample in self._samples:
             if now_ms - sample.last_event_ms >= count * size_ms:
@@ -118,7 +118,7 @@ class TokenBucket:
 
     @property
     def last_event_ms(self) -> float:
-        """When it was looked at last."""
+        """Time of the last check."""
         return self._last_ms
 
     def tokens(self, rate: float, now_ms: float) -> float:
@@ -137,5 +137,5 @@ class TokenBucket:
 
 
 def rounded(time_ms: float) -> int:
-    """Return whole milliseconds as Kafka rounds them, at most what an answer's field holds."""
+    """Return whole milliseconds as Kafka rounds them, at most the maximum of a response field."""
     return floor(min(time_ms + 0.5, THROTTLE_MS_MAX))  # the least of quotas makes an endless time

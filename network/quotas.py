@@ -1,7 +1,8 @@
 """Enforces client quotas: bytes in, bytes out, event loop time, metadata changes. Sans-IO.
 
 One ClientQuotas per kind of use. Without a quota of a kind nothing is counted for it, and without any only `enabled` is
-read. A client over a quota is answered at once with a throttle time, during which its connection is not read (KIP-219).
+read. A client over a quota gets its response at once with a throttle time, during which its connection is not read
+(KIP-219).
 Source: Kafka's ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager.
 """
 
@@ -55,7 +56,7 @@ class Meter(Generic[M]):
         self._throttled: tuple[Rate, Rate] | None = None
 
     def note(self, throttle_ms: int, now_ms: float) -> int:
-        """Note a client's throttle time, if any, and return it."""
+        """Record a client's throttle time, if any, and return it."""
         if throttle_ms > 0:
             if self._throttled is None:
                 self._throttled = Rate(THROTTLE_WINDOWS, now_ms), Rate(THROTTLE_WINDOWS, now_ms)
@@ -72,12 +73,12 @@ class Meter(Generic[M]):
 
 
 class ClientQuotas(Generic[M]):
-    """The quotas of one key, and what was used of them."""
+    """The quotas of one key, and their usage."""
 
     __slots__ = ("_by_client", "_key", "_make", "_meters", "_table", "enabled")
 
     def __init__(self, key: str, make: Callable[[float], M]) -> None:
-        """Have no quotas. `make` makes a measure for a new scope, of its quota."""
+        """Start without quotas. `make` creates a measure for a new scope, from its quota."""
         self._key = key
         self._make = make
         self._table = QuotaTable()
@@ -86,7 +87,7 @@ class ClientQuotas(Generic[M]):
         self.enabled = False
 
     def update(self, quotas: Quotas) -> None:
-        """Take over what is in force from now on; what was used stays counted where the scope still has a quota."""
+        """Apply new quotas; usage is kept if the scope still has a quota."""
         self._table = QuotaTable(self._key, quotas)
         self._by_client.clear()
         self.enabled = bool(self._table)
@@ -98,7 +99,7 @@ class ClientQuotas(Generic[M]):
                 meter.bound = bound
 
     def meter(self, ctx: RequestContext) -> Meter[M] | None:
-        """Return what a request's client is counted by, None if it has no quota."""
+        """Return the scope of a request's client, None if it has no quota."""
         client = (ctx.principal.name, ctx.client_id or "")
         if client in self._by_client:
             return self._by_client[client]
@@ -136,7 +137,7 @@ class BrokerQuotas:
     __slots__ = ("_now_s", "_windows", "enabled", "fetch", "produce", "request", "timed")
 
     def __init__(self, now_s: Callable[[], float], windows: Windows) -> None:
-        """Have no quotas. `now_s` is the event loop's time."""
+        """Start without quotas. `now_s` is the event loop's time."""
         self._now_s = now_s
         self._windows = windows
         self.produce = ClientQuotas(PRODUCER_BYTE_RATE, self._rate)
@@ -197,7 +198,7 @@ class BrokerQuotas:
         return meter.note(meter.measure.throttle_ms(meter.bound, now_ms), now_ms)
 
     def _count_time(self, ctx: RequestContext, now_ms: float) -> int:
-        """Count the time of the loop that a request took, in percent of a second; at most a window is held back."""
+        """Count the loop time of a request, in percent of a second; the delay is at most one window."""
         spent_ms = now_ms - ctx.received_ms if ctx.spent_ms is None else ctx.spent_ms
         meter = self.request.meter(ctx)
         if meter is None:
@@ -207,12 +208,12 @@ class BrokerQuotas:
 
 
 class ControllerQuotas:
-    """How many partitions clients may make and remove a second (KIP-599)."""
+    """Quota of partitions created and removed per second (KIP-599)."""
 
     __slots__ = ("_now_s", "_windows", "mutation")
 
     def __init__(self, now_s: Callable[[], float], windows: Windows) -> None:
-        """Have no quotas. `now_s` is the event loop's time."""
+        """Start without quotas. `now_s` is the event loop's time."""
         self._now_s = now_s
         self._windows = windows
         self.mutation = ClientQuotas(CONTROLLER_MUTATION_RATE, self._bucket)

@@ -39,11 +39,11 @@ class LinkListener(Protocol):
         ...
 
     def on_disconnected(self) -> None:
-        """The connection is gone; another attempt follows."""
+        """The connection was lost; another attempt follows."""
         ...
 
     def on_refused(self) -> None:
-        """An attempt was refused: at the peer's own address, its process is gone. Another attempt follows."""
+        """An attempt was refused: at the peer's own address, its process has ended. Another attempt follows."""
         ...
 
 
@@ -113,15 +113,15 @@ class RawLink:
         self._connection: LinkConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self.failure: ConnectionLost | None = None
-        """Why the last attempt made no connection that lasted, None while one may."""
+        """Why the last attempt failed, None while one is in progress or successful."""
 
     @property
     def connected(self) -> bool:
-        """Tell whether frames can go out."""
+        """Return whether frames can be sent."""
         return self._connection is not None
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start to connect."""
         assert self._task is None, "a link starts once"
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -130,12 +130,12 @@ class RawLink:
         return self._connection is not None and self._connection.link.send(*parts)
 
     def reset(self) -> None:
-        """Give the present connection up and make another."""
+        """Replace the current connection."""
         if self._connection is not None:
             self._connection.link.abort()
 
     async def close(self) -> None:
-        """Disconnect for good. No callback comes any more. Idempotent."""
+        """Disconnect permanently. No more callbacks. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -160,7 +160,7 @@ class RawLink:
             await asyncio.sleep(self._backoff.next_ms() / 1000)
 
     async def _serve(self, connection: LinkConnection) -> None:
-        """Be connected until the connection is gone."""
+        """Run until the connection is lost."""
         self._connection = connection
         self.listener.on_connected()
         loop = asyncio.get_running_loop()

@@ -1,14 +1,14 @@
-"""queued.max.requests: how many requests the process has read and not begun, and what happens when they are too many.
+"""queued.max.requests: the number of received requests that have not started, and the effect of the limit.
 
-Requests that wait for this broker count: behind a hundred others of their connection's turn, or behind a handler's
-first step. Those that wait for their own client (throttled, not reading, too many in progress) do not, nor in Kafka,
-where they stay in the socket: a client that stops reading must not block the others.
+Requests that wait for this broker count: after a hundred others of their connection's turn, or after a handler's
+first step. Those that wait for their own client (throttled, not reading, too many in progress) do not count, as in
+Kafka, where they stay in the socket: a client that stops reading must not block the others.
 
-    count >= max    a connection with a request in hand is not read: no pipelining. Each can still have one request, as
-                    any connection of Kafka's. One read (network.frame.SCRATCH_BYTES) may exceed it.
-    count < max     they are read again, first come first served
+    count >= max    a connection with a request in progress is not read: no pipelining. Each can still have one
+                    request, like any connection to Kafka. One read (network.frame.SCRATCH_BYTES) may exceed it.
+    count < max     they are read again, in the order in which they stopped
 
-A request that is handled as it comes, which is nearly every one, costs nothing here. Source: Kafka's RequestChannel.
+A request that is handled on arrival, which is nearly every one, costs nothing here. Source: Kafka's RequestChannel.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ class RequestQueue:
 
     @property
     def full(self) -> bool:
-        """Tell whether no more should be read."""
+        """Return whether reading must pause."""
         return self.count >= self.requests_max
 
     def change(self, more: int) -> None:
@@ -70,13 +70,13 @@ class QueueShare:
             self._queue.change(more)
 
     def must_wait(self) -> bool:
-        """Tell whether a connection with a request in progress must not be read; it is resumed later."""
+        """Return whether a connection with a request in progress must not be read; it is resumed later."""
         if not self._queue.full:
             return False
         self._queue.wait(self)
         return True
 
     def close(self) -> None:
-        """Take everything out. Idempotent."""
+        """Remove everything. Idempotent."""
         self._queue.forget(self)
         self.hold(0)

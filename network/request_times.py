@@ -1,15 +1,15 @@
-"""Where the time of requests goes, by API: Kafka's RequestMetrics. Sans-IO.
+"""Durations of requests per stage and API: Kafka's RequestMetrics. Sans-IO.
 
-    came      --requestqueuetimems-->   its turn        held back, or behind requests that are not answered yet
-    its turn  --localtimems-->          handled         decoded, and the handler's own code
-    handled   --remotetimems-->         answer there    waited for replicas, data, another broker, the disk
-    answered  --responsequeuetimems-->  its turn        behind the answers before it; the client does not keep up
-    its turn  --responsesendtimems-->   sent            given to the kernel, or kept here until it takes it
-    came      --totaltimems-->          sent
+    received  --requestqueuetimems-->   started         throttled, or after requests without a response
+    started   --localtimems-->          handled         decoded, and the handler's own code
+    handled   --remotetimems-->         response ready  waited for replicas, data, another broker, the disk
+    ready     --responsequeuetimems-->  first           after earlier responses; the client does not keep up
+    first     --responsesendtimems-->   sent            written to the kernel, or buffered until it accepts it
+    received  --totaltimems-->          sent
 
-Every request is counted. In each minute the first FULL_MAX of a kind (API, version, error code) are looked at, and one
-of some STRIDE after that, which stands for as many: a request of one record takes some 30 microseconds, and this is not
-to be seen in it.
+Every request is counted. In each minute the first FULL_MAX of a kind (API, version, error code) are measured, and then
+one of about STRIDE, weighted accordingly: a request of one record takes about 30 microseconds, and this must not be
+noticeable.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ from kvorum.runtime.quantiles import WINDOW_MS, Quantiles
 FULL_MAX: Final = 1_000
 STRIDE: Final = 256
 MULTIPLIER, INCREMENT, MODULUS = 1_103_515_245, 12_345, 1 << 31
-"""Of the numbers that vary the stride, so that it is not in step with what clients do: the same ones each time."""
+"""Number of values that vary the stride, so that it is not in phase with clients: always the same ones."""
 
 FETCH, FETCH_CONSUMER, FETCH_FOLLOWER = "Fetch", "FetchConsumer", "FetchFollower"
 VERIFICATION: Final = "AddPartitionsToTxnVerification"
@@ -58,7 +58,7 @@ def metric_name(api: str, request: Message | None) -> str:
 
 
 class RequestTimes:
-    """Of one kind. On the hot path `count` increases by one; at `next_at` that request is sampled (`pick`)."""
+    """State of one kind. On the hot path `count` increases by one; at `next_at` that request is sampled (`pick`)."""
 
     __slots__ = ("_left_full", "_minute", "_random", "_weight", "count", "next_at", "seconds", "stages")
 
@@ -74,7 +74,7 @@ class RequestTimes:
         self._random = 1
 
     def pick(self, now_ms: float) -> int:
-        """Return for how many the request stands whose turn it is, and choose the next one."""
+        """Return the weight of the current sample, and choose the next one."""
         weight, minute = self._weight, int(now_ms // WINDOW_MS)
         if minute != self._minute:
             self._minute, self._left_full = minute, FULL_MAX
@@ -89,7 +89,7 @@ class RequestTimes:
 
 
 class Sample:
-    """A request that is looked at, from its answer on: an outbox's Watched."""
+    """A sampled request, from its response on: an outbox's Watched."""
 
     __slots__ = (
         *("_answered_ms", "_bytes", "_came_ms", "_local_ms", "_start_ms", "_throttle_ms", "_times", "_weight"),
@@ -108,7 +108,7 @@ class Sample:
         throttle_ms: float,
         size: int,
     ) -> None:
-        """Wait until the answer is sent; `slot` is its place in the outbox, None if it goes with what comes next."""
+        """Wait until the response is sent; `slot` is its slot in the outbox, None if it is sent with the next bytes."""
         self.slot = slot
         self._times = times
         self._weight = times.pick(answered_ms)

@@ -43,7 +43,7 @@ SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 log = get_logger("network")
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
-"""The answer, or what will bring it, or None: nothing is answered (acks=0)."""
+"""The response, an awaitable of it, or None: no response (acks=0)."""
 # Each handler takes its own request class, which a common table cannot express.
 HandlerFunction: TypeAlias = Callable[[RequestContext, Any], Result]
 
@@ -56,7 +56,7 @@ class Handler(NamedTuple):
     """First and last that are served; any other closes the connection."""
     handle: HandlerFunction
     abandon: bool = False
-    """Cancel the awaited result when the connection is gone: for long polls that change nothing."""
+    """Cancel the awaited result when the connection is lost: for long polls without changes."""
     in_order: bool = True
     """Answers leave in the order of the requests, as Kafka's protocol requires. False: as soon as they are complete,
     for requests between Kvorum's nodes, whose channel matches answers by correlation id.
@@ -106,7 +106,7 @@ class Router:
         lane: Lane | None = None,
         quotas: Quotas | None = None,
     ) -> None:
-        """Take one handler for each API, those that take over connections by private key, and a fast path.
+        """Use one handler per API, upgrade handlers by private key, and a fast path.
 
         `quotas` counts rejected requests; the handler counts all others.
         """
@@ -221,9 +221,9 @@ class Router:
             return self.failed(call, error)
 
     def failed(self, call: Call, error: BaseException) -> Message:
-        """Return the answer for an exception that a handler let through. Raises AnswerImpossible, or `error`.
+        """Return the response for an exception that a handler raised. Raises AnswerImpossible, or `error`.
 
-        A ProtocolError passes through, and so does what is no Exception (a cancellation, the process's end).
+        A ProtocolError is raised again, and so is anything but an Exception (a cancellation, the end of the process).
         """
         if not isinstance(error, Exception) or isinstance(error, ProtocolError | AnswerImpossible):
             raise error
@@ -325,7 +325,7 @@ def error_response(request: Message, version: int, code: ErrorCode, message: str
 
 
 def valid_software(request: ApiVersionsRequest, version: int) -> bool:
-    """Tell whether a client's name and version are well-formed; the handler answers INVALID_REQUEST if not."""
+    """Return whether a client's name and version are well-formed; otherwise the handler returns INVALID_REQUEST."""
     return version < 3 or (
         SOFTWARE.fullmatch(request.client_software_name) is not None
         and SOFTWARE.fullmatch(request.client_software_version) is not None

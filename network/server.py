@@ -1,6 +1,6 @@
 """A listener: one address that accepts connections, and these connections.
 
-It can be set to refuse: the address is then closed as if the process were gone, and reopened by `accept`.
+It can be set to refuse: the address is then closed as if the process had ended, and reopened by `accept`.
 
 SSL can be added as `ssl` (of the transport), SASL as `gate` (before the router until the peer has authenticated):
 neither changes a connection.
@@ -24,7 +24,7 @@ from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
 
 CLOSE_GRACE_MS: Final = 5_000
-"""How long requests in hand may still take when a listener closes."""
+"""Time limit of requests in progress when a listener closes."""
 SWEEPS_IN_IDLE_MAX: Final = 100
 """A connection is closed at most a hundredth of the idle time late, and the sweep runs at most so often."""
 ANY_IPV4: Final = "0.0.0.0"
@@ -56,10 +56,10 @@ class Listener:
         gate: Callable[[], Gate] | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
-        """Prepare. An empty host is every address of the machine; `counts` to `tracing` are the process's.
+        """Prepare. An empty host means every address of the machine; `counts` to `tracing` are the process's.
 
-        `protected`: the listener brokers use among themselves is not held to the limits that are for all listeners.
-        `on_connection_closed` is called once with the Peer.connection_id of each connection that is gone.
+        `protected`: the listener between brokers is exempt from the limits of all listeners.
+        `on_connection_closed` is called once with the Peer.connection_id of each closed connection.
         """
         self.name = name
         self._host = host
@@ -149,7 +149,7 @@ class Listener:
         return self._shared is not None and not self._shared.closing and self._server is None
 
     def refuse(self, *, cut: bool = False) -> None:
-        """Close the address, as if the process were gone; `cut`: and every connection at once. Idempotent."""
+        """Close the address, as if the process had ended; `cut`: and every connection. Idempotent."""
         server, shared, self._server = self._server, self._shared, None
         assert shared is not None, "start comes first"
         if server is not None:
@@ -196,13 +196,13 @@ class Listener:
         log.info("listener closed", listener=self.name, port=self._port)
 
     async def _emptied(self, shared: Shared) -> None:
-        """Wait until the last connection is gone."""
+        """Wait until the last connection is closed."""
         if shared.by_activity:
             shared.emptied = shared.loop.create_future()
             await shared.emptied
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long, and come back when the next one could be."""
+        """Close idle connections, and schedule the next check."""
         shared = self._shared
         assert shared is not None
         if self._limits.idle_ms < 0:
@@ -218,6 +218,6 @@ class Listener:
                 continue
             log.info("idle connection closed", client=connection.address, listener=self.name)
             connection.close()
-            connection.touch()  # comes up again, and is then cut off, if its client does not take what was sent
+            connection.touch()  # checked again, and then closed if its client does not read
         oldest = next(iter(shared.by_activity)).active_at if shared.by_activity else now
         self._sweeper = shared.loop.call_later(max(oldest + idle - now, idle / SWEEPS_IN_IDLE_MAX), self._sweep)

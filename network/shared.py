@@ -61,7 +61,7 @@ class Gate(Protocol):
     """Requests permitted before authentication (SASL)."""
 
     def admit(self, peer: Peer, frame: memoryview) -> None:
-        """Let a request through. Raises ProtocolError: closes the connection."""
+        """Permit a request. Raises ProtocolError: closes the connection."""
         ...
 
 
@@ -74,7 +74,7 @@ class Connection(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Tell whether a request is in hand, or the connection belongs to something that has its own timeouts."""
+        """Return whether a request is in progress, or an upgraded connection has its own timeouts."""
         ...
 
     @property
@@ -95,7 +95,7 @@ class Connection(Protocol):
         ...
 
     def finish(self) -> None:
-        """Take no further request; close once those in hand are answered."""
+        """Accept no further request; close when those in progress have their responses."""
         ...
 
 
@@ -132,7 +132,7 @@ class Shared:
             self.metrics.connections(self.listener, 1)
 
     def left(self, connection: Connection, peer: Peer) -> None:
-        """A connection that had joined is gone."""
+        """A registered connection was closed."""
         self.by_activity.pop(connection, None)
         if not self.by_activity and self.emptied is not None and not self.emptied.done():
             self.emptied.set_result(None)
@@ -180,7 +180,7 @@ class Shared:
             self.metrics.refused(self.listener, "malformed")
 
     def dropped(self, client: str, reason: str) -> None:
-        """Log a connection that was closed because connections hold too much memory."""
+        """Log a connection that was closed because connections use too much memory."""
         log.warning("connection closed", client=client, listener=self.listener, reason=reason)
         if self.metrics is not None:
             self.metrics.refused(self.listener, "memory")

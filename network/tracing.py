@@ -1,16 +1,16 @@
-"""A trace of single requests, on demand: one log line for each with the time of every stage.
+"""Trace of single requests, on demand: one log line per request with the duration of every stage.
 
     INFO network request traced api=Produce version=11 correlation_id=7 client_id=orders-app client=10.0.0.5:41822
       listener=PLAINTEXT bytes_in=431 queue_ms=0.02 decode_ms=0.11 handle_ms=0.2 wait_ms=3.4 encode_ms=0.05 bytes_out=62
       throttle_ms=0 errors=NONE:1 left=99
 
-queue    from the frame's last byte to its turn: the client is held back, or requests before it are not answered yet
-decode   header and body read; of a Produce not the records, which the handler looks at
-handle   the handler's own code, until it answers or says that the answer comes later
-wait     until the answer is there: replicas, data, another broker, the disk
-encode   the answer written down; it leaves once those before it on the connection have
+queue    from the frame's last byte to decoding: the client is throttled, or earlier requests have no response yet
+decode   of header and body; the handler reads the records of a Produce
+handle   the handler's own code, until it returns a response or a future of one
+wait     for the response: replicas, data, another broker, the disk
+encode   of the response; it is sent after the earlier responses of the connection
 
-`errors` counts the codes in the whole answer, NONE among them. kvorum.request.trace (runtime/trace_wish) selects the
+`errors` counts the codes in the whole response, including NONE. kvorum.request.trace (runtime/trace_wish) selects the
 requests and their number; it may change at any time. Without it: a connection reads one attribute per request. A traced
 request does not take the fast path.
 
@@ -41,7 +41,7 @@ log = get_logger("network")
 ARRIVALS_MAX: Final = 10_000
 """Limit of frames with a recorded arrival; further ones have no queue time."""
 ROWS_MAX: Final = 10_000
-"""Of an answer, looked at for error codes."""
+"""Rows of a response that are searched for error codes."""
 UNKNOWN_MS: Final = -1.0
 IP_SIZES: Final = (4, 16)
 
@@ -62,7 +62,7 @@ class Tracing:
         """Requests to trace; None: none."""
 
     def configure(self, text: str) -> None:
-        """Take the config over; the same text again changes nothing. Raises ValueError."""
+        """Apply the config; the same text again changes nothing. Raises ValueError."""
         if text == self._text:
             return
         wish = parse_trace(text)
@@ -90,7 +90,7 @@ class Armed:
         """By identity: when a frame was complete, of frames that are still there."""
 
     def came(self, frames: list[memoryview]) -> None:
-        """Note that frames have come."""
+        """Record the arrival of frames."""
         now_s = self._now()
         for frame in frames:
             if len(self._arrivals) < ARRIVALS_MAX:

@@ -11,7 +11,7 @@ class Traffic:
         self.frames_sent = self.bytes_sent = self.frames_received = self.bytes_received = 0
 
     def sent(self, size: int) -> None:
-        """Count a frame that went out."""
+        """Count a sent frame."""
         self.frames_sent += 1
         self.bytes_sent += size
 

@@ -1,4 +1,4 @@
-"""How a connection leaves request and answer behind: its first request with a private key has it taken over.
+"""Upgrade of a connection: its first request with a private key takes it over.
 
 From then on its frames go to a FrameSink, in order, and the sink's frames are sent over an UpgradeLink: Raft, on a
 controller's listener.
@@ -20,11 +20,11 @@ class UpgradeLink(Protocol):
         ...
 
     def send(self, *parts: bytes | bytearray | memoryview) -> bool:
-        """Send one frame; False if it was dropped, closed or with too much unsent."""
+        """Send one frame; False if it was dropped: closed, or too many unsent bytes."""
         ...
 
     def close(self) -> None:
-        """Close after what was sent; `on_closed` follows."""
+        """Close after the sent bytes; `on_closed` follows."""
         ...
 
 
@@ -32,11 +32,11 @@ class FrameSink(Protocol):
     """Receiver of an upgraded connection."""
 
     def on_frame(self, frame: memoryview) -> None:
-        """Take one frame, length removed. The sink owns the bytes. Raises ProtocolError: closes the connection."""
+        """Process one frame, length removed. The sink owns the bytes. Raises ProtocolError: closes the connection."""
         ...
 
     def on_closed(self) -> None:
-        """The connection is gone. Called once."""
+        """The connection was lost. Called once."""
         ...
 
 
@@ -48,7 +48,7 @@ Raises ProtocolError to refuse it.
 
 
 def hand_over(upgrade: Upgrade, link: UpgradeLink, peer: Peer, frame: memoryview, now_ms: float) -> FrameSink:
-    """Have the connection of this request taken over; nothing of it is unanswered. Raises ProtocolError."""
+    """Take over the connection of this request; no earlier request is pending. Raises ProtocolError."""
     api_key, api_version, correlation_id = peek_request(frame)
     client_id, position = decode_client_id(frame, 1)
     ctx = context_of(peer, client_id, correlation_id, api_key, api_version, now_ms)

@@ -60,9 +60,9 @@ FIELDS: Final = (
 
 
 class BatchHeader:
-    """The 61 bytes, decoded; read many times a batch, which a tuple's names make dear.
+    """The 61 bytes, decoded. They are read many times per batch, which a named tuple would make expensive.
 
-    Offsets are as they stand in the bytes: relative to nothing before a leader assigned them (`place`).
+    Offsets are those in the bytes: relative to zero before a leader assigned them (`place`).
     """
 
     __slots__ = FIELDS
@@ -83,7 +83,7 @@ class BatchHeader:
         base_sequence: int,
         records_count: int,
     ) -> None:
-        """Hold the fields, in the order of the bytes."""
+        """Store the fields, in the order of the bytes."""
         self.base_offset = base_offset
         self.batch_length = batch_length
         self.partition_leader_epoch = partition_leader_epoch
@@ -99,7 +99,7 @@ class BatchHeader:
         self.records_count = records_count
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether all fields are the same."""
+        """Return whether all fields are equal."""
         return isinstance(other, BatchHeader) and self.fields() == other.fields()
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class BatchHeader:
         return BatchHeader(**(dict(zip(FIELDS, self.fields(), strict=True)) | changes))
 
     def place(self, base_offset: int, leader_epoch: int) -> None:
-        """Take the place in the log that the bytes have been given."""
+        """Set the offsets and the epoch that the bytes have been given."""
         self.base_offset = base_offset
         self.partition_leader_epoch = leader_epoch
 
@@ -141,7 +141,7 @@ class BatchHeader:
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether `max_timestamp` stands for every record's timestamp."""
+        """Whether `max_timestamp` is the timestamp of every record."""
         return bool(self.attributes & LOG_APPEND_TIME_FLAG)
 
     @property

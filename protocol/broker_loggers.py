@@ -1,8 +1,8 @@
-"""A node's loggers as configs of its BROKER_LOGGER resource (KIP-412): names, Kafka's level names, what may be changed.
+"""A node's loggers as configs of its BROKER_LOGGER resource (KIP-412): names, Kafka's levels, permitted changes.
 
-The answer to DescribeConfigs, and the check of IncrementalAlterConfigs, at a broker and at a controller alike: each
-answers at once for its own process, and for no other. `root` stands for all loggers that have no level of their
-own; DELETE gives a logger the root's level again. Sans-IO.
+The response to DescribeConfigs, and the check of IncrementalAlterConfigs, at brokers and controllers: each responds for
+its own process only. `root` is the level of all loggers without their own; DELETE resets a logger to the root's level.
+Sans-IO.
 
 Source: RuntimeLoggerManager, LoggingController, LogLevelConfig.
 """
@@ -38,8 +38,8 @@ def checked_changes(
     """Return the requested (logger, level or None for the root's), if all of them are permitted.
 
     Raises:
-        KafkaError: INVALID_REQUEST (another node, an operation that is none here), INVALID_CONFIG (no such logger, no
-            such level); nothing is changed then.
+        KafkaError: INVALID_REQUEST (another node, an unsupported operation), INVALID_CONFIG (unknown logger or level);
+            nothing is changed then.
     """
     check_node_id(resource.resource_name, node_id)
     return [(config.name, _checked_level(config, loggers)) for config in resource.configs]

@@ -1,11 +1,11 @@
-"""Messages to bytes and back: one shape a message, whatever the version.
+"""Messages to bytes and back: one class per message, for all versions.
 
-Each (struct, version) pair is turned once, at first use, into straight-line Python from its FIELDS (kio's knowledge of
-Kafka's definitions, see tools/generate_messages.py). kio's own native reader is not used on the wire: it reserves
-memory for an array before it looks whether the bytes can hold it, and a count of two thousand million in a five-byte
-frame ends the process. Here a count is first held against the bytes that remain.
+Each (struct, version) pair is compiled once, at first use, to straight-line Python from its FIELDS (from kio's schema
+of Kafka's messages, see tools/generate_messages.py). kio's own native reader is not used on the wire: it reserves
+memory for an array before it checks the remaining bytes, so a count of two thousand million in a five-byte frame ends
+the process. Here a count is first compared with the remaining bytes.
 
-Decoding raises ProtocolError for anything malformed; bytes of a string that are no UTF-8 become U+FFFD, as in Kafka.
+Decoding raises ProtocolError for anything malformed; invalid UTF-8 in a string becomes U+FFFD, as in Kafka.
 Records fields are slices of the given buffer and live with it.
 """
 
@@ -77,7 +77,7 @@ SPLICE_BYTES_MIN = 4096
 
 
 def fail(text: str) -> None:
-    """Refuse what was read."""
+    """Reject malformed bytes."""
     raise ProtocolError(text)
 
 
@@ -102,7 +102,7 @@ def encoder(cls: type[Struct], version: int, flexible: bool) -> Encoder:
 def _names(
     cls: type[Struct], version: int, flexible: bool, prefix: str, make: Callable[[type[Struct], int, bool], object]
 ) -> dict[str, object]:
-    """Return the helpers of the nested structs and what the generated source calls by name."""
+    """Return the helpers of the nested structs and the names used by the generated source."""
     names: dict[str, object] = {"struct": struct}
     for field in fields_of(cls, version):
         if field.struct is not None:

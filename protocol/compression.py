@@ -4,10 +4,11 @@ gzip is plain gzip. snappy is xerial's framing when Java or librdkafka write it,
 both are read, xerial is written. lz4 is one lz4 frame. zstd is zstd frames.
 
 No frame is accepted that Kafka's Java client cannot read, because its consumers would stop at the batch: see
-`_lz4_bound` for lz4. The other codecs' libraries refuse what Java's refuse (test_frame_options.py has the table).
+`_lz4_bound` for lz4. The other codecs' libraries reject the same frames as Java's (test_frame_options.py has the
+table).
 
-A stream never inflates beyond the limit it is given: the bound comes from the stream's own block headers where the
-format has them, so nothing is allocated on the word of a length alone, and the output buffer is what stops the rest.
+A stream never inflates beyond its limit: the bound comes from the stream's block headers if the format has them, so no
+memory is allocated because of a length alone, and otherwise from the size of the output buffer.
 """
 
 from enum import IntEnum
@@ -74,7 +75,7 @@ def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, size_max: int) -> bytes:
-    """Return what was compressed.
+    """Return the decompressed bytes.
 
     Raises KafkaError INVALID_RECORD if the stream is not of that codec or is cut, MESSAGE_TOO_LARGE if it inflates
     beyond `size_max` bytes.
@@ -99,7 +100,7 @@ def decompress(codec: Codec, data: Buffer, size_max: int) -> bytes:
 
 
 def _too_large(size_max: int) -> KafkaError:
-    """Return the refusal of a stream that inflates too far."""
+    """Return the error of a stream that inflates beyond its limit."""
     return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the records inflate beyond {size_max} bytes")
 
 
@@ -164,7 +165,7 @@ def _decompress_snappy(stream: bytes, size_max: int) -> bytes:
 
 
 def _decompress_snappy_block(block: bytes, left: int, size_max: int | None = None) -> bytes:
-    """Return one raw block's content; its length stands at its head and a block cannot inflate more than 64-fold."""
+    """Return one raw block's content; its length precedes it, and a block cannot inflate more than 64-fold."""
     size: int = cramjam.snappy.decompress_raw_len(block)
     if size > len(block) * 64:
         raise ValueError("invalid size of a snappy block")

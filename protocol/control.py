@@ -1,6 +1,6 @@
 """Transaction markers: the control batches that end a transaction in a partition's log. Sans-IO.
 
-A marker is one record in a batch of its own, marked as control and transactional, without a sequence number. Key:
+A marker is one record in a separate batch, marked as control and transactional, without a sequence number. Key:
 version int16 (0), type int16. Value: version int16 (0), coordinator epoch int32. Source: Kafka's ControlRecordType,
 EndTransactionMarker and MemoryRecords.withEndTransactionMarker.
 """
@@ -18,7 +18,7 @@ MARKER_VERSION: Final = 0
 
 
 class ControlType(IntEnum):
-    """How a transaction ended. Other control records concern the metadata quorum alone."""
+    """Result of a transaction. Other control records belong to the metadata quorum."""
 
     ABORT = 0
     COMMIT = 1

@@ -1,8 +1,8 @@
-"""Kafka's error codes, and the exception that carries one from the place of the decision to the answer.
+"""Kafka's error codes, and the exception that carries one from the decision to the response.
 
     Exception
-    +-- KafkaError(code, message)     a peer's fault, or a state it has to know of: becomes an error code in an answer
-    +-- ProtocolError(message)        bytes that cannot be understood: closes the connection, with one log line
+    +-- KafkaError(code, message)     a peer's fault, or a state it must know: becomes an error code in a response
+    +-- ProtocolError(message)        malformed bytes: closes the connection, with one log line
 
 Codes and their retriability as Apache Kafka 4.3 defines them (org.apache.kafka.common.protocol.Errors).
 """
@@ -192,7 +192,7 @@ class KafkaError(Exception):
     """A refusal with Kafka's code for it; the message is for people (sent where the answer has a field for it)."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        """Hold the code and what was wrong."""
+        """Store the code and the message."""
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message or None

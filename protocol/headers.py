@@ -1,8 +1,8 @@
-"""The headers in front of requests and answers, both sides of both.
+"""The headers of requests and responses, encoding and decoding.
 
 A request's header: api key, api version, correlation id, client id (its length is always 16 bits), and tagged fields
-from header version 2. An answer's: the correlation id, and tagged fields from header version 1. Which version goes with
-a message follows from the message's own: api.request_header_version, api.response_header_version. Matches Kafka's
+from header version 2. A response's: the correlation id, and tagged fields from header version 1. The header version
+follows from the message's version: api.request_header_version, api.response_header_version. Matches Kafka's
 RequestHeader and ResponseHeader (KIP-482).
 """
 
@@ -28,7 +28,7 @@ class RequestHeader(NamedTuple):
 
 
 def peek_request(frame: memoryview) -> tuple[int, int, int]:
-    """Return api key, api version, correlation id: what every header version starts with. Raises ProtocolError."""
+    """Return api key, api version, correlation id: the start of every header version. Raises ProtocolError."""
     if len(frame) < FIXED_SIZE:
         raise ProtocolError(f"request of {len(frame)} bytes is shorter than its header ({FIXED_SIZE})")
     key, version, correlation_id = _FIXED.unpack_from(frame)
@@ -42,7 +42,7 @@ def decode_client_id(frame: memoryview, header_version: int) -> tuple[str | None
         position = FIXED_SIZE + 2 + max(length, 0)
         if position > len(frame):
             raise ProtocolError(f"client id of {length} bytes exceeds the {len(frame) - FIXED_SIZE - 2} bytes left")
-        # Kafka takes any negative length for null, and replaces what is not UTF-8.
+        # Kafka treats any negative length as null, and replaces invalid UTF-8.
         client_id = None if length < 0 else str(frame[FIXED_SIZE + 2 : position], "utf-8", "replace")
         if header_version >= 2:
             position = skip_tags(frame, position)

@@ -1,10 +1,10 @@
-"""One pass over the records of a batch: do they add up, and what must a leader know of them? Sans-IO, the hottest loop.
+"""One pass over the records of a batch: checks and facts for a leader. Sans-IO, the hottest loop.
 
-Kafka reads every record of a Produce (DefaultRecord.readFrom). In plain Python that is half a microsecond a record, so
-two things keep it cheap: nothing is sliced or copied, and a *run* of records of one shape (the same lengths, hence the
-same places for every length in them) is checked a column at a time: `data[place::stride]` is that byte of every record,
-and comparing two byte strings costs next to nothing. The checks are the same on both paths; only records of changing
-length pay the full price.
+Kafka reads every record of a Produce (DefaultRecord.readFrom). In plain Python that is half a microsecond per record.
+Two things make it cheap: nothing is sliced or copied, and a *run* of records of one shape (equal lengths, hence equal
+positions of every length in them) is checked one column at a time: `data[place::stride]` is that byte of every record,
+and comparing two byte strings is cheap. The checks are the same on both paths; only records of varying length have the
+full cost.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from kvorum.protocol.varints import read_varint
 RUN_RECORDS_MIN: Final = 8
 """Shorter runs are walked record by record: the columns would cost more."""
 RUN_PAUSE_RECORDS: Final = 16
-"""Number of records that are visited singly after a run that turned out too short."""
+"""Number of records that are visited singly after a run that was too short."""
 
 INT_SHIFT_MAX: Final = 28
 LONG_SHIFT_MAX: Final = 63
@@ -51,7 +51,7 @@ class _Shape(NamedTuple):
 
 
 def walk(data: bytes, count: int) -> Walk:
-    """Check `count` records that fill `data` exactly. Raises ValueError with what does not add up."""
+    """Check `count` records that fill `data` exactly. Raises ValueError with the error."""
     place = index = try_run_at = 0
     low, high = 2**63, -(2**63)
     has_null_key = False
@@ -81,10 +81,10 @@ def walk(data: bytes, count: int) -> Walk:
 
 
 _Singles: TypeAlias = tuple[int, int, int, int, int, bool, bool]
-"""Where a walk stopped, and what it found.
+"""End of a walk, with its findings.
 
-The place and the index that follow the last record walked, that record's own place, the least and the greatest
-timestamp delta, a null key?, sequential? No NamedTuple: making one costs as much as a record.
+Position and index after the last record, that record's own position, the lowest and the highest timestamp delta,
+whether there is a null key, whether offsets are sequential. Not a NamedTuple, which costs as much as a record.
 """
 
 

@@ -40,7 +40,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.varints import append_varint, read_varint
 
 DECOMPRESSED_SIZE_MAX: Final = 256 * 1024 * 1024
-"""No batch inflates beyond this: some 256 times the default max.message.bytes, far above what honest data reaches."""
+"""Maximum inflated size of a batch: 256 times the default max.message.bytes, far above that of valid data."""
 
 _UINT32: Final = Struct(">I")
 _PLACE: Final = Struct(">q4xi")
@@ -209,7 +209,7 @@ def _decode_bytes(data: bytes, place: int, end: int) -> tuple[bytes | None, int]
 
 
 def encode_records(records: Iterable[Record], base_timestamp: int, base_offset: int | None = None) -> bytes:
-    """Return the records in the form of a batch. Offset deltas count up from 0, or follow each record's own offset."""
+    """Return the records of a batch. Offset deltas count up from 0, or are those of the records."""
     encoded = bytearray()
     for index, record in enumerate(records):
         body = bytearray(1)
@@ -250,10 +250,10 @@ def build_batch(
     log_append_time_ms: int | None = None,
     keep_offsets: bool = False,
 ) -> bytearray:
-    """Return one batch of at least one record; the same arguments give the same bytes, always.
+    """Return one batch of at least one record; equal arguments give equal bytes.
 
-    Records get the offsets from `base_offset` on; with `keep_offsets` their own (ascending, the first is the base: what
-    is left of a batch after compaction). `log_append_time_ms` marks the batch LogAppendTime. A record without
+    Records get the offsets from `base_offset` on; with `keep_offsets` their own (ascending, the first is the base: the
+    rest of a batch after compaction). `log_append_time_ms` marks the batch LogAppendTime. A record without
     timestamp keeps -1.
     """
     assert records, "a batch has a record"

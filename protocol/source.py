@@ -319,7 +319,7 @@ def _encode_tags(w: _Writer, cls: type[Struct], tagged: list[Field], version: in
     _add_defaults(w.names, cls, tagged)
     w.add("t = 0; out = w")
     for field in tagged:
-        # Mostly it is the very default, or equal to it; a dataclass takes long to find the latter.
+        # Usually it is the default object, or equal to it; comparing dataclasses is slow.
         w.add(f"x = o.{field.name}")
         w.add(f"if x is not D_{field.name} and x != D_{field.name}:")
         w.indent += 1

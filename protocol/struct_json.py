@@ -1,5 +1,5 @@
-"""A struct of the protocol as JSON, as Kafka's generated JsonConverters write it: field names in camelCase, bytes in
-base64, uuids in theirs, and tagged fields only where they are not what they are by default. Sans-IO.
+"""A struct of the protocol as JSON, in the format of Kafka's JsonConverters: field names in camelCase, bytes in
+base64, uuids in their form, and tagged fields only if they differ from their defaults. Sans-IO.
 """
 
 import base64

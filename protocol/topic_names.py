@@ -1,4 +1,4 @@
-"""Which names topics may have (org.apache.kafka.common.internals.Topic). Sans-IO."""
+"""Valid topic names (org.apache.kafka.common.internals.Topic). Sans-IO."""
 
 import re
 from typing import Final
@@ -26,7 +26,7 @@ def check_topic_name(name: str) -> None:
 
 
 def name_problem(name: str) -> str | None:
-    """Return what is wrong with a topic's name."""
+    """Return the error of a topic's name."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):

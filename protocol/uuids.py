@@ -30,7 +30,7 @@ class Uuid(bytes):
 
 
 ZERO_UUID = Uuid(16)
-"""No uuid: what an absent topic id is on the wire."""
+"""The zero uuid: an absent topic id on the wire."""
 ONE_UUID = Uuid(bytes(15) + b"\1")
 """Reserved by Kafka for the metadata topic."""
 METADATA_TOPIC_ID = ONE_UUID

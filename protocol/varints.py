@@ -1,4 +1,4 @@
-"""Zigzag varints: how lengths, deltas and counts are written inside a record batch. Sans-IO.
+"""Zigzag varints: the encoding of lengths, deltas and counts inside a record batch. Sans-IO.
 
 Seven bits per byte, the lowest first; the eighth means that more follow. The sign is the lowest bit of the value, so
 that small negative ones are short too. Source: Kafka's ByteUtils.readVarint, readVarlong.

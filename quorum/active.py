@@ -1,18 +1,18 @@
-"""The active controller: decide, replay into a speculative image, append, answer when committed.
+"""The active controller: decide, replay into a speculative image, append, respond when committed.
 
     INACTIVE --on_active--> ACTIVE --on_inactive--> INACTIVE
-                            ACTIVE --a batch refused or dropped--> DRAINING --nothing outstanding--> ACTIVE
+                            ACTIVE --a batch rejected or dropped--> DRAINING --nothing outstanding--> ACTIVE
                             DRAINING --on_inactive--> INACTIVE
 
-INACTIVE  another node leads, or none: everything is answered NOT_CONTROLLER.
-ACTIVE    decisions are taken on the speculative image, which holds every change appended in this term, committed or
-          not. Changes are appended without waiting for those before them, and answered in order as they commit.
-DRAINING  the log did not take a change that later decisions may rest on. The speculative image is dropped, waiting
+INACTIVE  another node leads, or none: every request returns NOT_CONTROLLER.
+ACTIVE    decisions are made on the speculative image, which has every change appended in this term, committed or
+          not. Changes are appended without waiting for earlier ones, and responses are sent in order as they commit.
+DRAINING  the log rejected a change that later decisions may depend on. The speculative image is dropped, waiting
           requests get NOT_CONTROLLER; when every append has its outcome, the image is rebuilt from the committed
-          one. Where the log refuses even what this begins with, it is tried again RESTART_DELAY_S later.
+          one. If the log rejects the first append after it, this is retried after RESTART_DELAY_S.
 
 A decision that takes longer than a slice of the loop's time (a broker with tens of thousands of replicas is fenced) is
-worked out in slices. It stays one decision, and one change: all others wait until it is appended.
+computed in slices. It remains one decision and one change: all others wait until it is appended.
 
 Invariants, asserted: outside DRAINING the speculative end is the log's end; changes complete in the order in which they
 were appended; the speculative image without open changes has the committed image's offset.
@@ -48,9 +48,9 @@ T = TypeVar("T")
 log = get_logger("quorum")
 
 CHANGES_IN_FLIGHT_MAX = 10_000
-"""Decided, not yet committed. Half a second of 20,000 commits a second; more means that commits have stopped."""
+"""Limit of uncommitted decisions: half a second at 20,000 commits per second; more means that commits have stopped."""
 RESTART_DELAY_S = 0.05
-"""How long a log that is full is left alone; a commit takes less."""
+"""Pause after a full log; a commit takes less."""
 
 
 class State(Enum):
@@ -106,7 +106,7 @@ class ActiveController:
 
     @property
     def state(self) -> State:
-        """Where this node stands."""
+        """State of this node."""
         return self._state
 
     @property
@@ -131,11 +131,11 @@ class ActiveController:
 
     @property
     def changes_count(self) -> int:
-        """How many changes wait to be committed."""
+        """Number of uncommitted changes."""
         return len(self._changes)
 
     def is_active(self) -> bool:
-        """Tell whether requests are decided here now."""
+        """Return whether this node decides requests now."""
         return self._state is State.ACTIVE and self._log.is_active()
 
     def require_active(self) -> None:
@@ -144,9 +144,9 @@ class ActiveController:
             raise not_controller(f"node {self._log.node_id} is {self._state.value}, {self._log.leader_id} leads")
 
     async def submit(self, decide: Decide[T], *, name: str = "", confirm: bool = True) -> T:
-        """Decide now, on the speculative image; answer when the decision is committed.
+        """Decide now, on the speculative image; respond when the decision is committed.
 
-        A decision that changes nothing is answered once everything it was based on is committed and, unless `confirm`
+        A decision without changes completes once everything it was based on is committed and, unless `confirm`
         is off, a majority has confirmed that this node still leads. A KafkaError of `decide` is passed on (it may
         depend on changes that never commit, which clients cannot distinguish from a change just after).
 
@@ -165,7 +165,7 @@ class ActiveController:
             waiter = self._append(name, made)
             if len(made.batches) > 1:
                 await Slices().run(made.delta.let_go())
-            # Cancellation of a waiter (its client is gone) does not change the decision.
+            # Cancellation of a waiter (its client disconnected) does not change the decision.
             return await asyncio.shield(waiter)
         if self._changes:
             await asyncio.shield(self._changes[-1].waiter)
@@ -175,7 +175,7 @@ class ActiveController:
 
     @property
     def is_making(self) -> bool:
-        """Tell whether a large decision is worked out: others wait for it."""
+        """Return whether a large decision is in progress: others wait for it."""
         return not self._open.is_set()
 
     async def _in_turns(self, steps: Steps[Made[T]]) -> Made[T]:
@@ -231,7 +231,7 @@ class ActiveController:
         return Made(response=response, batches=batches, delta=delta, image=image, end_offset=end_offset)
 
     async def confirm_leadership(self) -> int:
-        """Return a linearizable high watermark: what is below it is all that was acknowledged before this call.
+        """Return a linearizable high watermark: everything acknowledged before this call is below it.
 
         The committed image of this node is at or above it on return. Raises KafkaError NOT_CONTROLLER.
         """
@@ -257,7 +257,7 @@ class ActiveController:
         """See MetadataLogListener."""
 
     def on_active(self, epoch: int) -> None:
-        """Become active: decide on what is committed."""
+        """Become active: start from the committed state."""
         assert self._state is State.INACTIVE and not self._changes, "on_inactive comes before the next on_active"
         self._state = State.ACTIVE
         self._epoch = epoch
@@ -303,7 +303,7 @@ class ActiveController:
         return change.waiter
 
     def _append_batches(self, name: str, batches: Sequence[bytes], response: T) -> Change[T]:
-        """Append, and note who waits. Raises KafkaError if the log rejects it; it has no effect then."""
+        """Append, and store the waiter. Raises KafkaError if the log rejects it; it has no effect then."""
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         change = Change(self._turn, name, response, waiter, len(batches))
         for index, batch in enumerate(batches):
@@ -384,7 +384,7 @@ class ActiveController:
         self.write_nowait("activation", self._first_words(self._image))
 
     def _restart_again(self, turn: int) -> None:
-        """Try once more to begin, unless things went on meanwhile."""
+        """Retry the start, unless the state has changed meanwhile."""
         if turn == self._turn and self._state is State.DRAINING and self._outstanding == 0:
             self._state = State.ACTIVE
             self._restart_from_committed()

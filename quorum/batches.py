@@ -23,7 +23,7 @@ RECORD_OVERHEAD_MAX: Final = 36
 BATCH_RECORDS_MAX: Final = 500
 """Records of one batch: a broker decodes it without a pause, in some 4 ms. (A command could hold 10,000.)"""
 BATCH_BYTES_MAX: Final = COMMAND_BYTES_MAX - RECORD_OVERHEAD_MAX * COMMAND_RECORDS_MAX - 4096
-"""Encoded values of one batch: what a command holds, less the framing of its records and a page for headers."""
+"""Encoded values of one batch: the size of a command without record framing and a page for headers."""
 
 
 def encode_batches(

@@ -81,7 +81,7 @@ class ActivationListener(Protocol):
 
 
 class DecisionTimes:
-    """How long decisions had to wait behind a large one, and how long they took (Kafka's EventQueue...TimeMs)."""
+    """Time that decisions waited behind a large one, and their duration (Kafka's EventQueue...TimeMs)."""
 
     __slots__ = ("processing_ms", "queue_ms")
 
@@ -91,7 +91,7 @@ class DecisionTimes:
         self.processing_ms = Quantiles()
 
     def decided(self, requested_s: float, begun_s: float, done_s: float) -> None:
-        """Take one in, by the loop's time."""
+        """Add a decision, by the loop's time."""
         self.queue_ms.add((begun_s - requested_s) * 1000, done_s * 1000)
         self.processing_ms.add((done_s - begun_s) * 1000, done_s * 1000)
 

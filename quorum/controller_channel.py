@@ -59,7 +59,7 @@ M = TypeVar("M", bound=Message)
 
 
 class ControllerNodes:
-    """Where the controllers are, and which of them leads as far as this process knows."""
+    """Addresses of the controllers, and the known active one."""
 
     __slots__ = (
         "_answered",
@@ -78,12 +78,12 @@ class ControllerNodes:
     ) -> None:
         """Start with these controllers of a cluster and no leader.
 
-        `overrides` puts a test's proxies in place of their addresses.
+        `overrides` replaces addresses by a test's proxies.
         """
         assert known, "a broker knows at least one controller"
         self.check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
         self._failures: dict[str, ChannelError] = {}
-        """Why the last request to a controller had no answer, by `peer_name`."""
+        """Why the last request to a controller got no response, by `peer_name`."""
         self._is_proven = False
         """One of them belongs to this cluster: it answered."""
         self.addresses = AddressBook(known, overrides)
@@ -98,7 +98,7 @@ class ControllerNodes:
     def of(
         cls, settings: Settings, cluster_id: str, overrides: Mapping[int, Address] | None = None
     ) -> "ControllerNodes":
-        """Take them from controller.quorum.voters, else from controller.quorum.bootstrap.servers."""
+        """Read the addresses from controller.quorum.voters, else from controller.quorum.bootstrap.servers."""
         known: dict[int, Address] = dict(voters(settings))
         if not known:
             for index, text in enumerate(settings.list("controller.quorum.bootstrap.servers")):
@@ -146,18 +146,18 @@ class ControllerNodes:
         self.learn(leader_id, leader.leader_epoch, address)
 
     def leads(self, node_id: int) -> bool:
-        """Tell whether this is the active controller, as far as is known."""
+        """Return whether this is the known active controller."""
         return node_id in (self.leader_id, self._answered)
 
     def confirm(self, node_id: int) -> None:
-        """Note that this node answered as the leader."""
+        """Record that this node responded as the leader."""
         if node_id < 0:
             self._answered = node_id
         elif self.leader_id != node_id:
             self.learn(node_id, self.epoch)
 
     def deny(self, node_id: int) -> None:
-        """Note that this node does not lead, or does not answer."""
+        """Record that this node does not lead, or does not respond."""
         if self.leader_id == node_id:
             self.leader_id = None
         if self._answered == node_id:
@@ -168,7 +168,7 @@ class ControllerNodes:
         self._failures[self._name(node_id)] = failure
 
     def answered(self, node_id: int) -> None:
-        """Note that a controller of this cluster answered."""
+        """Record the response of a controller of this cluster."""
         self._failures.pop(self._name(node_id), None)
         self._is_proven = True
 
@@ -230,8 +230,8 @@ class ControllerChannel:
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Send to the active controller.
 
-        Raises KafkaError if none answered in time, or a copy may be on its way without an answer: what a later copy's
-        refusal means then is the sender's to judge.
+        Raises KafkaError if none responded in time, or if a copy may still be in flight: the sender must interpret the
+        error of a later copy.
         """
         timeout_ms = self._settings.int("request.timeout.ms")
         answer = await self.request(request, timeout_ms=timeout_ms, repeat_sent=False)
@@ -277,7 +277,7 @@ class ControllerChannel:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         backoff = backoff or self.backoff()
-        reason, denied = "no controller is known", 0
+        reason, denied = "no known controller", 0
         while (left_ms := int((deadline - loop.time()) * 1000)) > 0:
             node_id = self.nodes.pick()
             try:

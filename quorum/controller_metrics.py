@@ -110,7 +110,7 @@ class ElectionCounts:
 
 
 def is_unclean(before: PartitionRegistration, leader: int) -> bool:
-    """Tell whether a leader was taken from outside those known to have all (PartitionRegistration.electionWasClean)."""
+    """Return whether a leader outside the eligible replicas was elected (PartitionRegistration.electionWasClean)."""
     return leader not in before.isr and leader not in before.elr
 
 

@@ -146,7 +146,7 @@ class ControllerTasks:
         self._call_later("idle", left_ms, self._watch_idleness)
 
     def _repeat(self, name: str, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do it at this interval in milliseconds; a longer run delays the next one. An interval of 0 is never."""
+        """Run at this interval in milliseconds; a longer run delays the next one. 0: never."""
         if interval_ms <= 0:
             return
 

@@ -4,14 +4,14 @@ A closed connection is a hint; two refused connections are sufficient proof.
 
     connected --last connection closed--> attempt --refused--> wait 20 ms --> attempt --refused--> fence
                                           attempt --anything else--> wait 20 ms (after 5 times 250 ms), begin again
-                                          a new connection, another epoch, fenced --> let it be
+                                          a new connection, another epoch, fenced --> stop
 
-A refusal comes from a machine that is up without a listener on the port: the process is gone, or its successor does not
-listen yet. A successful connect proves nothing: a dying process closes its connections before its listener, some 40 ms
-before on a busy machine, and more on a very busy one. So a broker that has not reconnected is probed until its session
-expires. A timeout proves nothing. The probed address is the broker's own advertised inter-broker address, never one
-that a test put in its place: a proxy that is down is not a dead broker. A false refusal costs one leadership change and
-no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to broker.session.timeout.ms.
+A refused connect means that the machine runs and the port has no listener: the process has ended, or its successor does
+not listen yet. A successful connect proves nothing: a dying process closes its connections before its listener, about
+40 ms before on a busy machine, and more on a very busy one. So a broker that has not reconnected is probed until its
+session expires. A timeout proves nothing. The probed address is the broker's own advertised inter-broker address, never
+a substitute of a test: a proxy that is down is not a dead broker. A false refusal costs one leadership change and no
+data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to broker.session.timeout.ms.
 
 A broker that died together with the last active controller (they share a node) never had a connection to the new one
 that could close. So a new active controller probes each unfenced broker without a connection once, a little later.
@@ -50,7 +50,7 @@ class Prober(Protocol):
     """Tries to connect."""
 
     async def refuses(self, address: Address) -> bool:
-        """Connect once; tell whether it was refused. Other failures and timeouts count as not refused."""
+        """Connect once; return whether it was refused. Other failures and timeouts count as not refused."""
         ...
 
 
@@ -80,7 +80,7 @@ class FenceProbe:
     __slots__ = ("_connects", "_refusals")
 
     def __init__(self) -> None:
-        """Begin with no attempt made."""
+        """Start without attempts."""
         self._refusals = 0
         self._connects = 0
 
@@ -103,7 +103,7 @@ class FenceProbe:
 
 
 class Connections:
-    """Which connections of the controller's listener belong to which broker."""
+    """Connections of the controller's listener by broker."""
 
     __slots__ = ("_by_broker", "_by_connection")
 
@@ -113,7 +113,7 @@ class Connections:
         self._by_broker: dict[int, set[str]] = {}
 
     def note(self, connection_id: str, broker_id: int) -> None:
-        """Note that a broker's request came over this connection."""
+        """Record that a broker's request arrived on this connection."""
         if self._by_connection.get(connection_id) == broker_id:
             return
         self.closed(connection_id)
@@ -136,7 +136,7 @@ class Connections:
 
 
 class FastFencing:
-    """Runs one probe a broker at a time. An ActivationListener of the ActiveController."""
+    """Runs one probe per broker at a time. An ActivationListener of the ActiveController."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class FastFencing:
         self._activation = asyncio.get_running_loop().call_later(ACTIVATION_GAP_MS / 1000, self._ask_unheard)
 
     def on_deactivated(self) -> None:
-        """Start no more probes; those in progress end by themselves."""
+        """Start no more probes; those in progress end on their own."""
         self._unheard.clear()
         if self._activation is not None:
             self._activation.cancel()
@@ -180,7 +180,7 @@ class FastFencing:
                 self.on_broker_connection_lost(broker_id)
 
     def on_connection_closed(self, connection_id: str) -> None:
-        """Take note that a connection of the listener is gone."""
+        """Record the end of a connection of the listener."""
         broker_id = self.connections.closed(connection_id)
         if broker_id is not None and self.connections.count(broker_id) == 0:
             self.on_broker_connection_lost(broker_id)

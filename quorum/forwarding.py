@@ -89,9 +89,9 @@ def unwrap(ctx: RequestContext, request: Message, response: EnvelopeResponse) ->
 
 
 def has_error(message: Message, code: ErrorCode) -> bool:
-    """Tell whether an answer has this code for the whole request: in its top-level field, or in any row if it has none.
+    """Return whether a response has this code for the whole request: at the top level, or in any row.
 
-    This depends on the version: an ElectLeaders answer of v0 has it only in its rows.
+    This depends on the version: an ElectLeaders response of v0 has it only in its rows.
     """
     top = next((field for field in message.FIELDS if field.name == "error_code"), None)
     if top is not None:

@@ -1,14 +1,14 @@
 """The broker's view of the metadata: follows the log from the active controller by Fetch, publishes every image in
 order.
 
-    open the copy, replay it -> fetch until the high watermark of the first answer is reached -> publish the whole image
-                             -> fetch, replay, publish what changed, for ever
+    open the copy, replay it -> fetch up to the high watermark of the first response -> publish the whole image
+                             -> fetch, replay, publish changes, forever
 
 Nothing is published before the first high watermark is reached, so a restarted broker never acts on old state; nor
-before the image is permitted as the first one: the controller that answers first may be behind itself. `image` and
+before the image is permitted as the first one: the controller that responds first may lag. `image` and
 `offset` are those that every publisher has applied. A fault that leaves the image behind the log (an unknown record, a
 copy that differs from the log, a failed publisher) ends the node through `on_fault`: a broker without current metadata
-would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595, 630).
+is harmful. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595, 630).
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from kvorum.storage.log import Log
 log = get_logger("quorum")
 
 FETCH_WAIT_MS_MAX: Final = 500
-"""How long the controller may hold a Fetch that has nothing new (Kafka's MAX_FETCH_WAIT)."""
+"""How long the controller may hold a Fetch without new records (Kafka's MAX_FETCH_WAIT)."""
 FETCHED_SECONDS: Final = 60
 
 
@@ -137,7 +137,7 @@ class MetadataLoader:
 
     @property
     def leader_id(self) -> int | None:
-        """The active controller, as far as is known."""
+        """The known active controller."""
         return self._nodes.leader_id
 
     def install(self, *publishers: MetadataPublisher) -> None:
@@ -221,7 +221,7 @@ class MetadataLoader:
             self._on_fault(error)
 
     async def _fetch(self, node_id: int) -> bool:
-        """Fetch once from this node; tell whether it answered as the leader. Raises ChannelError, KafkaError."""
+        """Fetch once from this node; return whether it responded as the leader. Raises ChannelError, KafkaError."""
         copy = self._copy
         assert copy is not None
         timeout_ms = max(self._settings.int("controller.quorum.fetch.timeout.ms"), FETCH_WAIT_MS_MAX + 1)
@@ -264,7 +264,7 @@ class MetadataLoader:
         )
 
     async def _take(self, node_id: int, copy: MetadataCopy, partition: PartitionData) -> None:
-        """Take over what a leader's answer brings."""
+        """Apply a leader's response."""
         if partition.diverging_epoch.end_offset >= 0:
             reason = (
                 f"the log of epoch {partition.diverging_epoch.epoch} ends at {partition.diverging_epoch.end_offset}"

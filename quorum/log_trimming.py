@@ -18,7 +18,7 @@ log = get_logger("quorum")
 
 
 class LogTrimming:
-    """A MetadataLogListener, registered behind the store: looks at each batch whether there is a new snapshot."""
+    """A MetadataLogListener, registered after the store: checks at each batch for a new snapshot."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LogTrimming:
             self._task.add_done_callback(self._done)
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
-        """Note the snapshot that everything here begins with."""
+        """Record the initial snapshot."""
         self._newest = snapshot.snapshot_id.end_offset
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
@@ -58,7 +58,7 @@ class LogTrimming:
         """See MetadataLogListener."""
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for work in progress."""
         if self._task is not None:
             await asyncio.wait((self._task,))
 

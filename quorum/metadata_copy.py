@@ -96,11 +96,11 @@ class MetadataCopy:
         return self._stored.log_start_offset
 
     async def append(self, records: memoryview) -> tuple[MetadataDelta, int]:
-        """Store and replay what was fetched; return what changed and the count of batches.
+        """Store and replay fetched batches; return the changes and the number of batches.
 
         Raises KafkaError (a damaged batch), UnknownRecord, InvalidTransaction, MetadataCopyDiverged, OSError.
 
-        Batches below the end (a fetch in the middle of a batch returns the whole batch) are passed over.
+        Batches below the end (a fetch in the middle of a batch returns the whole batch) are skipped.
         """
         slices = Slices()
         delta = MetadataDelta(self.image)
@@ -115,7 +115,7 @@ class MetadataCopy:
             except KafkaError:
                 if count == 0:
                     raise
-                break  # what came before it is whole; the next fetch begins with it
+                break  # earlier batches are complete; the next fetch begins with this one
             self._stored.append_as_follower(records[position : position + header.size])
             await self._replay(delta, header.base_offset, found, slices)
             self._moved_to(header.next_offset, header.partition_leader_epoch, header.max_timestamp)
@@ -126,7 +126,7 @@ class MetadataCopy:
         return delta, count
 
     async def load_snapshot(self, snapshot_id: SnapshotId, part: PartialSnapshot) -> None:
-        """Take a fetched snapshot in place of everything. Raises SnapshotDamaged, OSError; then nothing has changed."""
+        """Replace everything with a fetched snapshot. Raises SnapshotDamaged, OSError; then nothing has changed."""
         loop = asyncio.get_running_loop()
         loaded = await Slices().run(load_snapshot(snapshot_id, part.chunks()))
         await blocking.run(loop, part.finish)
@@ -136,7 +136,7 @@ class MetadataCopy:
         log.info("metadata snapshot loaded", end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch)
 
     def partial(self, snapshot_id: SnapshotId) -> PartialSnapshot:
-        """Begin to receive a snapshot."""
+        """Start to receive a snapshot."""
         return self._files.partial(snapshot_id)
 
     async def clear(self) -> None:
@@ -196,7 +196,7 @@ class MetadataCopy:
                 await self.clear()
         stored = self._stored
         if not stored.log_start_offset <= self.end_offset <= stored.log_end_offset:
-            # The log's end was lost in a crash, or its start was trimmed and the checkpoint is gone.
+            # The log's end was lost in a crash, or its start was trimmed and the checkpoint is missing.
             log.warning(
                 "local metadata log restarted", log_start=stored.log_start_offset, log_end=stored.log_end_offset
             )
@@ -224,7 +224,7 @@ class MetadataCopy:
     async def _replay(
         self, delta: MetadataDelta, base_offset: int, found: list[MetadataRecord], slices: Slices
     ) -> None:
-        """Replay a batch: nothing of it inside a transaction, all of the transaction at its end."""
+        """Replay a batch: no effect inside a transaction, the whole transaction at its end."""
         ready = used_up(self._transactions.feed_batch(base_offset, found))
         await slices.breathe()
         await slices.run(delta.replay_all(ready))
@@ -233,7 +233,7 @@ class MetadataCopy:
         self.end_offset, self.epoch, self._timestamp_ms = end_offset, epoch, timestamp_ms
 
     async def _finish(self, delta: MetadataDelta, slices: Slices) -> None:
-        """Adopt what was replayed. Inside a transaction the image stays at the offset before it."""
+        """Adopt the replayed state. Inside a transaction the image stays at the offset before it."""
         open_since = self._transactions.open_since
         offset = self.end_offset - 1 if open_since is None else open_since - 1
         if offset > self.image.offset:

@@ -17,7 +17,7 @@ from kvorum.storage.names import TopicPartition
 from kvorum.storage.recovery import OpenOptions, open_log
 
 NO_LIMIT: Final = -1
-"""Nothing is dropped by age or size: only what a snapshot covers goes."""
+"""No retention by age or size: only records covered by a snapshot are removed."""
 
 
 def open_metadata_log(disk: Disk, directory: str, settings: Settings, clock: Clock) -> Log:

@@ -83,12 +83,12 @@ class MetadataStore:
 
     @property
     def in_transaction(self) -> bool:
-        """Tell whether a large change is half written."""
+        """Return whether a large change is incomplete."""
         return self._transactions.open_since is not None
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that can be fetched; what is below is only in the snapshot."""
+        """The first offset that can be fetched; earlier records are in the snapshot."""
         return self._stored.log_start_offset
 
     def read(self, offset: int, max_bytes: int) -> ReadInfo:
@@ -150,7 +150,7 @@ class MetadataStore:
         yield from delta.let_go()
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> Steps[None]:
-        """Take the snapshot's image, and bring the stored log to it."""
+        """Use the snapshot's image, and restart the stored log from it."""
         end_offset, epoch = snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch
         loaded = yield from load_snapshot(snapshot.snapshot_id, snapshot.chunks())
         self._image = loaded.image
@@ -184,7 +184,7 @@ class MetadataStore:
     # SnapshotSource
 
     def capture(self) -> SnapshotContent:
-        """Return the image as a snapshot, and behind it what there is of an open transaction, its marker first."""
+        """Return the image as a snapshot, followed by the records of an open transaction, its marker first."""
         records = chain(self._image.to_records(), self._transactions.open_records())
         return SnapshotContent(chunks=encode_snapshot(records, self._epoch, self._timestamp_ms))
 
@@ -207,7 +207,7 @@ class MetadataStore:
             raise MetadataMismatch(f"the stored batch at {base_offset} is not the committed one; {WHAT_TO_DO}")
 
     def _continues(self, end_offset: int, epoch: int) -> bool:
-        """Tell whether the stored log reaches a snapshot's end with the same history."""
+        """Return whether the stored log contains a snapshot's end with the same history."""
         stored = self._stored
         if not stored.log_start_offset <= end_offset <= stored.log_end_offset:
             return False
@@ -222,7 +222,7 @@ class MetadataStore:
         return self._stored.size
 
     async def begin_segment(self) -> None:
-        """Close the active segment and sync what is behind it, off the event loop. Raises KafkaError, OSError."""
+        """Close the active segment and sync the log after it, outside the event loop. Raises KafkaError, OSError."""
         self._stored.roll()
         plan = self._stored.begin_flush(include_active=False)
         await blocking.run(asyncio.get_running_loop(), plan.run)

@@ -15,7 +15,7 @@ from kvorum.quorum.image import MetadataDelta, MetadataImage
 
 
 class ManifestKind(Enum):
-    """Where an update came from."""
+    """Origin of an update."""
 
     LOG_DELTA = "log-delta"
     """Batches of the metadata log, each once and in order."""
@@ -42,7 +42,7 @@ class LoaderManifest:
 
 
 class MetadataPublisher(Protocol):
-    """One who follows the metadata."""
+    """A subscriber of the metadata."""
 
     def on_metadata_update(
         self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest

@@ -45,7 +45,7 @@ class Record(
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a broker listens: the advertised address of one listener; `security_protocol` is Kafka's number (0..3)."""
+    """Endpoint of a broker: the advertised address of one listener; `security_protocol` is Kafka's number (0..3)."""
 
     name: str
     host: str
@@ -62,7 +62,7 @@ class FeatureRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegisterBroker(Record, frozen=True, kw_only=True):
-    """A broker's incarnation: replaces what was registered for this id (KIP-631).
+    """A broker's incarnation: replaces the former registration of this id (KIP-631).
 
     `broker_epoch` is the offset at which the batch with this record begins, so it is unique and grows. In a snapshot,
     and of an incarnation that registers again, `failed_log_dirs` are those that failed since it came.
@@ -83,7 +83,7 @@ class RegisterBroker(Record, frozen=True, kw_only=True):
 
 
 class UnregisterBroker(Record, frozen=True, kw_only=True):
-    """The broker is gone for good; `broker_epoch` guards against removing a later incarnation."""
+    """The broker is permanently removed; `broker_epoch` guards against removing a later incarnation."""
 
     broker_id: int
     broker_epoch: int
@@ -108,7 +108,7 @@ class Topic(Record, frozen=True, kw_only=True):
 
 
 class RemoveTopic(Record, frozen=True, kw_only=True):
-    """The topic, its partitions and its configs are gone."""
+    """The topic is deleted with its partitions and configs."""
 
     topic_id: Uuid
 
@@ -167,7 +167,7 @@ class Feature(Record, frozen=True, kw_only=True):
 
 
 class ProducerIds(Record, frozen=True, kw_only=True):
-    """A block of producer ids went to a broker; `next_producer_id` is the first that is still free."""
+    """A block of producer ids was assigned to a broker; `next_producer_id` is the first free one."""
 
     broker_id: int
     broker_epoch: int
@@ -247,9 +247,8 @@ RECORD_TYPES: Final[tuple[type[Record], ...]] = (
 )
 
 UUIDS_REMEMBERED_MAX: Final = 4_096
-"""A topic's id stands in each of its partitions, a log directory's in each replica: 300,000 of them in a snapshot are
-written and read in a fraction of the time, and are a few objects in the end, which Python's garbage collector walks at
-no cost."""
+"""Each partition has a topic id, each replica a directory id. Sharing makes a snapshot with 300,000 of them
+faster to write and read, and leaves only a few objects for Python's garbage collector."""
 
 LATEST_VERSIONS: Mapping[str, int] = MappingProxyType({kind.__name__: 0 for kind in RECORD_TYPES})
 """The newest version of each type that this release reads and writes."""
@@ -283,7 +282,7 @@ _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 
 def encode(record: MetadataRecord) -> bytes:
     """Return the record's value in the log: one line of JSON, type and version first, equal bytes for equal records."""
-    assert record.version <= LATEST_VERSIONS[type(record).__name__], f"{record} has a version from the future"
+    assert record.version <= LATEST_VERSIONS[type(record).__name__], f"{record} has a newer version"
     data = _ENCODER.encode(record)
     assert len(data) <= RECORD_SIZE_MAX, f"a {type(record).__name__} of {len(data)} bytes passes {RECORD_SIZE_MAX}"
     return data

@@ -156,7 +156,7 @@ class ControllerServer:
         log.info("controller started", node_id=self._log.node_id, stored_end_offset=stored.log_end_offset)
 
     def _bootstrap_records(self) -> list[MetadataRecord]:
-        """Return what a new cluster's metadata begins with, by this node's configuration."""
+        """Return the first metadata of a new cluster, from this node's configuration."""
         settings = self._settings
         level = settings.int("kvorum.eligible.leader.replicas.version")
         records = bootstrap_records(level, settings.int("min.insync.replicas"))
@@ -170,19 +170,19 @@ class ControllerServer:
         return [Feature(name=KRAFT_VERSION, level=1)] if upgraded else [NoOp()]
 
     def on_connection_closed(self, connection_id: str) -> None:
-        """Take note that a connection of the listener is gone: it may have been a broker's last."""
+        """Record that a connection of the listener was lost: it may have been a broker's last."""
         if self._services is not None:
             self._services.fencing.on_connection_closed(connection_id)
 
     def not_ready(self) -> str | None:
         """Return why this controller cannot serve yet, None if it can.
 
-        It leads, or knows who does, and has caught up with its own snapshot.
+        It leads or knows the leader, and has caught up with its own snapshot.
         """
         if self._services is None:
             return "the metadata log is not open"
         if self._log.leader_id is None:
-            return "no controller leads"
+            return "no active controller"
         if self._log.high_watermark < self._log.log_start_offset:
             return "the metadata snapshot is not loaded yet"
         return None

@@ -34,12 +34,12 @@ Q = TypeVar("Q")
 OBSERVER_SESSION_MS: Final = 300_000
 """An observer that has not fetched for this time is forgotten, as in Kafka's LeaderState."""
 OBSERVERS_MAX: Final = 10_000
-"""Known at a time; further ones are served and not listed."""
+"""Limit of known brokers; further ones are served but not listed."""
 WAIT_MS_MAX: Final = "kvorum.metadata.read.your.writes.max.ms"
 ALIVE_MS: Final = 3_000
 """A broker that sent its last heartbeat longer ago is not waited for. One that creates many logs does send them."""
 LOOK_MS: Final = 250
-"""How often a wait looks whether the brokers are still alive."""
+"""Interval of liveness checks during a wait."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class PublishedWait(NamedTuple):
 
 
 class Observers:
-    """The brokers that fetch from this controller while it leads, those of combined nodes too."""
+    """The brokers that fetch from this controller while it leads, those of combined nodes included."""
 
     __slots__ = ("_observers", "_waits")
 
@@ -72,7 +72,7 @@ class Observers:
         self._waits: list[PublishedWait] = []
 
     def note(self, replica_id: int, directory_id: Uuid, fetch_offset: int, end_offset: int, now_ms: int) -> None:
-        """Note a fetch: its offset is how far that replica has come."""
+        """Record a fetch: its offset is the end of that replica."""
         key = (replica_id, directory_id)
         observer = self._observers.get(key)
         if observer is None:
@@ -90,9 +90,9 @@ class Observers:
                     wait.done.set_result(None)
 
     async def wait_published(self, is_alive: Callable[[int], bool], end_offset: int, timeout_ms: int) -> None:
-        """Wait until the brokers that are alive have published all below this offset: a broker fetches on when it has.
+        """Wait until the live brokers have published everything below this offset, which their next fetch shows.
 
-        Returns after the timeout, too, and in another term.
+        Returns also after the timeout, and in another term.
         """
         behind = {seen.replica_id for seen in self._observers.values() if seen.fetch_offset < end_offset}
         wait = PublishedWait(end_offset, behind, asyncio.get_running_loop().create_future())
@@ -161,7 +161,7 @@ class ControllerServices:
         confirm: bool = True,
         mutation_quota: MutationQuota | None = None,
     ) -> T:
-        """Have the active controller decide a request; see ActiveController.submit. Raises KafkaError."""
+        """Decide a request on the active controller; see ActiveController.submit. Raises KafkaError."""
         version = LATEST_VERSION if ctx is None else ctx.api_version
         is_direct = ctx is not None and not ctx.forwarded
         return await self.controller.submit(
@@ -171,7 +171,7 @@ class ControllerServices:
         )
 
     async def wait_published(self, timeout_ms: int) -> None:
-        """Wait until the active brokers have published what is committed now, so that new partitions are served.
+        """Wait until the active brokers have published the current committed state, so that new partitions are served.
 
         At most `timeout_ms` and kvorum.metadata.read.your.writes.max.ms. Without this a client's first request often
         reaches a partition's leader before the metadata do (docs/decisions/0026).
@@ -197,7 +197,7 @@ class ControllerServices:
         *,
         is_direct: bool = False,
     ) -> Context:
-        """Return what a decision on this image may look at."""
+        """Return the context of a decision on this image."""
         return Context(
             image=image,
             next_offset=self.controller.next_offset,
@@ -219,9 +219,9 @@ class ControllerServices:
         return self.controller_settings
 
     def mutation_quota(self, ctx: RequestContext, strict_version: int) -> MutationQuota | None:
-        """Return what a request may change, by the quotas that are committed now; None: as much as it likes.
+        """Return the permitted changes of a request, by the committed quotas; None: no limit.
 
-        From `strict_version` on what is too much is refused (KIP-599).
+        From `strict_version` on excess changes are rejected (KIP-599).
         """
         quotas = self.store.image.client_quotas
         if quotas is not self.quotas_seen:
@@ -235,14 +235,14 @@ class ControllerServices:
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{ctx.principal} may not {operation.name}")
 
     def may(self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Tell whether the principal may do this."""
+        """Return whether the principal is permitted this operation."""
         return self.authorizer.authorize(ctx, operation, resource_type, name)
 
     def is_serving(self) -> bool:
-        """Tell whether this node leads, has applied its term's first entry, and had a recent answer of a majority."""
+        """Return whether this node leads, has applied its term's first entry, and a majority responded recently."""
         return self.metadata_log.is_active()
 
     def leader_and_epoch(self) -> tuple[int, int]:
-        """Return who leads (-1: not known) and the epoch."""
+        """Return the leader (-1: unknown) and the epoch."""
         leader_id = self.metadata_log.leader_id
         return -1 if leader_id is None else leader_id, self.metadata_log.epoch

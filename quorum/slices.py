@@ -1,6 +1,6 @@
-"""Turns for the event loop in the middle of long work, by the time it took and not by what was done.
+"""Time slices for long work on the event loop, by elapsed time instead of a count.
 
-On a busy machine a step may take ten times as long as on a quiet one; the clock knows, a count does not.
+On a busy machine a step may take ten times as long as on a quiet one; a count does not adapt.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from kvorum.quorum.steps import Steps, step
 T = TypeVar("T")
 
 SLICE_S: Final = 0.005
-"""Looked at between two steps: with the one in hand the event loop is held for less than 10 ms."""
+"""Checked between two steps: with the current one the event loop is blocked for less than 10 ms."""
 
 
 class Slices:
-    """One after another, from its making on. Of the task that does the work."""
+    """Consecutive slices, from the creation on. Of the task that does the work."""
 
     __slots__ = ("_loop", "_until")
 

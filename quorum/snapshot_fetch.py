@@ -86,7 +86,7 @@ def _row(answer: FetchSnapshotResponse, snapshot_id: SnapshotId, position: int) 
     requested = (snapshot_id.end_offset, snapshot_id.epoch, position)
     got = (row.snapshot_id.end_offset, row.snapshot_id.epoch, row.position)
     if got != requested or not 0 < row.size <= SNAPSHOT_BYTES_MAX:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"asked for {requested}, got {got} of {row.size} bytes")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"requested {requested}, got {got} of {row.size} bytes")
     return row
 
 

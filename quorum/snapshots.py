@@ -30,7 +30,7 @@ PARTIAL_SUFFIX: Final = ".checkpoint.part"
 """Suffix of files being written or fetched; removed at start."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
-"""Small batches: a reader replays one between two looks at the clock."""
+"""Small batches: a reader replays one between two checks of the clock."""
 SNAPSHOT_BATCH_RECORDS: Final = 500
 READ_SIZE: Final = 256 * 1024
 
@@ -72,7 +72,7 @@ def encode_snapshot(records: Iterable[MetadataRecord], epoch: int, last_timestam
 
 
 def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[MetadataRecord]]]:
-    """Yield (last contained timestamp, records) of each batch, of header and footer too (with no records).
+    """Yield (last contained timestamp, records) of each batch, header and footer included (without records).
 
     Raises SnapshotDamaged at the first fault, and at the end without a footer: earlier results must not be used then.
     """
@@ -130,7 +130,7 @@ class SnapshotFiles:
     """The checkpoint files in the folder of one copy of the metadata log. Used off the event loop."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        """Keep the folder, which must exist; what was left half written by an earlier process is removed."""
+        """Use the folder, which must exist; incomplete files of an earlier process are removed."""
         self._disk = disk
         self._directory = directory
         for name in disk.listdir(directory):
@@ -153,7 +153,7 @@ class SnapshotFiles:
         return part.size
 
     def partial(self, snapshot_id: SnapshotId) -> "PartialSnapshot":
-        """Begin a snapshot that comes in pieces."""
+        """Start a snapshot that arrives in pieces."""
         return PartialSnapshot(self._disk, self._directory, checkpoint_name(snapshot_id))
 
     def read(self, snapshot_id: SnapshotId) -> Iterator[bytes]:
@@ -208,7 +208,7 @@ class PartialSnapshot:
             pass
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield what has been written."""
+        """Yield the written bytes."""
         position = 0
         while data := self._file.pread(READ_SIZE, position):
             position += len(data)
@@ -242,7 +242,7 @@ class PartialSnapshot:
 
 
 def _runs(values: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield encoded records in runs that each make a batch."""
+    """Yield encoded records in runs that each form a batch."""
     run: list[bytes] = []
     size = 0
     for value in values:

@@ -21,7 +21,7 @@ STEP_COUNT: Final = 200
 
 
 def step(steps: Steps[T]) -> tuple[T] | None:
-    """Do the next of it; return the result, alone in a tuple, if that was the last."""
+    """Execute the next step; return the result, alone in a tuple, if it was the last."""
     try:
         next(steps)
     except StopIteration as end:
@@ -30,7 +30,7 @@ def step(steps: Steps[T]) -> tuple[T] | None:
 
 
 def finish(steps: Steps[T]) -> T:
-    """Do all of it now; return its result."""
+    """Execute all steps now; return the result."""
     while (done := step(steps)) is None:
         pass
     return done[0]

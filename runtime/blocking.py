@@ -1,6 +1,6 @@
-"""Work that would hold the event loop longer than 10 ms goes to a thread, through this one place.
+"""Runs work that would block the event loop for more than 10 ms in a thread.
 
-The simulator's loop answers `run_in_executor` in virtual time, so nothing else has to know of it.
+The simulator's loop executes `run_in_executor` in virtual time.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Lock: TypeAlias = threading.Lock
-"""For what the loop and work in a thread may both do, each for no longer than one write to the disk."""
+"""For work that both the loop and a thread may do, each for no longer than one write to the disk."""
 
 
 def run(loop: asyncio.AbstractEventLoop, work: Callable[[*Arguments], T], *arguments: *Arguments) -> asyncio.Future[T]:

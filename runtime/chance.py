@@ -15,10 +15,10 @@ def new_random(seed: int | None = None) -> random.Random:
 
 
 def random_uuid_bytes(source: random.Random | None = None) -> bytes:
-    """Return the 16 bytes of a random (version 4) uuid fit to be a cluster, topic or directory id.
+    """Return 16 bytes of a random (version 4) uuid that is valid as a cluster, topic or directory id.
 
-    Not one that Kafka reserves, and its base64 does not begin with a dash, which a command line would take for an
-    option (Kafka's Uuid.randomUuid). From `source` when given, else from the operating system.
+    Reserved ids are excluded, and ids whose base64 begins with a dash, which a command line would treat as an option
+    (Kafka's Uuid.randomUuid). From `source` when given, else from the operating system.
     """
     while True:
         data = uuid.uuid4().bytes if source is None else version_4(source.randbytes(UUID_BYTES))

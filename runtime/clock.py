@@ -11,7 +11,7 @@ import time
 from typing import Protocol
 
 TEST_CLOCK = "KVORUM_TEST_CLOCK"
-"""Names a file of 8 bytes, how far the wall clock is off (ms, little-endian, signed): a test may change it any time."""
+"""Path of a file with 8 bytes: offset of the wall clock (ms, little-endian, signed), which a test may change."""
 OFFSET_BYTES = 8
 
 
@@ -53,9 +53,9 @@ class SystemClock:
 
 
 def precise_seconds() -> float:
-    """Return a time to take spans of, as exactly as the machine can; an event loop's own is of a millisecond.
+    """Return a time for durations, with the precision of the machine; an event loop's own has a millisecond.
 
-    For what people look at, never for what is decided: the simulator does not know it.
+    For display only, never for decisions: the simulator does not control it.
     """
     return time.perf_counter()
 

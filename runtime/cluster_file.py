@@ -56,7 +56,7 @@ class NodeSpec:
     settings: Settings
 
     def properties(self) -> str:
-        """Return what the node must know as a properties file, for `kvorum node`."""
+        """Return the node's configuration as a properties file, for `kvorum node`."""
         return format_properties({key: entry.text for key, entry in self.settings.explicit().items()})
 
 
@@ -172,7 +172,7 @@ def assemble(
 
 
 def with_derived(directory: str, name: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Add to one node's entries what follows from its id and name."""
+    """Add the entries that follow from a node's id and name."""
     own = Settings(entries)
     node, source = own.int("node.id"), Source(static("").layer, f"derived for {name}")
     roles = own.list("process.roles") or ["broker", "controller"]
@@ -238,7 +238,7 @@ def read_sections(path: str) -> "dict[str, yaml.Node]":
 
 
 def read_cluster(path: str, node: "yaml.Node | None") -> dict[str, str]:
-    """Return the cluster's name and id, as far as given. Raises ConfigError."""
+    """Return the cluster's name and id, if given. Raises ConfigError."""
     found: dict[str, str] = {}
     for key, entry in flatten(path, node) if node is not None else ():
         if key not in CLUSTER_KEYS:

@@ -7,7 +7,7 @@ SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 
 
 def is_compiled(module: str) -> bool:
-    """Tell whether a module that has been imported is compiled."""
+    """Return whether an imported module is compiled."""
     return (getattr(sys.modules[module], "__file__", None) or "").endswith(SUFFIXES)
 
 

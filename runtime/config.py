@@ -44,7 +44,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value was written."""
+    """Source of a value."""
 
     layer: ConfigSource
     where: str
@@ -64,10 +64,10 @@ class Entry:
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be: the key (empty: the file), its text, where it stands, what was meant."""
+    """An invalid configuration: the key (empty: the file), its text, its source, and the rule."""
 
     def __init__(self, key: str, text: str | None, where: str, reason: str) -> None:
-        """Hold the four; a secret's text comes as [hidden]."""
+        """Store the four fields; a secret's text is [hidden]."""
         what = key if text is None else f"{key}={text}"
         super().__init__(": ".join(filter(None, (where, what, reason))))
         self.key = key
@@ -109,7 +109,7 @@ class Settings:
         return type(self)(entries if entry is None else {**entries, key: entry})
 
     def for_listener(self, listener_name: builtins.str) -> Self:
-        """Return the settings as this listener has them: `listener.name.NAME.KEY` in place of KEY (KIP-103)."""
+        """Return the settings of this listener: `listener.name.NAME.KEY` replaces KEY (KIP-103)."""
         prefix = f"{config_defs.LISTENER_PREFIX}{listener_name.lower()}."
         own = {key.removeprefix(prefix): entry for key, entry in self._entries.items() if key.startswith(prefix)}
         known = {key: entry for key, entry in own.items() if config_defs.is_known(key)}
@@ -159,7 +159,7 @@ class Settings:
 
     def source(self, key: builtins.str) -> Source:
         """Return where the value comes from: its own entry, that of the key that decided it, or the default."""
-        assert key in self._values, f"there is no config {key}"
+        assert key in self._values, f"unknown config {key}"
         return self._sources.get(key, DEFAULT)
 
     def raw(self, key: builtins.str) -> builtins.str | None:
@@ -168,7 +168,7 @@ class Settings:
         if entry is not None:
             return entry.text
         definition = config_defs.broker_def(key)
-        assert definition is not None, f"there is no config {key}"
+        assert definition is not None, f"unknown config {key}"
         return definition.default
 
     def explicit(self) -> Mapping[builtins.str, Entry]:
@@ -180,7 +180,7 @@ class Settings:
         return iter(self._values)
 
     def __eq__(self, other: object) -> builtins.bool:
-        """Tell whether the same keys have the same texts, wherever they were written."""
+        """Return whether the same keys have the same texts, whatever their source."""
         return isinstance(other, Settings) and self._texts() == other._texts()
 
     def __hash__(self) -> builtins.int:
@@ -196,12 +196,12 @@ class Settings:
 
     def _value(self, key: builtins.str, *kinds: ConfigType) -> Value:
         definition = config_defs.broker_def(key)
-        assert definition is not None and key in self._values, f"there is no config {key}"
+        assert definition is not None and key in self._values, f"unknown config {key}"
         assert definition.type in kinds, f"{key} is {definition.type.name}"
         return self._values[key]
 
     def _resolve(self) -> None:
-        """Put the outcome of every group of synonyms under its first name."""
+        """Store the result of every group of synonyms under its first name."""
         for first in TIME_GROUPS:
             for name in config_defs.BROKER[first].synonyms:
                 value = self._values[name]
@@ -257,5 +257,5 @@ def _value_of(key: str, entry: Entry) -> Value:
         return definition.parse(entry.text)
     except InvalidValue as error:
         rule = definition.validator
-        meaning = f" (it must be {rule.meaning})" if rule and rule.meaning not in error.reason else ""
+        meaning = f" (must be {rule.meaning})" if rule and rule.meaning not in error.reason else ""
         raise ConfigError(key, error.text, entry.source.where, error.reason + meaning) from None

@@ -1,4 +1,4 @@
-"""Rules for a change of a running broker's configuration, by what is in force before and after it.
+"""Rules for a change of a running broker's configuration, by the configs before and after it.
 
 Sans-IO. Kafka's DynamicBrokerConfig and its reconfigurables: thread pools, listeners, connection limits, classes that
 cannot be loaded, local retention. A node's start does not apply them.
@@ -41,7 +41,7 @@ POSITIVE: Final = frozenset(
 LISTENER_KEYS: Final = frozenset(("advertised.listeners", "listener.security.protocol.map", "listeners"))
 UNLIMITED: Final = -1
 AS_TOTAL: Final = -2
-"""Of local retention: the same as of the whole log."""
+"""Of local retention: the same as that of the whole log."""
 
 
 def check_change(before: Settings, after: Settings, changed: Collection[str]) -> None:
@@ -76,7 +76,7 @@ def check_thread_pool(settings: Settings, key: str, before: int, after: int) -> 
     if after < 1:
         raise refuse(settings, key, "must be at least 1")
     if not before // 2 <= after <= before * 2:
-        reason = f"must be from {before // 2} to {before * 2}: a running broker halves or doubles {before} at the most"
+        reason = f"must be from {before // 2} to {before * 2}: a running broker changes it by a factor of two at most"
         raise refuse(settings, key, reason)
 
 

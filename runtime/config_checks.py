@@ -1,7 +1,7 @@
 """Checks between the keys of one node's configuration, before its start.
 
 Sans-IO. Roles, listeners, exposure and classes are checked here, rules between numbers in config_relations. Each check
-raises ConfigError that names the key to change; what is only unwise comes back as a warning.
+raises ConfigError that names the key to change; unwise configs are returned as warnings.
 """
 
 from kvorum.runtime.config import Settings
@@ -57,7 +57,7 @@ def check_node(settings: Settings) -> list[str]:
 
 
 def check_dynamic_only(settings: Settings) -> None:
-    """Nothing that the metadata alone know: a file's word would hold on no other node."""
+    """Reject keys that exist in the metadata only: a file's value would be unknown to the other nodes."""
     for key in sorted(KEPT_IN_METADATA & settings.explicit().keys()):
         if settings.raw(key) == BROKER[key].default:
             continue
@@ -112,13 +112,13 @@ def check_protocols(settings: Settings) -> None:
             raise refuse(
                 settings,
                 key if key in settings.explicit() else "listeners",
-                f"listener {name} is to be {protocols[name].name}, and this version of Kvorum serves PLAINTEXT only: "
-                "it does not start, because the listener would be unencrypted (TLS and SASL come with a later one)",
+                f"listener {name} has protocol {protocols[name].name}; this release supports PLAINTEXT only, "
+                "and the listener would be unencrypted",
             )
 
 
 def check_listeners(settings: Settings) -> None:
-    """Which listeners a node of these roles must and must not have."""
+    """Listeners that a node of these roles must and must not have."""
     roles, names = settings.list("process.roles"), controller_listener_names(settings)
     every = {endpoint.listener_name for endpoint in listeners(settings)}
     if "controller" not in roles:
@@ -188,7 +188,7 @@ def check_exposure(settings: Settings) -> None:
                 )
     for http in admin_listeners(settings):
         if not is_loopback(http.host) and settings.optional_str("kvorum.admin.tokens.file") is None:
-            text = f"{http.url}: without kvorum.admin.tokens.file it listens on loopback only"
+            text = f"{http.url}: only loopback is permitted without kvorum.admin.tokens.file"
             raise refuse(settings, "admin.listeners", text)
     connect_urls(settings)
     for role in settings.list("process.roles"):
@@ -229,11 +229,11 @@ def warnings_of(settings: Settings) -> list[str]:
     found: list[str] = []
     count = len(voters(settings))
     if count and count % 2 == 0:
-        found.append(f"controller.quorum.voters: {count} controllers survive no more failures than {count - 1} do")
+        found.append(f"controller.quorum.voters: {count} controllers tolerate no more failures than {count - 1} do")
     if "broker" not in settings.list("process.roles") and settings.list("admin.listeners"):
-        found.append("admin.listeners: this node is only a controller; the admin API belongs beside a broker")
+        found.append("admin.listeners: this node is only a controller; the admin API needs a broker on the same node")
     if settings.str("kvorum.peer.addresses"):
-        found.append("kvorum.peer.addresses replaces the addresses of peers: this is for tests")
+        found.append("kvorum.peer.addresses replaces the addresses of peers; it is for tests only")
     if settings.optional_str("kvorum.chaos.listener") is not None:
-        found.append("kvorum.chaos.listener lets faults be injected into this node: this is for tests")
+        found.append("kvorum.chaos.listener permits fault injection into this node; it is for tests only")
     return found

@@ -1,8 +1,8 @@
-"""Every config this cluster knows: Kafka 4.3's, by their own names, and ours under `kvorum.`, `metrics.` and `admin.`.
+"""Every config of this cluster: those of Kafka 4.3, and Kvorum's under `kvorum.`, `metrics.` and `admin.`.
 
-Sans-IO but for reading its own tables once at import: `kafka-configs.tsv` (what a running Apache Kafka 4.3.0 describes,
-plus the keys it knows but does not describe) and `kvorum-configs.tsv`. The tables are data: edit them, not this file.
-`BROKER`, `TOPIC` and `GROUP` are read-only maps in the order DescribeConfigs answers: by name.
+Sans-IO except for reading its own tables once at import: `kafka-configs.tsv` (the configs that Apache Kafka 4.3.0
+describes, and its internal ones) and `kvorum-configs.tsv`. The tables are data: edit them, not this file.
+`BROKER`, `TOPIC` and `GROUP` are read-only maps in the order of DescribeConfigs: by name.
 """
 
 import difflib
@@ -31,7 +31,7 @@ PER_LISTENER = frozenset(
 )
 """Configs that are set dynamically as `listener.name.NAME.KEY` only (Kafka's DYNAMIC_SECURITY_CONFIGS)."""
 COORDINATOR_PARTITIONS = "kvorum.coordinator.partitions"
-"""Of an internal topic that got more partitions: how many it had before (broker/coordinator/runtime/placing). The
+"""Number of partitions of an internal topic before some were added (broker/coordinator/runtime/placing). The
 controller writes it with CreatePartitions; clients neither see nor replace it."""
 SUGGESTIONS_MAX = 3
 
@@ -41,18 +41,18 @@ PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "client.m
 # Replacements of configs that Kafka has removed. Reported instead of "unknown".
 REMOVED: Mapping[str, str] = MappingProxyType(
     {
-        "zookeeper.connect": "metadata lives in the controller quorum: set controller.quorum.voters and process.roles",
-        "zookeeper.": "ZooKeeper is gone: metadata lives in the controller quorum (controller.quorum.voters)",
-        "replica.lag.max.messages": "a follower is out of sync by time only: replica.lag.time.max.ms",
+        "zookeeper.connect": "the controller quorum replaces ZooKeeper: set controller.quorum.voters and process.roles",
+        "zookeeper.": "the controller quorum replaces ZooKeeper: set controller.quorum.voters",
+        "replica.lag.max.messages": "only time determines whether a follower is in sync: replica.lag.time.max.ms",
         "replica.lag.time.ms": "renamed: replica.lag.time.max.ms",
         "log.message.format.version": "there is one record format (v2); remove the key",
         "message.format.version": "there is one record format (v2); remove the key",
         "inter.broker.protocol.version": "now the feature metadata.version, set at format time; remove the key",
-        "control.plane.listener.name": "controllers have listeners of their own: controller.listener.names",
+        "control.plane.listener.name": "controllers have separate listeners: controller.listener.names",
         "broker.id.generation.enable": "ids are never generated: set node.id",
         "reserved.broker.max.id": "ids are never generated: set node.id",
-        "log.message.timestamp.difference.max.ms": "split: log.message.timestamp.before.max.ms and .after.max.ms",
-        "message.timestamp.difference.max.ms": "split: message.timestamp.before.max.ms and .after.max.ms",
+        "log.message.timestamp.difference.max.ms": "replaced by log.message.timestamp.before.max.ms and .after.max.ms",
+        "message.timestamp.difference.max.ms": "replaced by message.timestamp.before.max.ms and .after.max.ms",
         "log.message.downconversion.enable": "old record formats are no longer served; remove the key",
         "message.downconversion.enable": "old record formats are no longer served; remove the key",
         "host.name": "set listeners, as in listeners=PLAINTEXT://HOST:9092",
@@ -62,18 +62,18 @@ REMOVED: Mapping[str, str] = MappingProxyType(
         "offsets.commit.required.acks": "offsets are always committed with acks=all; remove the key",
         "delegation.token.master.key": "renamed: delegation.token.secret.key",
         "password.encoder.": "passwords are no longer stored encoded; remove the key",
-        "controlled.shutdown.max.retries": "the controller decides when a broker may go; remove the key",
-        "controlled.shutdown.retry.backoff.ms": "the controller decides when a broker may go; remove the key",
-        "leader.imbalance.per.broker.percentage": "leaders are balanced by leader.imbalance.check.interval.seconds",
-        "group.coordinator.new.enable": "there is one group coordinator: group.coordinator.rebalance.protocols",
-        "group.share.enable": "a feature now: share.version",
+        "controlled.shutdown.max.retries": "the controller decides when a broker may stop; remove the key",
+        "controlled.shutdown.retry.backoff.ms": "the controller decides when a broker may stop; remove the key",
+        "leader.imbalance.per.broker.percentage": "use leader.imbalance.check.interval.seconds",
+        "group.coordinator.new.enable": "there is one group coordinator: set group.coordinator.rebalance.protocols",
+        "group.share.enable": "now the feature share.version",
         "group.share.max.groups": "no longer limited; remove the key",
-        "share.fetch.max.fetch.records": "a client's own: max.poll.records",
+        "share.fetch.max.fetch.records": "now a client config: max.poll.records",
         "zookeeper.metadata.migration.enable": "migrate with Kafka 3.9 first; remove the key",
         "quota.producer.default": "quotas are dynamic: kvorum quotas set --client-default producer_byte_rate=N",
         "quota.consumer.default": "quotas are dynamic: kvorum quotas set --client-default consumer_byte_rate=N",
         "auto.include.jmx.reporter": "there is no JMX; remove the key",
-        "eligible.leader.replicas.enable": "a feature now: eligible.leader.replicas.version",
+        "eligible.leader.replicas.enable": "now the feature eligible.leader.replicas.version",
     }
 )
 
@@ -115,12 +115,12 @@ class ConfigDef:
 
     @property
     def sensitive(self) -> bool:
-        """Tell whether its value is a secret: never shown, never logged."""
+        """Return whether its value is a secret: never returned, never logged."""
         return self.type is ConfigType.PASSWORD
 
     @property
     def dynamic(self) -> bool:
-        """Tell whether a running cluster takes a new value."""
+        """Return whether it can be changed in a running cluster."""
         return self.mutability is not Mutability.READ_ONLY
 
     def parse(self, text: str) -> Value:
@@ -149,7 +149,7 @@ def read_tables() -> dict[tuple[Scope, str], ConfigDef]:
         columns = header.split("\t")
         for row in rows:
             definition = definition_of(dict(zip(columns, row.split("\t"), strict=True)))
-            assert (definition.scope, definition.name) not in found, f"{definition.name} is there twice"
+            assert (definition.scope, definition.name) not in found, f"{definition.name} is a duplicate"
             found[definition.scope, definition.name] = definition
     return found
 
@@ -195,7 +195,7 @@ OF_A_LISTENER: Mapping[str, ConfigDef] = MappingProxyType(
         for name, definition in BROKER.items()
     }
 )
-"""Of `listener.name.NAME.KEY`, by KEY: dynamic on a running broker, as in Kafka, whatever KEY itself is."""
+"""Of `listener.name.NAME.KEY`, by KEY: dynamic on a running broker, as in Kafka, independent of KEY."""
 
 
 def broker_def(key: str) -> ConfigDef | None:
@@ -210,7 +210,7 @@ def broker_def(key: str) -> ConfigDef | None:
 
 
 def is_known(key: str) -> bool:
-    """Tell whether a node's config may have this key."""
+    """Return whether a node's config may have this key."""
     return broker_def(key) is not None or key.startswith(PLUGIN_PREFIXES)
 
 
@@ -235,11 +235,11 @@ def complaint(key: str, scope: Scope = Scope.BROKER) -> str:
         return f"{key} was removed from Kafka: {replaced}"
     close = suggestions(key, scope)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"{key} is not a config Kafka or Kvorum knows{hint}"
+    return f"{key} is not a config of Kafka or Kvorum{hint}"
 
 
 def advice(key: str, scope: Scope) -> str:
-    """Return what follows a complaint in Kafka's words: what was perhaps meant, in brackets, else nothing."""
+    """Return a suffix for Kafka's messages: the most similar key, in brackets, else nothing."""
     helps = successor(key) is not None or suggestions(key, scope)
     return f" ({complaint(key, scope)})" if helps else ""
 
@@ -279,7 +279,7 @@ def validate_group_configs(configs: Mapping[str, str]) -> dict[str, Value]:
 
 
 def is_value(definition: ConfigDef, text: str) -> bool:
-    """Tell whether a text is a value of this config."""
+    """Return whether a text is a valid value of this config."""
     try:
         definition.parse(text)
     except InvalidValue:
@@ -288,7 +288,7 @@ def is_value(definition: ConfigDef, text: str) -> bool:
 
 
 def milliseconds_of(name: str, value: int) -> int:
-    """Convert the value of a synonym to the unit of the `.ms` config it stands for."""
+    """Convert the value of a synonym to the unit of the `.ms` config."""
     if name.endswith(".hours"):
         return value * 3_600_000
     return value * 60_000 if name.endswith(".minutes") else value

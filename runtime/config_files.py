@@ -1,9 +1,9 @@
-"""Where a node's configuration is written: a properties or YAML file, the environment, `--override KEY=VALUE`.
+"""Sources of a node's configuration: a properties or YAML file, the environment, `--override KEY=VALUE`.
 
-The last of these wins, as in Kafka's Docker images, where the environment is written over the file. A YAML file has the
-same dotted keys; nested maps are the same as dots, lists the same as commas. In a variable's name `_` stands for `.`,
-`__` for `_` and `___` for `-`; the prefix is `KAFKA_` or `KVORUM_`, of which the latter wins. An unknown key is a
-warning with what it may have been meant to be, a wrong value an error that names file and line.
+Later sources override earlier ones, as in Kafka's Docker images. A YAML file has the same dotted keys; nested maps are
+equivalent to dots, lists to commas. In a variable's name `_` is `.`, `__` is `_` and `___` is `-`; the prefix is
+`KAFKA_` or `KVORUM_`, of which the latter has precedence. An unknown key is a warning with the most similar key, an
+invalid value is an error with file and line.
 """
 
 import os
@@ -56,18 +56,18 @@ SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
 """Values of variables that Kubernetes and Docker make of a service's name, as KAFKA_PORT of a service `kafka`."""
 OF_IMAGES: Mapping[str, str] = {
     "KAFKA_CREATE_TOPICS": "create topics with `kvorum topics create`",
-    "KAFKA_ENABLE_KRAFT": "there is no other mode",
-    "KAFKA_KRAFT_CLUSTER_ID": "the id is given to `kvorum format --cluster-id`",
-    "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS": "there are no SCRAM users",
-    "KAFKA_CLIENT_USERS": "there are no SASL users",
-    "KAFKA_CLIENT_PASSWORDS": "there are no SASL users",
-    "KAFKA_INTER_BROKER_USER": "there are no SASL users",
-    "KAFKA_INTER_BROKER_PASSWORD": "there are no SASL users",
-    "KAFKA_CONTROLLER_USER": "there are no SASL users",
-    "KAFKA_CONTROLLER_PASSWORD": "there are no SASL users",
-    "KAFKA_CERTIFICATE_PASSWORD": "there is no TLS yet",
-    "KAFKA_TLS_TYPE": "there is no TLS yet",
-    "KAFKA_TLS_CLIENT_AUTH": "there is no TLS yet",
+    "KAFKA_ENABLE_KRAFT": "no other mode exists; remove the key",
+    "KAFKA_KRAFT_CLUSTER_ID": "use `kvorum format --cluster-id`",
+    "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS": "SCRAM users are not supported",
+    "KAFKA_CLIENT_USERS": "SASL is not supported",
+    "KAFKA_CLIENT_PASSWORDS": "SASL is not supported",
+    "KAFKA_INTER_BROKER_USER": "SASL is not supported",
+    "KAFKA_INTER_BROKER_PASSWORD": "SASL is not supported",
+    "KAFKA_CONTROLLER_USER": "SASL is not supported",
+    "KAFKA_CONTROLLER_PASSWORD": "SASL is not supported",
+    "KAFKA_CERTIFICATE_PASSWORD": "TLS is not supported yet",
+    "KAFKA_TLS_TYPE": "TLS is not supported yet",
+    "KAFKA_TLS_CLIENT_AUTH": "TLS is not supported yet",
 }
 """Variables of the images of Bitnami and wurstmeister, and what takes their place."""
 
@@ -103,14 +103,14 @@ def load_node(
 
 
 def known(written: Iterable[Written], warnings: list[str], doubles: bool = False) -> dict[str, Entry]:
-    """Keep the known keys; report the faults of all others, and with `doubles` of duplicates."""
+    """Keep the known keys; report all others, and with `doubles` duplicates."""
     entries: dict[str, Entry] = {}
     for key, entry in written:
         if not config_defs.is_known(key):
             warnings.append(f"{entry.source.where}: {config_defs.complaint(key)}")
             continue
         if doubles and key in entries:
-            warnings.append(f"{entry.source.where}: {key} is there twice; this one wins")
+            warnings.append(f"{entry.source.where}: {key} is a duplicate; this one is used")
         entries[key] = entry
     return entries
 
@@ -161,7 +161,7 @@ def compose(path: str, text: str) -> "yaml.Node | None":
         mark = error.problem_mark
         line = f":{mark.line + 1}" if mark else ""
         is_tab = mark is not None and mark.buffer is not None and mark.buffer[mark.pointer : mark.pointer + 1] == "\t"
-        advice = " (indent with spaces, YAML takes no tabs)" if is_tab else ""
+        advice = " (indent with spaces; YAML does not permit tabs)" if is_tab else ""
         raise ConfigError("", None, path + line, f"is not YAML: {error.problem or error.context}{advice}") from None
     except yaml.YAMLError as error:
         raise ConfigError("", None, path, f"is not YAML: {' '.join(str(error).split())}") from None
@@ -218,7 +218,7 @@ def known_below(prefix: str, written: Iterable[Written]) -> Iterator[Written]:
     """Yield the configs of a nested map. Raises ConfigError for an invalid key: such a map is a mistake."""
     for key, entry in written:
         if not config_defs.is_known(key) and config_defs.successor(key) is None:
-            advice = f"configs below `{prefix}:` are written with their whole names, as in `num.partitions: 3`"
+            advice = f"configs below `{prefix}:` need their complete names, as in `num.partitions: 3`"
             raise ConfigError("", None, entry.source.where, f"{config_defs.complaint(key)}; {advice}")
         yield key, entry
 
@@ -226,8 +226,8 @@ def known_below(prefix: str, written: Iterable[Written]) -> Iterator[Written]:
 def map_advice(key: str) -> str:
     """Return the error for a map at a key that has no sub-keys."""
     if config_defs.is_known(key):
-        return "has a map where its value is to be"
-    return "no config's name begins so; write configs with their whole names, as in `num.partitions: 3`"
+        return "has a map instead of a value"
+    return "no config has this prefix; write complete names, as in `num.partitions: 3`"
 
 
 def scalar(key: str, node: "yaml.Node") -> str:
@@ -240,7 +240,7 @@ def scalar(key: str, node: "yaml.Node") -> str:
 
 
 def environment_entries(environment: Mapping[str, str]) -> list[Written]:
-    """Return the configs among the variables, those that Kafka no longer has too; what resembles none is left out."""
+    """Return the configs among the variables, removed ones included; unrelated variables are ignored."""
     found: list[Written] = []
     for prefix in PREFIXES:
         for name in sorted(environment):
@@ -262,15 +262,15 @@ def image_variables(environment: Mapping[str, str]) -> list[str]:
     found = []
     for name in sorted(environment):
         if name in OF_IMAGES:
-            found.append(f"environment {name}: is of another image of Kafka and not read here; {OF_IMAGES[name]}")
+            found.append(f"environment {name}: belongs to another Kafka image and is ignored; {OF_IMAGES[name]}")
         elif name.startswith(BITNAMI_PREFIX):
             plain = f"KAFKA_{name.removeprefix(BITNAMI_PREFIX)}"
-            found.append(f"environment {name}: is of another image of Kafka and not read here; set {plain}")
+            found.append(f"environment {name}: belongs to another Kafka image and is ignored; set {plain}")
     return found
 
 
 def variable_key(name: str) -> str:
-    """Return the key a variable (without its prefix) stands for: FOO_BAR__BAZ___QUX is foo.bar_baz-qux."""
+    """Return the key of a variable (without its prefix): FOO_BAR__BAZ___QUX is foo.bar_baz-qux."""
     return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 
 

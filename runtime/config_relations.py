@@ -93,7 +93,7 @@ def check_request_bytes(settings: Settings) -> None:
 def check_connections_per_ip(settings: Settings) -> None:
     """Some address may connect."""
     if settings.int("max.connections.per.ip") == 0 and not settings.str("max.connections.per.ip.overrides"):
-        reason = "may be 0 only with max.connections.per.ip.overrides, or no client can connect"
+        reason = "may be 0 only with max.connections.per.ip.overrides; otherwise no client can connect"
         raise refuse(settings, "max.connections.per.ip", reason)
 
 
@@ -148,10 +148,12 @@ RELATIONS: Final = (
     Relation(("log.roll.ms", "log.roll.hours"), check_roll),
     Relation(("log.roll.jitter.ms", "log.roll.jitter.hours"), check_roll_jitter),
     Relation(("log.retention.ms", "log.retention.minutes", "log.retention.hours"), check_retention),
-    at_most("replica.fetch.wait.max.ms", "replica.socket.timeout.ms", ", or fetches would time out for nothing"),
-    at_most("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", ", or the ISR would shrink for nothing"),
+    at_most("replica.fetch.wait.max.ms", "replica.socket.timeout.ms", "; otherwise fetches time out"),
+    at_most("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "; otherwise the ISR shrinks without a reason"),
     at_most(
-        "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", ", or nothing could be compacted"
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "; otherwise no record can be compacted",
     ),
     Relation(("broker.heartbeat.interval.ms", "broker.session.timeout.ms"), check_heartbeat),
     Relation(

@@ -57,7 +57,7 @@ class InvalidValue(Exception):
     """An invalid value of a config: name, text, and valid values. Clients get it as INVALID_CONFIG."""
 
     def __init__(self, name: str, text: str | None, reason: str) -> None:
-        """Hold the three; a secret's text is given as HIDDEN."""
+        """Store the three fields; a secret's text is HIDDEN."""
         super().__init__(f"Invalid value {'null' if text is None else text} for configuration {name}: {reason}")
         self.name = name
         self.text = text
@@ -235,18 +235,18 @@ def each_item(good: Callable[[str], bool], meaning: str, *, distinct: bool = Fal
 
 
 def classes(names: tuple[str, ...]) -> Rule:
-    """Java classes that exist here by name; no other can be loaded, and to ignore one would hide what it decides."""
+    """Available Java class names; no other can be loaded, and ignoring one would hide its effect."""
     meaning = f"one of: {', '.join(names)}" if names else "unset"
 
     def problem(value: Value) -> str | None:
         wrong = [item for item in (value if isinstance(value, tuple) else (value,)) if item not in names]
-        return f"Java classes cannot be loaded here: it must be {meaning}" if wrong else None
+        return f"Java classes are not supported: it must be {meaning}" if wrong else None
 
     return Rule(problem=problem, meaning=meaning, words=names)
 
 
 def parsing_problem(read: Callable[[str], object]) -> Callable[[Value], str | None]:
-    """Return the check of a text that a function can read: what it raises as ValueError is the problem."""
+    """Return a check that parses a text with a function: its ValueError is the problem."""
 
     def problem(value: Value) -> str | None:
         assert isinstance(value, str), "the type was checked first"
@@ -288,19 +288,19 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def is_endpoint(text: str) -> bool:
-    """Tell whether the text is NAME://HOST:PORT; no HOST is every address."""
+    """Return whether the text is NAME://HOST:PORT; without HOST: every address."""
     match = ENDPOINT.fullmatch(text)
     return match is not None and 0 <= int(match[3]) <= PORT_MAX
 
 
 def is_host_port(text: str) -> bool:
-    """Tell whether the text is HOST:PORT (an IPv6 host in brackets)."""
+    """Return whether the text is HOST:PORT (an IPv6 host in brackets)."""
     match = HOST_PORT.fullmatch(text)
     return match is not None and int(match[2]) <= PORT_MAX
 
 
 def is_voter(text: str) -> bool:
-    """Tell whether the text is ID@HOST:PORT."""
+    """Return whether the text is ID@HOST:PORT."""
     voter, at, address = text.partition("@")
     return bool(at) and voter.isdecimal() and is_host_port(address)
 

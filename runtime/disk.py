@@ -1,8 +1,8 @@
-"""All file I/O goes through a Disk: production's is the operating system, the simulator's forgets what was not synced.
+"""All file I/O goes through a Disk: production uses the operating system, the simulator's loses unsynced data.
 
-Guarantees of a Disk after a crash (the simulator gives exactly these): bytes are there after `File.sync` returned; a
-created, renamed or removed name is there (or gone) after `sync_dir` on its folder returned. Anything later may be
-there, may be missing, may be torn.
+Guarantees of a Disk after a crash (exactly those of the simulator): bytes exist after `File.sync` returned; a created,
+renamed or removed name has its new state after `sync_dir` on its folder returned. Later changes may exist, may be
+missing, may be torn.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ class DescriptorReserve:
         return self.used_by(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def used_by(self, call: Callable[[], T]) -> T:
-        """Return what a call returns; give up a descriptor, and call again, as long as it finds none left."""
+        """Return the result of a call; if no descriptor is free, release a reserved one, and call again."""
         while True:
             try:
                 return call()
@@ -142,15 +142,15 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or folder of that name exists."""
+        """Return whether a file or folder of that name exists."""
         ...
 
     def is_dir(self, path: str) -> bool:
-        """Tell whether the name is a folder."""
+        """Return whether the name is a folder."""
         ...
 
     def identity(self, path: str) -> Hashable:
-        """Return what is equal for two paths of one file or folder (links, mounts). Raises FileNotFoundError."""
+        """Return a value that is equal for all paths of a file or folder (links, mounts). Raises FileNotFoundError."""
         ...
 
     def size(self, path: str) -> int:
@@ -178,7 +178,7 @@ class Disk(Protocol):
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder and all in it (a link, never what it points to); a missing one is fine."""
+        """Remove a folder with its content (a link, never its target); a missing one is ignored."""
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -186,7 +186,7 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> contextlib.AbstractContextManager[bool]:
-        """Take the lock of a `.lock` file until the context (or the process) ends; yields False if another has it."""
+        """Hold the lock of a `.lock` file until the context (or the process) ends; yields False if another has it."""
         ...
 
     def free_bytes(self, path: str) -> int:
@@ -317,7 +317,7 @@ class OsDisk:
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        """See Disk. A link is removed, never what it points to."""
+        """See Disk. A link is removed, never its target."""
         if os.path.islink(path):
             self.remove(path)
             return
@@ -374,6 +374,6 @@ def _sync(sync: Callable[[int], None], fd: int) -> None:
 
 
 def _raise_unless_missing(error: OSError) -> None:
-    """Raise what a walk over a folder met: it would take the folder for an empty one."""
+    """Raise the error of a walk over a folder, which would otherwise treat it as empty."""
     if not isinstance(error, FileNotFoundError):
         raise error

@@ -17,7 +17,7 @@ from typing import NamedTuple
 VARIABLE = "KVORUM_FAILPOINTS"
 KILL, RAISE, DELAY = "kill", "raise", "delay"
 EVERY = 0
-"""In place of a hit's number: all of them."""
+"""Instead of a hit's number: all of them."""
 DELAY_MS_MAX = 60_000
 
 
@@ -31,11 +31,11 @@ class Armed(NamedTuple):
 
 
 def _unarmed(name: str) -> None:
-    """Do nothing: no failpoint is armed in this process."""
+    """No failpoint is armed in this process."""
 
 
 def parse(text: str) -> dict[str, Armed]:
-    """Return {name: what happens there}. Raises ValueError with what is wrong."""
+    """Return {name: action}. Raises ValueError with the error."""
     found: dict[str, Armed] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, _, what = item.partition("=")
@@ -81,7 +81,7 @@ def armed(text: str, owner: int | None = None) -> Callable[[str], None]:
 
 
 def chained(first: Callable[[str], None], then: Callable[[str], None]) -> Callable[[str], None]:
-    """Return what calls both, and no more than it has to."""
+    """Return a function that calls both, or only the one that exists."""
     if first is _unarmed or then is _unarmed:
         return then if first is _unarmed else first
 
@@ -101,9 +101,9 @@ _slowed: tuple[Callable[[str], None], str] = _unarmed, ""
 
 
 def arm(text: str, owner: int | None = None) -> None:
-    """Arm these failpoints in place of all that were armed; empty: none. Raises ValueError with what is wrong.
+    """Arm these failpoints, replacing all armed ones; empty: none. Raises ValueError with the error.
 
-    `owner`: the process that works through this one, and dies of a `kill` here.
+    `owner`: the process that uses this one as a worker, and is killed by a `kill` here.
     """
     global _armed
     _armed = armed(text, owner), text

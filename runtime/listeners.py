@@ -1,7 +1,7 @@
 """`listeners`, `advertised.listeners`, `listener.security.protocol.map`: own and advertised addresses of a node.
 
-Sans-IO. A listener is NAME://HOST:PORT; its name is upper-cased and unique, and stands for a security protocol through
-the map (unset: each protocol is a name of its own, and a controller listener is PLAINTEXT unless TLS or SASL is used).
+Sans-IO. A listener is NAME://HOST:PORT; its name is upper-cased and unique, and the map has its security protocol
+(unset: each protocol is a name, and a controller listener is PLAINTEXT unless TLS or SASL is used).
 No host means every address of the machine; port 0 means that one is chosen at format time and recorded in the node's
 directory. Matches Kafka's SocketServerConfigs.listenerListToEndPoints and AbstractKafkaConfig.
 """
@@ -101,13 +101,13 @@ def listeners(settings: Settings) -> list[Endpoint]:
 
 
 def broker_listeners(settings: Settings) -> list[Endpoint]:
-    """Return what the broker process listens on."""
+    """Return the listeners of the broker process."""
     controllers = controller_listener_names(settings)
     return [endpoint for endpoint in listeners(settings) if endpoint.listener_name not in controllers]
 
 
 def controller_listeners(settings: Settings) -> list[Endpoint]:
-    """Return what the controller process listens on."""
+    """Return the listeners of the controller process."""
     controllers = controller_listener_names(settings)
     return [endpoint for endpoint in listeners(settings) if endpoint.listener_name in controllers]
 
@@ -115,13 +115,13 @@ def controller_listeners(settings: Settings) -> list[Endpoint]:
 def advertised_listeners(settings: Settings, default_host: str = LOOPBACK) -> list[Endpoint]:
     """Return the broker's advertised listeners: `advertised.listeners`, else its own listeners.
 
-    `default_host` stands in where a listener has no host (Kafka: the machine's name). Raises ConfigError.
+    `default_host` is used for a listener without a host (Kafka: the machine's name). Raises ConfigError.
     """
     return _advertised(settings, broker_listeners(settings), default_host)
 
 
 def advertised_controller_listeners(settings: Settings, default_host: str = LOOPBACK) -> list[Endpoint]:
-    """Return what the controller registers with the quorum: those advertised, else its own listeners."""
+    """Return the endpoints that the controller registers with the quorum: advertised ones, else its own listeners."""
     return _advertised(settings, controller_listeners(settings), default_host)
 
 
@@ -210,7 +210,7 @@ def chaos_listener(settings: Settings, role: str) -> HttpEndpoint | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach the address; no host means every address."""
+    """Return whether only this machine can reach the address; without a host: every address."""
     return host in LOOPBACK_HOSTS or host.startswith("127.")
 
 
@@ -234,10 +234,10 @@ def bootstrap_servers(settings: Settings) -> list[tuple[str, int]]:
 
 
 def peer_addresses(settings: Settings, own_role: str = "", peer_role: str = "") -> dict[int, tuple[str, int]]:
-    """Return {node id: (host, port)} of `kvorum.peer.addresses`, what tests put in place of real addresses.
+    """Return {node id: (host, port)} of `kvorum.peer.addresses`, which tests use to replace real addresses.
 
-    In a combined node two processes read the same setting, and behind one id are two peers: `broker>controller/2=...`
-    is for a broker's way to controller 2 alone, and wins over `2=...`, which is for every way to that id.
+    In a combined node two processes read the same setting, and one id has two peers: `broker>controller/2=...`
+    applies to connections of a broker to controller 2 only, and overrides `2=...`, which applies to all.
     """
     for_all: dict[int, tuple[str, int]] = {}
     for_roles: dict[int, tuple[str, int]] = {}

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 LINES_MAX: Final = 1_000
 """The maximum of one request; some hours of an ordinary process."""
 BYTES_MAX: Final = 1024 * 1024
-"""Of written text: a line may have many fields. Python's objects take two or three times as much."""
+"""Size limit of the text: a line may have many fields. Python's objects take two or three times as much."""
 
 
 class LogLine(NamedTuple):
@@ -43,7 +43,7 @@ class LogRing:
                 self._dropped += 1
 
     def newest(self, count: int, level: int = 0) -> tuple[list[LogLine], int]:
-        """Return the latest lines from a level on, the newest last, and how many older ones are gone."""
+        """Return the last lines from a level on, newest last, and the number of older ones that were dropped."""
         with self._lock:
             kept, dropped = list(self._lines), self._dropped
         found = [line for line, _ in kept if line.level >= level]

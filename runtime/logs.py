@@ -2,7 +2,7 @@
 
     2026-03-01T10:15:30.123Z INFO broker leader elected topic=orders partition=3 epoch=7
 
-or, where KVORUM_LOG_FORMAT is json, one JSON object a line, with the facts beside `time`, `level`, `room`, `message`:
+or, with KVORUM_LOG_FORMAT=json, one JSON object per line, with the facts beside `time`, `level`, `room`, `message`:
 
     {"time":"2026-03-01T10:15:30.123Z","level":"INFO","room":"broker","message":"leader elected","topic":"orders",...}
 
@@ -31,14 +31,14 @@ UNEXPECTED = "unexpected exception"
 """The message of Logger.unexpected. Tests of running clusters search the nodes' logs for it."""
 STACK_FRAMES_MAX = 12
 FIRST_NAMES_MAX = 3
-VALUE_CHARS_MAX = 1_000  # a fact is a name or a number; what a peer sent may be anything
+VALUE_CHARS_MAX = 1_000  # a fact is a name or a number; values from peers may be anything
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@,+%*<>()[]")
 
 
 class Level(IntEnum):
     """Severity: ERROR requires action, WARNING attention, INFO records events, DEBUG is for developers.
 
-    TRACE and FATAL are there because Kafka's loggers have them: nothing is written of either.
+    TRACE and FATAL exist because Kafka's loggers have them; no line has these levels.
     """
 
     TRACE = 5
@@ -63,9 +63,9 @@ Format = Callable[[float, str, str, str, dict[str, object]], str]
 
 
 class Output:
-    """Where this process's lines go and how, its loggers by name, and from which level each of them writes.
+    """Destination and format of this process's lines, its loggers by name, and the level of each.
 
-    One that has no level of its own has that of the whole output, the root's.
+    A logger without a level has that of the whole output, the root's.
     """
 
     __slots__ = ("_loggers", "_own", "fd", "format", "level", "on_unexpected", "ring")
@@ -136,7 +136,7 @@ class Logger:
         self._output = output
 
     def debug(self, message: str, **facts: object) -> None:
-        """Write what only a developer wants to know."""
+        """Log a line for developers."""
         if self.level <= Level.DEBUG:
             self._write("DEBUG", message, facts)
 
@@ -162,7 +162,7 @@ class Logger:
             self._write("ERROR", UNEXPECTED, {"where": where, **facts, "error": error, "stack": stack_of(error)})
 
     def is_debug(self) -> bool:
-        """Tell whether DEBUG is written, for facts that are dear to gather."""
+        """Return whether DEBUG is written, for facts that are expensive to collect."""
         return self.level <= Level.DEBUG
 
     def _write(self, level: str, message: str, facts: dict[str, object]) -> None:
@@ -188,19 +188,19 @@ def stamp_of(seconds: float) -> str:
 
 
 def json_line_of(seconds: float, level: str, room: str, message: str, facts: dict[str, object]) -> str:
-    """Write an event as a JSON object on a line. Numbers, true, false and null are themselves, all else is text."""
+    """Write an event as a JSON object on a line. Numbers, true, false and null are kept, everything else is text."""
     head = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
     assert not head.keys() & facts.keys(), "a fact has a name of its own"
     return json.dumps(head | plain(facts), separators=(",", ":")) + "\n"
 
 
 def plain(facts: dict[str, object]) -> dict[str, object]:
-    """Return facts as JSON can have them; what they are made of may change later."""
+    """Return facts as JSON values; their sources may change later."""
     return {name: value if is_plain(value) else text_of(value) for name, value in facts.items()}
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether JSON has such a value: infinity and its like it has not."""
+    """Return whether JSON has such a value: infinity and NaN have none."""
     return value is None or type(value) in (bool, int) or (type(value) is float and abs(value) < float("inf"))
 
 
@@ -211,7 +211,7 @@ def line_of(seconds: float, level: str, room: str, message: str, facts: dict[str
 
 
 def single_line(text: str) -> str:
-    """Escape what would end the line or steer a terminal."""
+    """Escape characters that would end the line or control a terminal."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
@@ -267,7 +267,7 @@ def get_levels() -> dict[str, Level]:
 
 
 def set_level(level: Level | None, room: str | None = None) -> None:
-    """Write from this level on, all loggers that have none of their own; or one of them. See Output.set_level."""
+    """Set the level of all loggers without their own, or of one logger. See Output.set_level."""
     _OUTPUT.set_level(level, room)
 
 
@@ -289,12 +289,12 @@ def observe_unexpected(observer: Callable[[str, BaseException], None]) -> Iterat
 
 
 def keep_latest() -> None:
-    """Keep the latest lines of this process in memory from now on, without those of its parent."""
+    """Keep the last lines of this process in memory from now on, without those of its parent."""
     _OUTPUT.ring = LogRing()
 
 
 def latest(count: int, level: Level) -> tuple[list[LogLine], int]:
-    """Return the latest lines from a level on, the newest last, and how many older ones are gone."""
+    """Return the last lines from a level on, newest last, and the number of older ones that were dropped."""
     return ([], 0) if _OUTPUT.ring is None else _OUTPUT.ring.newest(count, level)
 
 

@@ -1,4 +1,4 @@
-"""Names of all metrics; what each counts, and its labels, are in metric_definitions.
+"""Names of all metrics; their meanings and labels are in metric_definitions.
 
 Names follow the JMX exporter (`kafka_DOMAIN_TYPE_NAME`, `_total` for counts, lower case), as in existing dashboards and
 alerts for Kafka; consumer lag and topics follow kafka_exporter; `kvorum_` is for our own.

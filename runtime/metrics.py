@@ -61,7 +61,7 @@ class Gauge:
         self._function: Callable[[], float] | None = None
 
     def set(self, value: float) -> None:
-        """Hold this value."""
+        """Store this value."""
         self.value = value
 
     def add(self, change: float = 1.0) -> None:
@@ -78,7 +78,7 @@ class Gauge:
 
 
 class Histogram:
-    """How often a value fell up to each bound; counts[-1] is what was above all of them."""
+    """Number of values up to each bound; counts[-1] counts values above all of them."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -146,14 +146,14 @@ class Family(Generic[Child]):
     def sample(self, sampler: Callable[[], Samples]) -> None:
         """Call this at each scrape for (label values, value), beside the children: one value per partition, ...
 
-        The rows are gone over in slices, between which the loop does other work (see `Metrics.collect`).
+        The rows are read in slices, between which the loop does other work (see `Metrics.collect`).
         """
         assert self.kind != "histogram", "a histogram is observed"
         self._sampler = sampler
 
     @property
     def overflowed(self) -> bool:
-        """Tell whether CHILDREN_MAX was reached."""
+        """Return whether CHILDREN_MAX was reached."""
         return self._overflow is not None
 
     def children(self) -> Iterator[tuple[tuple[str, ...], Child]]:
@@ -208,16 +208,16 @@ class Snapshot:
     __slots__ = ("_families",)
 
     def __init__(self, families: "list[Metric]") -> None:
-        """Hold them."""
+        """Store them."""
         self._families = families
 
     def collect(self) -> "Iterator[Metric]":
-        """Give every family."""
+        """Return every family."""
         return iter(self._families)
 
 
 def load() -> None:
-    """Import what the first scrape needs: some 70 ms, to be spent in a thread before `collect`."""
+    """Import the modules of the first scrape: about 70 ms, to be spent in a thread before `collect`."""
     importlib.import_module("prometheus_client.core")
 
 
@@ -330,10 +330,10 @@ class Metrics:
 
     def _described(self, name: str, help_text: str, labels: Sequence[str]) -> tuple[str, Sequence[str]]:
         taken = (*self._counters, *self._gauges, *self._histograms, *self._summaries)
-        assert name not in taken, f"{name} is already there as another kind"
+        assert name not in taken, f"{name} already exists with another type"
         known = DEFINITIONS.get(name)
         if known is None:
-            assert help_text, f"{name} is not in metric_definitions: say what it is"
+            assert help_text, f"{name} is missing in metric_definitions"
             return help_text, labels
         assert not labels or tuple(labels) == known.labels, f"{name} has labels {known.labels}"
         return help_text or known.help, known.labels

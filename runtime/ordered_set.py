@@ -20,11 +20,11 @@ class OrderedSet(Generic[T]):
         self._members: dict[T, None] = {}
 
     def add(self, member: T) -> None:
-        """Put it at the end, unless it is in."""
+        """Add it at the end, unless it is a member."""
         self._members[member] = None
 
     def discard(self, member: T) -> None:
-        """Take it out, if it is in."""
+        """Remove it, if it is a member."""
         self._members.pop(member, None)
 
     def __iter__(self) -> Iterator[T]:

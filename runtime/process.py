@@ -4,7 +4,7 @@ Linux.
 
 A pid alone does not identify a process: the kernel reuses it later. A pid file holds only the pid, so that `kill $(cat
 node.pid)` works; `node.pid.start` beside it holds `PID STARTTIME` (clock ticks since boot, field 22 of /proc/PID/stat),
-which tells whether the pid still is that process.
+which identifies the process.
 """
 
 import contextlib
@@ -54,22 +54,22 @@ def identify(pid: int) -> ProcessId | None:
 
 
 def is_dead(fields: list[str]) -> bool:
-    """Tell from its stat_fields whether only the exit status of a process is left.
+    """Return whether only the exit status of a process is left, from its stat_fields.
 
     The state is the first thread's. A killed process whose first thread has ended still holds its sockets, files and
-    locks until the last of the others has, which on a busy machine takes a while.
+    locks until its last thread has ended, which takes a while on a busy machine.
     """
     state, threads = fields[STATE_FIELD], int(fields[THREADS_FIELD])
     return state == "X" or (state == "Z" and threads <= 1)
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Tell whether this very process still runs (a stopped one does)."""
+    """Return whether this process still runs (also if it is stopped)."""
     return identify(process.pid) == process
 
 
 def is_stopped(process: ProcessId) -> bool:
-    """Tell whether this very process is there but stopped (SIGSTOP)."""
+    """Return whether this process exists but is stopped (SIGSTOP)."""
     fields = stat_fields(process.pid)
     return is_alive(process) and fields is not None and fields[STATE_FIELD] == "T"
 
@@ -117,7 +117,7 @@ def remove_pid_file(path: str) -> None:
 
 
 def send(process: ProcessId, number: signal.Signals) -> bool:
-    """Send a signal to this very process; False if it is gone.
+    """Send a signal to this process; False if it has ended.
 
     A pidfd is taken first and the start time checked after: the signal cannot reach a later owner of the pid.
     """
@@ -163,14 +163,14 @@ def _prctl(option: int, argument: "int | ctypes.c_char_p") -> None:
 
 
 def raise_open_files_limit() -> int:
-    """Raise the limit of open files to the hard one and return it: a broker holds a few files a partition."""
+    """Raise the limit of open files to the hard one and return it: a broker has a few files per partition."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def age_ms() -> int:
-    """Return for how long this process has been there, by the kernel's word, to a hundredth of a second."""
+    """Return the age of this process, according to the kernel, to a hundredth of a second."""
     own = identify(os.getpid())
     assert own is not None, "this process runs"
     started_s = own.start_time / os.sysconf("SC_CLK_TCK")

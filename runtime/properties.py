@@ -39,7 +39,7 @@ def parse_properties(text: str) -> list[Property]:
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Give each property's line with its continuations joined, and the number of its first line."""
+    """Yield each property's line with its continuations joined, and the number of its first line."""
     whole, first = "", 0
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         stripped = line.lstrip(BLANKS)
@@ -100,7 +100,7 @@ def format_properties(mapping: Mapping[str, str]) -> str:
 
 
 def escape(text: str, *, key: bool = False) -> str:
-    """Escape what would end a key or a line, and blanks that would not count."""
+    """Escape characters that would end a key or a line, and leading blanks."""
     names = {value: f"\\{name}" for name, value in ESCAPES.items()} | {"\\": "\\\\"}
     parts: list[str] = []
     for position, character in enumerate(text):

@@ -28,7 +28,7 @@ def bucket_of(value: float) -> int:
 
 
 def middle_of(bucket: int) -> float:
-    """Return what a bucket's values are taken for."""
+    """Return the representative value of a bucket."""
     return 0.0 if bucket == NOTHING else float(2 ** ((bucket + 0.5) / BUCKETS_PER_DOUBLING))
 
 
@@ -40,12 +40,12 @@ class Quantiles:
     def __init__(self) -> None:
         """Start empty."""
         self.count = 0
-        """Of all values there ever were."""
+        """Number of all values so far."""
         self._windows: deque[tuple[int, dict[int, int]]] = deque(maxlen=WINDOWS)
         """By minute, of minutes in which anything came: how many fell into which bucket."""
 
     def add(self, value: float, now_ms: float, weight: int = 1) -> None:
-        """Take a value in, or one that stands for several; `now_ms` is monotonic."""
+        """Add a value with a weight; `now_ms` is monotonic."""
         self.count += weight
         minute = int(now_ms // WINDOW_MS)
         windows = self._windows

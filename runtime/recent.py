@@ -27,7 +27,7 @@ class Recent:
         self._slots: deque[Slot] = deque()
 
     def add(self, value: float, now_ms: int) -> None:
-        """Take a number in; `now_ms` is monotonic."""
+        """Add a number; `now_ms` is monotonic."""
         second = now_ms // SLOT_MS
         if not self._slots or self._slots[-1].second != second:
             self._slots.append(Slot(second))
@@ -54,7 +54,7 @@ class Recent:
         return sum(slot.total for slot in self._slots)
 
     def rate(self, now_ms: int) -> float:
-        """Return the sum, a second."""
+        """Return the sum per second."""
         return self.total(now_ms) / self.seconds
 
     def _forget(self, second: int) -> None:

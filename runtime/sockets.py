@@ -1,8 +1,8 @@
 """Buffer sizes of a socket where they are configured, and writes past an event loop's transport.
 
-Sizes that are not configured are the kernel's, which grow with the connection. A size that is set stops the kernel from
-adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut to them silently. So Kafka's default of
-100 KiB applies only where it was written down.
+Sizes that are not configured are the kernel's, which grow with the connection. A configured size stops the kernel from
+adapting the buffer (tcp(7)), and is silently limited to net.core.rmem_max or wmem_max. So Kafka's default of 100 KiB
+applies only if it is configured.
 """
 
 import os
@@ -17,7 +17,7 @@ KERNELS_CHOICE: Final = -1
 
 
 class HasOptions(Protocol):
-    """A socket, or what an event loop shows of one."""
+    """A socket, or an event loop's view of one."""
 
     def fileno(self) -> int:
         """See socket.socket."""

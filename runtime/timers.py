@@ -1,4 +1,4 @@
-"""A heap of deadlines, sans-IO: `advance(now_ms)` calls what has come due, in order of deadline, then of insertion.
+"""A heap of deadlines, sans-IO: `advance(now_ms)` calls due timers, in order of deadline, then of insertion.
 
 Cancelled timers are removed when they may be half of the heap: a session that each heartbeat renews costs one entry.
 """
@@ -18,7 +18,7 @@ class Timer:
     __slots__ = ("callback", "deadline_ms")
 
     def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
-        """Hold what to call and when."""
+        """Store callback and deadline."""
         self.deadline_ms = deadline_ms
         self.callback: Callable[[], None] | None = callback
 
@@ -51,7 +51,7 @@ class Timers:
         return timer
 
     def _sweep(self) -> None:
-        """Forget what is cancelled. O(1) for each that was added since the last time."""
+        """Remove cancelled timers. O(1) for each that was added since the last time."""
         self._heap = [entry for entry in self._heap if entry[2].callback is not None]
         heapq.heapify(self._heap)
         self._swept_length = max(SWEPT_FROM, 2 * len(self._heap))
@@ -63,7 +63,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def advance(self, now_ms: int) -> int:
-        """Call everything due at or before `now_ms`; return how many. A callback may add timers, due ones run too."""
+        """Call everything due at or before `now_ms`; return the number. Callbacks may add timers; due ones run too."""
         fired = 0
         while (deadline := self.next_deadline_ms()) is not None and deadline <= now_ms:
             timer = heapq.heappop(self._heap)[2]

@@ -1,11 +1,11 @@
 """Requests to trace: the config `kvorum.request.trace`.
 
-    client-id=orders-app                       the next 100 requests of clients that call themselves so
+    client-id=orders-app                       the next 100 requests of clients with this client id
     client-id=orders-app,count=20              the next 20
-    address=10.0.0.5:41822                     of one connection; address=10.0.0.5: of all from there
+    address=10.0.0.5:41822                     of one connection; address=10.0.0.5: of one machine
     correlation-id=7                           those with this correlation id, of any client
     client-id=orders-app,correlation-id=7      those of this client
-    client-id=*                                of anybody
+    client-id=*                                of any client
     (empty)                                    none
 
 Sans-IO.
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 KEY: Final = "kvorum.request.trace"
 COUNT_DEFAULT: Final = 100
 COUNT_MAX: Final = 1_000
-"""Each is a line of the log: a trace that was forgotten ends by itself."""
+"""Each is a line of the log: a trace that was left on ends after its count."""
 FORM: Final = re.compile(
     r"(?:(client-id|address)=(.+?)(?:,correlation-id=(-?\d{1,10}))?|correlation-id=(-?\d{1,10}))(?:,count=(\d{1,6}))?"
 )
@@ -35,10 +35,10 @@ class TraceWish(NamedTuple):
     whose: str
     requests: int
     correlation_id: int | None = None
-    """Of these alone; None: of all."""
+    """Only these; None: all."""
 
     def fits(self, client_id: str | None, address: str, correlation_id: int) -> bool:
-        """Tell whether a request of this client, at HOST:PORT, is one of them."""
+        """Return whether a request of this client, at HOST:PORT, is traced."""
         if self.correlation_id not in (None, correlation_id):
             return False
         if self.by_address:

@@ -19,7 +19,7 @@ from kvorum.runtime.process import die_with_parent
 FRAME_BYTES_MAX: Final = 1 << 30
 LENGTH_BYTES: Final = 4
 END_SECONDS_MAX: Final = 10.0
-"""A worker whose pipe is closed ends after what it is at; one that does not is killed."""
+"""A worker whose pipe is closed ends after its current work; otherwise it is killed."""
 
 
 class WorkerLost(Exception):
@@ -27,7 +27,7 @@ class WorkerLost(Exception):
 
 
 class Worker:
-    """See the module. To be made by a thread that lives as long as the process (the loop's)."""
+    """See the module. Create it in a thread that lives as long as the process (the loop's)."""
 
     __slots__ = ("_process", "_reading", "_writing")
 

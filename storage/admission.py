@@ -17,9 +17,9 @@ def admit(
     guard: VerificationGuard | None,
     transaction_version: int,
 ) -> Validated | AppendInfo:
-    """Return the batch to write; or, for a client's duplicate, what its first append answered.
+    """Return the batch to write; or, for a client's duplicate, the response to its first append.
 
-    Raises KafkaError as validate_produce and ProducerState's checks do; nothing has changed then.
+    Raises the KafkaErrors of validate_produce and ProducerState's checks; nothing has changed then.
     """
     valid = validate_produce(records, config, now_ms, origin)
     if not valid.header.has_producer_id:

@@ -17,7 +17,7 @@ from kvorum.storage.segment import CorruptSegment, Segment
 
 
 class AtomicAppend:
-    """The context of every append of one log. Raises KafkaError KAFKA_STORAGE_ERROR for what the disk raises."""
+    """The context of every append of one log. Converts errors of the disk to KafkaError KAFKA_STORAGE_ERROR."""
 
     __slots__ = ("_active", "_end_offset", "_epochs", "_health", "_local", "_producers", "_size", "_wall_ms")
 

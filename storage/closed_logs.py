@@ -53,16 +53,16 @@ class ClosedLog(NamedTuple):
     files: LogFiles | None = None
 
     def missing_segments(self, found: Iterable[int]) -> list[int]:
-        """Return the base offsets of the segments that are gone."""
+        """Return the base offsets of missing segments."""
         return [] if self.files is None else sorted({*self.files.segments} - {*found})
 
     def missing_txn_indexes(self, found: LogFiles) -> frozenset[int]:
-        """Return the base offsets of the segments whose transaction index is gone."""
+        """Return the base offsets of segments without their transaction index."""
         return frozenset() if self.files is None else frozenset({*self.files.txn_indexes} - {*found.txn_indexes})
 
 
 def describe_files(disk: Disk, folder: str) -> LogFiles:
-    """Return what a log's folder holds. Raises OSError."""
+    """Return the content of a log's folder. Raises OSError."""
     segments, txn_indexes, lines = [], [], []
     for name in disk.listdir(folder):
         offset = offset_of(name)

@@ -1,8 +1,8 @@
-"""Damage that a log's opening found, and the mark of a log that lacks records which had been synced.
+"""Damage found when a log is opened, and the mark of a log that lacks synced records.
 
-`lacks-records`, a small file of ours in the log's folder, is durable before anything is cut, and goes when the replica
-is in use again: by then the controller does not count on what the log had (broker/replica/missing_logs). So a broker
-that is stopped in between does not forget.
+`lacks-records`, a small file in the log's folder, is durable before any truncation, and is removed when the replica is
+in use again: by then the controller does not rely on the former log (broker/replica/missing_logs). So the state
+survives a stop in between.
 """
 
 from enum import Enum
@@ -16,7 +16,7 @@ LACKS_RECORDS: Final = "lacks-records"
 
 
 class Lack(Enum):
-    """Which synced records a log does not have any more."""
+    """The synced records that a log lacks."""
 
     NOTHING = "nothing"
     END = "end"
@@ -24,7 +24,7 @@ class Lack(Enum):
     SEGMENTS = "segments"
     """Damage in front of other segments: followers do not fetch them again, so the log must restart."""
     ALL = "all"
-    """The log's folder is gone."""
+    """The log's folder is missing."""
 
 
 class Damage(NamedTuple):
@@ -42,7 +42,7 @@ def write_lack(disk: Disk, folder: str, lack: Lack) -> None:
 
 
 def read_lack(disk: Disk, folder: str) -> Lack:
-    """Return what an earlier start found. Raises OSError."""
+    """Return the result of an earlier start. Raises OSError."""
     path = join(folder, LACKS_RECORDS)
     if not disk.exists(path):
         return Lack.NOTHING
@@ -50,5 +50,5 @@ def read_lack(disk: Disk, folder: str) -> Lack:
 
 
 def remove_lack(disk: Disk, folder: str) -> None:
-    """Take the mark off. Raises OSError."""
+    """Remove the mark. Raises OSError."""
     disk.remove(join(folder, LACKS_RECORDS))

@@ -60,11 +60,11 @@ class DeletedFiles:
             waiting.segment.moved_to(folder)
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether any has waited long enough."""
+        """Return whether the delay of any file has passed."""
         return any(waiting.deadline_ms <= now_ms for waiting in self._waiting)
 
     def purge(self, now_ms: int) -> None:
-        """Close and remove what has waited long enough. Raises OSError."""
+        """Close and remove files whose delay has passed. Raises OSError."""
         for waiting in [waiting for waiting in self._waiting if waiting.deadline_ms <= now_ms]:
             self._waiting.remove(waiting)  # in place: the event loop may add to it while this runs in a thread
             failpoints.hit("log.purge.before")
@@ -86,7 +86,7 @@ def leftover_segments(disk: Disk, folder: str) -> list[int]:
 
 
 def remove_leftovers(disk: Disk, folder: str) -> None:
-    """Remove what an earlier process left waiting."""
+    """Remove the waiting files of an earlier process."""
     for name in disk.listdir(folder):
         offset = offset_of(name)
         if offset is not None and name[20:].removesuffix(DELETED_SUFFIX) in SUFFIXES and name.endswith(DELETED_SUFFIX):

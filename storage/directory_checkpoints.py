@@ -27,7 +27,7 @@ from kvorum.storage.names import TopicPartition, join
 
 
 class DirectoryCheckpoints:
-    """Of the directories of a table."""
+    """Checkpoints of the directories of a table."""
 
     def __init__(self, disk: Disk, table: LogTable) -> None:
         """Write nothing yet."""
@@ -56,8 +56,8 @@ class DirectoryCheckpoints:
     async def forget_deleted(self) -> None:
         """Remove a deleted log from all checkpoints, so that a topic of the same name starts without them.
 
-        With a log start above its end, the next start would drop all its records; what it calls clean would not be.
-        The caller holds `disk_work`.
+        With a log start above its end, the next start would drop all its records, and records counted as clean would
+        be dirty. The caller holds `disk_work`.
         """
         for directory in self._table.dirs:
             for name in CHECKPOINTS:
@@ -65,10 +65,10 @@ class DirectoryCheckpoints:
                     await self._write(directory, name)
 
     def _rows(self, directory: LogDir, name: str) -> dict[TopicPartition, int]:
-        """Return a checkpoint of a directory as of now.
+        """Return the current checkpoint of a directory.
 
-        Recovery points keep the rows of logs that are gone, until the replica begins again: a broker that is stopped
-        before must find out at its next start, too.
+        Recovery points keep the rows of missing logs until the replica starts again: a broker that is stopped before
+        must detect them at its next start.
         """
         rows = offsets_of(name, self._table.open_logs_in(directory))
         if name == RECOVERY_POINTS:
@@ -77,9 +77,9 @@ class DirectoryCheckpoints:
         return rows
 
     async def _write(self, directory: LogDir, name: str) -> None:
-        """Write one checkpoint of a directory, as of now. Holds `disk_work`.
+        """Write one current checkpoint of a directory. Holds `disk_work`.
 
-        Not before all its logs are open: the rows of the others would be gone.
+        Not before all its logs are open: the rows of the others would be lost.
         """
         if not directory.is_online or not directory.is_loaded:
             return
@@ -97,7 +97,7 @@ class DirectoryCheckpoints:
         directory.checkpoints[name] = offsets
 
     def is_cleaned_stale(self, directory: LogDir) -> bool:
-        """Tell whether the checkpoint of cleaned offsets differs from the logs."""
+        """Return whether the checkpoint of cleaned offsets differs from the logs."""
         is_in_use = directory.is_online and directory.is_loaded
         return is_in_use and directory.checkpoints[CLEANED_OFFSETS] != self._rows(directory, CLEANED_OFFSETS)
 
@@ -124,10 +124,10 @@ def write_checkpoint(disk: Disk, folder: str, name: str, offsets: Mapping[TopicP
 
 
 def forget_cleaned(disk: Disk, directory: LogDir) -> None:
-    """Remove the checkpoint of what is clean: a log is about to be cut below it. Durable. Raises OSError.
+    """Remove the checkpoint of cleaned offsets: a log is about to be truncated below it. Durable. Raises OSError.
 
-    Without it a start takes all logs for uncleaned, which costs work. With it what is appended behind the cut would
-    pass for clean: its tombstones could go before the older records that they delete.
+    Without it a start treats all logs as uncleaned, which costs work. With it new records after the truncation would
+    count as clean: their tombstones could be removed before the older records that they delete.
     """
     failpoints.hit("cleaner.forget.before")
     disk.remove(join(directory.path, CLEANED_OFFSETS))
@@ -144,7 +144,7 @@ def write_at_shutdown(
     `logs` are all its closed logs. Without a registration (`broker_epoch` -1) nothing was appended: the epoch of the
     last clean shutdown is kept, if there was one. A directory that is not loaded keeps its checkpoints, which have rows
     of logs that were never opened, and its mark if it had one; Kafka's LogManager.shutdown. `has_gone`: logs are lost
-    that others may still depend on. The next start must detect that again, so there is no mark.
+    that other replicas may depend on. The next start must detect that again, so there is no mark.
     """
     if directory.is_loaded:
         if cleaned := offsets_of(CLEANED_OFFSETS, logs):

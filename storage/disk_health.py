@@ -1,8 +1,8 @@
-"""Whether the disk under one log still works: the first failure ends the log's use, and is reported once.
+"""Health of the disk under one log: the first failure takes the log out of use, and is reported once.
 
-Want of descriptors or memory (runtime.disk.PROCESS_ERRNOS) is no failure of the disk: the operation fails with
-KAFKA_STORAGE_ERROR, which clients retry, and the log stays in service. That holds for operations that can be tried
-again from the start. One that is half done then (`change`) ends the log's use all the same.
+Lack of descriptors or memory (runtime.disk.PROCESS_ERRNOS) is not a disk failure: the operation fails with
+KAFKA_STORAGE_ERROR, which clients retry, and the log stays in service. This applies to operations that can be retried
+from the start. An incomplete one (`change`) takes the log out of use.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class LackLog:
     __slots__ = ("_due_ms", "_failures")
 
     def __init__(self) -> None:
-        """Begin with nothing logged."""
+        """Start without log lines."""
         self._due_ms = 0
         self._failures = 0
 
@@ -45,9 +45,9 @@ lack_log: Final = LackLog()
 
 
 class Access:
-    """A use of the disk: what it raises becomes KAFKA_STORAGE_ERROR, and the log is given up.
+    """A use of the disk: its errors become KAFKA_STORAGE_ERROR, and the log is taken out of use.
 
-    A class, and one object a log: a generator's would cost as much as a small append.
+    A class with one object per log: a generator's context would cost as much as a small append.
     """
 
     __slots__ = ("_health", "_may_retry")
@@ -72,7 +72,7 @@ class Access:
 
 
 class DiskHealth:
-    """Of one log. `failure` is set once the log is not to be used any more, for good."""
+    """Health of one log. `failure` is set once the log is permanently out of use."""
 
     __slots__ = ("_access", "_change", "_clock", "_on_io_error", "_partition", "failure")
 
@@ -88,7 +88,7 @@ class DiskHealth:
         self._change = Access(self, may_retry=False)
 
     def check(self) -> None:
-        """Raise KafkaError KAFKA_STORAGE_ERROR once the log is not to be used any more."""
+        """Raise KafkaError KAFKA_STORAGE_ERROR once the log is out of use."""
         if self.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self._partition} is offline")
 

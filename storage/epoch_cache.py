@@ -62,7 +62,7 @@ class EpochCache:
         return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that the epoch starts here; return whether that was news.
+        """Record that the epoch starts here; return whether it is new.
 
         A known latest epoch keeps its start (unless the new one is smaller). Entries that the new one contradicts (an
         epoch or a start offset not below its own) are removed: their records were truncated.
@@ -124,9 +124,9 @@ class EpochCache:
     def refine(self, saved: Sequence[EpochEntry]) -> None:
         """Add saved entries that the batches no longer show, because compaction removed an epoch's first batches.
 
-        The entries here come from the batches that are left. A log that holds an epoch has all that its leader had
-        before it, so what was saved is right up to the last epoch that is among them; what was saved behind it may be
-        of a tail that is lost, and is left out.
+        The entries here come from the remaining batches. A log with an epoch has all records of its leader before it,
+        so the saved entries are valid up to the last epoch of the batches; later ones may belong to a lost tail, and
+        are ignored.
         """
         starts = dict(zip(self._epochs, self._starts, strict=True))
         confirmed = max((each.epoch for each in saved if each.start_offset <= starts.get(each.epoch, -1)), default=-1)
@@ -141,18 +141,18 @@ class EpochCache:
         self._epochs, self._starts = epochs, refined
 
     def keep_last(self, saved: Sequence[EpochEntry], log_end_offset: int) -> None:
-        """Keep the last saved epoch of a log that retention or DeleteRecords has emptied. Kafka forgets it here.
+        """Keep the last saved epoch of a log that retention or DeleteRecords has emptied. Kafka removes it here.
 
-        It is all that shows a leader which records were before the log's start (see broker.replica.follower).
+        Only this entry identifies the records before the log's start (see broker.replica.follower).
         """
         known = [entry for entry in saved if entry.start_offset <= log_end_offset]
         if known and log_end_offset > 0:
             self.assign(known[-1].epoch, log_end_offset)
 
     def settle(self, first_offset: int, log_end_offset: int) -> None:
-        """Forget what the next open forgets, so that it finds the files as the shutdown recorded them.
+        """Remove epochs that the next open removes, so that it finds the files as recorded at the shutdown.
 
-        That is an epoch without a record: its leader wrote nothing.
+        These are epochs without a record: their leaders wrote nothing.
         """
         saved = self.entries
         self.truncate_from_end(log_end_offset)
@@ -160,7 +160,7 @@ class EpochCache:
             self.keep_last(saved, log_end_offset)
 
     def take_over(self, other: "EpochCache", log_start_offset: int) -> None:
-        """Know the epochs that another knows, from this start on: those without records too."""
+        """Add the epochs of another cache, from this start on, including those without records."""
         self._epochs, self._starts = list(other._epochs), list(other._starts)
         self.truncate_from_start(log_start_offset)
         self.is_dirty = True
@@ -172,14 +172,14 @@ class EpochCache:
         self._starts.clear()
 
     def to_text(self) -> str:
-        """Return the content of leader-epoch-checkpoint: version, count, then `epoch start_offset` a line."""
+        """Return the content of leader-epoch-checkpoint: version, count, then one line `epoch start_offset` each."""
         lines = [str(CHECKPOINT_VERSION), str(len(self._epochs))]
         lines += [f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True)]
         return "\n".join(lines) + "\n"
 
     @staticmethod
     def parse(text: str) -> "EpochCache":
-        """Return the cache of a checkpoint file. Raises ValueError with what is wrong in it."""
+        """Return the cache of a checkpoint file. Raises ValueError with the error."""
         lines = text.split("\n")
         if len(lines) < 2 or lines[0] != str(CHECKPOINT_VERSION):
             raise ValueError(f"unrecognized version of the checkpoint: {lines[0][:20]!r}")

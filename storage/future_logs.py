@@ -2,13 +2,13 @@
 
     create    the folder `topic-N.<32 hex digits>-future`, empty
     promote   the copy's folder becomes `topic-N`, the log's `topic-N.<...>-delete`; in the table the copy is the log
-    remove    the copy is given up: its folder is renamed for deletion
+    remove    the copy is dropped: its folder is renamed for deletion
 
 broker/replica decides on the content of a copy and on its promotion. A copy is opened at a start like a log, and its
 move continues.
 
-The order of a promotion limits what a crash can leave: the copy is synced, then it gets the name, then the log loses
-it. In between both have it, and the next start keeps the one in the directory of the metadata: the controller was
+The order of a promotion limits the states after a crash: the copy is synced, then it gets the name, then the log loses
+it. In between both have the name, and the next start keeps the one in the directory of the metadata: the controller was
 informed of the move before (KIP-858). Source: Kafka's LogManager.replaceCurrentWithFutureLog.
 """
 
@@ -40,16 +40,16 @@ log = get_logger("storage")
 ANY_UNIQUE: Final = "0" * 32
 
 CatchUp: TypeAlias = Callable[[Log, Log], bool]
-"""(log, future): appends what is missing."""
+"""(log, future): appends the missing records."""
 
 
 def is_name_too_long(partition: TopicPartition) -> bool:
-    """Tell whether a future log's folder could not have its name (KAFKA-4893)."""
+    """Return whether a future log's folder name would be too long (KAFKA-4893)."""
     return len(future_folder(partition, ANY_UNIQUE)) > FOLDER_NAME_MAX
 
 
 class FutureLogs:
-    """Of the logs of a table, on the event loop."""
+    """Future logs of a table, on the event loop."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class FutureLogs:
         clock: Clock,
         topic_config: Callable[[str], LogConfig],
     ) -> None:
-        """Begin with those that the start finds."""
+        """Start with those found at the start."""
         self._disk = disk
         self._table = table
         self._opening = opening
@@ -120,7 +120,7 @@ class FutureLogs:
             self._table.take_offline(directory, error)
 
     async def remove(self, *partitions: TopicPartition) -> None:
-        """Give them up. One that is not there is fine; one in an offline directory is only forgotten."""
+        """Drop them. A missing one is ignored; one in an offline directory is only removed from the table."""
         found = [each for partition in partitions if (each := self.get(partition)) is not None]
         for each in found:
             each.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the future log of {each.partition} is given up"))
@@ -150,9 +150,9 @@ class FutureLogs:
         Once, with the first metadata image.
 
         Strays are removed. A copy whose log is in no directory, all being online, replaces it if it `is_assigned` to
-        its own, as in Kafka: the log's directory was removed for good. Otherwise it is renamed and kept for the
-        operator. But one that might be elected for records of its lost log waits until the controller knows that the
-        log is gone (`take_over`).
+        its own, as in Kafka: the log's directory was removed permanently. Otherwise it is renamed and kept for the
+        operator. One that might be elected because of its lost log waits until the controller knows of the loss
+        (`take_over`).
         """
         strays = [key for key in self.keys() if (each := self.get(key)) is not None and is_stray(each)]
         await self.remove(*strays)
@@ -169,7 +169,7 @@ class FutureLogs:
                     self._replace_lost(key)
 
     async def take_over(self, partition: TopicPartition) -> None:
-        """Let a future log take the place of a log that is in no directory, all being online."""
+        """Replace a log that is in no directory, all being online, by its future log."""
         async with self._table.disk_work:
             found = self._table.get(partition) is None and partition in self._table.futures
             if found and not self._table.is_closed and all(each.is_online for each in self._table.dirs):
@@ -220,7 +220,7 @@ class FutureLogs:
             if not catch_up(current, future):
                 return False
             await self._sync_topic_id(target, future)
-            # No sync of the log ends meanwhile: what it has synced, the copy will have synced.
+            # No sync of the log ends meanwhile: everything it has synced, the copy will have synced.
             await self._syncs.sync_whole(future)
             if self.get(partition) is not future or self._table.get(partition) is not current:
                 return False
@@ -238,7 +238,7 @@ class FutureLogs:
             self._table.remove(partition)
             self._table.add(target, future)
             take(future)
-            current.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is in another directory now"))
+            current.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} moved to another directory"))
             self._removal.rename_folder(source, current)
             failpoints.hit("log.promote.after")
             await self._checkpoints.forget_deleted()
@@ -247,7 +247,7 @@ class FutureLogs:
 
 
 def _take_over(future: Log, current: Log) -> None:
-    """Let a copy to the end be what the log is: what is in no batch goes along."""
+    """Copy the state that is in no batch to a copy that has reached the log's end."""
     assert future.log_end_offset == current.log_end_offset, "a copy to the end"
     future.epoch_cache.take_over(current.epoch_cache, future.log_start_offset)
     future.producers.take_over(current.producers)

@@ -1,10 +1,9 @@
 """The two sparse indexes of a segment, in Kafka's format to the bit (OffsetIndex, TimeIndex).
 
-`.index`: 8 bytes an entry, offset relative to the base and position in the `.log` of the batch that ends with this
-offset. `.timeindex`: 12 bytes an entry, the greatest timestamp so far and the relative offset where it was reached.
+`.index`: 8 bytes per entry, offset relative to the base and position in the `.log` of the batch that ends with this
+offset. `.timeindex`: 12 bytes per entry, the greatest timestamp so far and the relative offset where it was reached.
 Both ascend strictly. Entries are kept in memory while in use and written by `save` (at roll, flush and close): after a
-crash they are rebuilt from the log, so no write of theirs stands on the path of a Produce. Files are never
-preallocated.
+crash they are rebuilt from the log, so a Produce never writes them. Files are never preallocated.
 """
 
 import sys
@@ -28,11 +27,11 @@ _TIME_ENTRY: Final = Struct(">qi")
 
 
 class CorruptIndex(Exception):
-    """An index file that cannot be what was written; it is rebuilt from the log."""
+    """An index file that cannot be correct; it is rebuilt from the log."""
 
 
 def _is_ascending(values: Sequence[int]) -> bool:
-    """Tell whether each value is greater than the one before it."""
+    """Return whether each value is greater than the one before it."""
     return not any(map(ge, values, values[1:]))
 
 
@@ -116,7 +115,7 @@ class OffsetIndex:
         self._saved = 0
 
     def save(self, disk: Disk, *, sync: bool = False) -> None:
-        """Bring the file up to date: exactly the entries, no more."""
+        """Rewrite the file with exactly the entries."""
         offsets, positions = self._offsets[self._saved :], self._positions[self._saved :]
         words = array("I", bytes(len(offsets) * OFFSET_ENTRY_SIZE))
         words[::2], words[1::2] = offsets, positions
@@ -195,7 +194,7 @@ class TimeIndex:
         self._saved = 0
 
     def save(self, disk: Disk, *, sync: bool = False) -> None:
-        """Bring the file up to date: exactly the entries, no more."""
+        """Rewrite the file with exactly the entries."""
         rows = zip(self._timestamps[self._saved :], self._offsets[self._saved :], strict=True)
         data = b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in rows)
         save_entries(disk, self.path, data, self._saved * TIME_ENTRY_SIZE, sync)

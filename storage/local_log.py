@@ -61,17 +61,17 @@ class LocalLog:
         self.segments = parts.segments
         self.log_end_offset = parts.log_end_offset
         self.has_aborted = any(segment.has_aborted_transactions for segment in parts.segments)
-        """Whether any transaction was ever aborted here, as far as is known: else no index is looked at."""
+        """Whether any transaction may have been aborted here; otherwise no index is read."""
         self.sync_state = SyncState(disk, folder, parts.segments, parts.durable)
         self._tail = Tail(tail_budget)
         self._before_roll = before_roll
         self._deleted = DeletedFiles(disk)
         self.structure = 0
-        """How often segments were cut or taken away, but for a cleaned one taking their place."""
+        """Number of truncations and removals of segments, without replacements by cleaned ones."""
         self._warm: Segment | None = None
 
     def groups(self, headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
-        """Cut what was fetched into writes that fit into a segment each, by their bytes and by their offsets."""
+        """Split fetched batches into writes that fit into a segment each, by bytes and by offsets."""
         group: list[BatchHeader] = []
         size = self.segments.active.size
         for header in headers:
@@ -154,13 +154,13 @@ class LocalLog:
         return read_segments(self._from_offset_warm(offset), offset, max_bytes, bound, self.log_end_offset, min_one)
 
     def _from_offset_warm(self, offset: int) -> Iterator[Segment]:
-        """Go through the segments from the one that covers this offset on; the one at hand keeps its indexes."""
+        """Iterate over the segments from the one that covers this offset; the current one keeps its indexes."""
         for segment in self.segments.from_offset(offset):
             self._keep_warm(segment)
             yield segment
 
     def upper_bound_of(self, offset: int, parts: Sequence[Part]) -> int:
-        """Return an offset behind everything in `parts`, read from `offset` on: at most an index interval too much."""
+        """Return an offset after everything in `parts`, read from `offset` on: at most an index interval too high."""
         last = parts[-1]
         if not isinstance(last, FileSlice):
             return parse_header(last).next_offset
@@ -215,10 +215,10 @@ class LocalLog:
         return None if best is None else find_max_timestamp(best)
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cut off everything from `offset` on, with the batch that holds it; return the new log end offset.
+        """Truncate everything from `offset` on, with the batch that contains it; return the new log end offset.
 
-        Durable when it returns: first the recovery point falls, then names go, then the file is cut. Else bytes of
-        before could reappear behind what is appended next.
+        Durable when it returns: first the recovery point is lowered, then names are removed, then the file is
+        truncated. Otherwise old bytes could reappear after the next append.
         """
         self.sync_state.cut()
         self.structure += 1
@@ -244,7 +244,7 @@ class LocalLog:
         if last.size == 0:
             last.created_ms = now_ms
         last.sync()
-        self.sync_state.has_new_names = True  # snapshots go, too: a later recovery point must not bring them back
+        self.sync_state.has_new_names = True  # snapshots are removed too: a later recovery point must not restore them
         self.log_end_offset = end_offset
         return end_offset
 
@@ -256,7 +256,7 @@ class LocalLog:
         failpoints.hit("log.restart.before")
         self.sync_state.record(DurableLength(0, 0, 0), sync=True)
         failpoints.hit("log.restart.recorded")
-        # From here on a crash makes recovery read everything that is still there, the leader epochs too.
+        # From here on a crash makes recovery read everything that still exists, the leader epochs too.
         with self.sync_state.epochs_lock:
             write_epochs(self._disk, self.folder, EpochCache().to_text())
         failpoints.hit("log.restart.epochs")
@@ -282,7 +282,7 @@ class LocalLog:
         self.sync_state.has_new_names = True
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
-        """Put a cleaned segment, durable under its name for the swap, in the place of those it was made from."""
+        """Replace segments by a cleaned one, which is durable under its name for the swap."""
         self.segments.replace(old, new)
         if self._warm in old:
             self._warm = None
@@ -303,7 +303,7 @@ class LocalLog:
             self._deleted.add(segment, now_ms + self.config.file_delete_delay_ms)
 
     def has_deleted_files(self, now_ms: int) -> bool:
-        """Tell whether the delay of any file is over."""
+        """Return whether the delay of any file has passed."""
         return self._deleted.is_due(now_ms)
 
     @property

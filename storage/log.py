@@ -85,7 +85,7 @@ class Log:
 
     @property
     def failure(self) -> Exception | None:
-        """Why the log is not to be used any more, None while it may be."""
+        """Why the log is out of use, None while it is in use."""
         return self._health.failure
 
     @property
@@ -119,7 +119,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed ends: the high watermark, or the first open transaction below it."""
+        """Upper bound of read_committed: the high watermark, or the first open transaction below it."""
         unstable = self.producer_state.first_unstable_offset
         if unstable is None:
             return self._high_watermark
@@ -132,7 +132,7 @@ class Log:
 
     @property
     def latest_epoch(self) -> int | None:
-        """The last leader epoch the log knows of."""
+        """The last leader epoch of the log."""
         return self.epoch_cache.latest_epoch
 
     @property
@@ -142,7 +142,7 @@ class Log:
 
     @property
     def segment_count(self) -> int:
-        """How many segments there are, the active one included."""
+        """Number of segments, the active one included."""
         return len(self._local.segments)
 
     @property
@@ -223,10 +223,10 @@ class Log:
             return append_run(batches, leader_epoch, self._clock.wall_ms(), self._config, self._local, self.producers)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int | None = None) -> AppendInfo | None:
-        """Write batches as the leader wrote them: CRC and offsets are checked, nothing else. None if none is whole.
+        """Write batches as the leader wrote them: only CRC and offsets are checked. None if no batch is complete.
 
         A batch of an epoch above `leader_epoch`, in which they were fetched, ends the append before it (KAFKA-18723).
-        Raises KafkaError CORRUPT_MESSAGE (a bad CRC), INVALID_RECORD (offsets that do not follow on),
+        Raises KafkaError CORRUPT_MESSAGE (a bad CRC), INVALID_RECORD (offsets that are not contiguous),
         KAFKA_STORAGE_ERROR; nothing is written then.
         """
         self._health.check()
@@ -273,7 +273,7 @@ class Log:
             return self._local.read(offset, max_bytes, bound, min_one_message)
 
     def aborted_transactions(self, offset: int, parts: Sequence[Part]) -> Sequence[AbortedTransaction]:
-        """Return the aborted transactions that reach into what was just read from `offset` on, by their markers."""
+        """Return the aborted transactions that overlap the records read from `offset` on, by their markers."""
         if not parts or not self._local.has_aborted:
             return ()
         with self._health.access():
@@ -314,8 +314,8 @@ class Log:
         """Drop all records and restart the log at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self.cleaning.before_cut(offset)
         with self._health.change():
-            # Before the rest: syncing the emptied folder makes the removal of the snapshots durable, too. One that came
-            # back with a power loss would be taken for the state at `offset`.
+            # Before the rest: syncing the emptied folder makes the removal of the snapshots durable too. One that a
+            # power loss restores would be treated as the state at `offset`.
             self.producers.begin_anew(offset)
             self._local.truncate_fully_and_start_at(offset, self._clock.wall_ms())
             self.epoch_cache.clear()
@@ -346,9 +346,9 @@ class Log:
 
     @property
     def committable_end_offset(self) -> int:
-        """How far this replica may count for the high watermark: the log end, but the synced end while a sync is due.
+        """Offset up to which this replica counts for the high watermark: log end, or synced end while a sync is due.
 
-        It may go back, by an append that makes a sync due or a new configuration; the high watermark never does.
+        It may decrease, by an append that makes a sync due or a new configuration; the high watermark never does.
         """
         return self.durability.committable_end_offset
 
@@ -357,7 +357,7 @@ class Log:
         return self.durability.begin(include_active)
 
     def complete_flush(self, plan: FlushPlan) -> None:
-        """Advance the recovery point to what a plan that ran has synced; void if the log was cut since."""
+        """Advance the recovery point to the synced end of a plan; void if the log was truncated since."""
         self.durability.complete(plan)
 
     def abort_flush(self, plan: FlushPlan) -> None:
@@ -386,7 +386,7 @@ class Log:
             self.release()
 
     def abandon(self, error: Exception) -> None:
-        """Use the log no more: it is deleted, or offline. Bytes that were read stay readable until `release`."""
+        """Stop using the log: it is deleted, or offline. Bytes that were read stay readable until `release`."""
         self._health.abandon(error)
 
     def moved_to(self, folder: str) -> None:

@@ -18,7 +18,7 @@ from kvorum.storage.txn_index import AbortedTransaction
 
 
 class LogCleaning:
-    """Of one log. `cleaned_offset`: below it the log is clean, None if it was never cleaned (its checkpoint)."""
+    """Cleaning state of one log. `cleaned_offset`: below it the log is clean, None if never cleaned (checkpoint)."""
 
     __slots__ = (
         "_health",
@@ -63,8 +63,8 @@ class LogCleaning:
     def known_base(self, offset: int) -> int:
         """Return the last segment start at or before this one for which a producer snapshot exists.
 
-        Every segment has one from its roll or its recovery, but for one whose snapshot was found damaged. The first
-        segment's start if there is none.
+        Every segment has one from its roll or its recovery, except one whose snapshot was damaged. The first segment's
+        start if there is none.
         """
         for segment in reversed(list(self.segments)):
             base_offset = segment.base_offset
@@ -73,9 +73,10 @@ class LogCleaning:
         return self.segments.first.base_offset
 
     def read_last_records(self, offset: int) -> dict[int, LastRecord]:
-        """Return what each producer had written last before a segment's start, from the snapshot there.
+        """Return the last batch of each producer before a segment's start, from the snapshot there.
 
-        Off the event loop. Raises OSError (the log was cut meanwhile), ValueError for a damaged snapshot.
+        Call it outside the event loop. Raises OSError (the log was truncated meanwhile), ValueError for a damaged
+        snapshot.
         """
         found: dict[int, LastRecord] = {}
         for entry in decode_snapshot(self._snapshots.read(offset)):
@@ -111,7 +112,7 @@ class LogCleaning:
             return self._local.collect_aborted(start_offset, upper_bound_offset)
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
-        """Put an offered segment in the place of neighbours that it was made from. Their files go after a delay.
+        """Replace neighbouring segments by an offered one that was made from them. Old files are removed later.
 
         Raises KafkaError KAFKA_STORAGE_ERROR.
         """

@@ -14,7 +14,7 @@ from kvorum.runtime.config_types import ConfigType, InvalidValue, Value
 INT64_MAX: Final = 2**63 - 1
 DAY_MS: Final = 24 * 60 * 60 * 1000
 INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
-"""Takes the place of segment.bytes, below whose minimum of 1 MiB it may go: for tests."""
+"""Replaces segment.bytes, without its minimum of 1 MiB; for tests."""
 
 CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"
@@ -103,8 +103,8 @@ class LogConfig:
     def from_overrides(overrides: Mapping[str, str], settings: Settings | None = None) -> "LogConfig":
         """Return the configuration of a topic: its own configs, then the broker's, then Kafka's defaults.
 
-        Configs of the topic that concern no log (follower.replication.throttled.replicas, ...) are passed over. Raises
-        KafkaError INVALID_CONFIG for a value that cannot be.
+        Configs of the topic that do not affect logs (follower.replication.throttled.replicas, ...) are ignored. Raises
+        KafkaError INVALID_CONFIG for an invalid value.
         """
         values: dict[str, object] = {}
         for name, definition in TOPIC.items():

@@ -116,14 +116,14 @@ class LogDir:
         return None if end_offset is None else ClosedLog(end_offset)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop what the last process recorded of a partition: a new log is created here, which has none of it."""
+        """Remove the records of the last process about a partition: a new, empty log is created here."""
         for offsets in self.checkpoints.values():
             offsets.pop(partition, None)
         if self.closed_logs is not None:
             self.closed_logs.pop(partition, None)
 
     def recorded_logs(self) -> set[TopicPartition]:
-        """Return the partitions that had a log here by what the last process wrote."""
+        """Return the partitions that had a log here according to the last process."""
         if self.closed_logs is not None:
             return {*self.closed_logs}
         return {*self.checkpoints[RECOVERY_POINTS], *self.checkpoints[HIGH_WATERMARKS]}
@@ -164,7 +164,7 @@ class LogDir:
         return found
 
     def _looks_like_log(self, name: str) -> bool:
-        """Tell whether a folder of a log's name holds one: something else may live in the directory too."""
+        """Return whether a folder with a log's name contains one: the directory may have other content."""
         names = self._disk.listdir(join(self.path, name))
         has_segment = any(offset_of(each, LOG_SUFFIX) is not None for each in names)
         return not names or has_segment or PARTITION_METADATA in names

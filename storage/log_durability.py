@@ -1,7 +1,7 @@
 """When a log must be synced, and the steps of it: flush.messages, flush.ms and a roll.
 
-    is_sync_due          flush.messages: an append is not to be answered before it is synced
-    is_flush_ms_over     flush.ms: records have waited for long enough
+    is_sync_due          flush.messages: no response to an append before it is synced
+    is_flush_ms_over     flush.ms: the delay of unsynced records has passed
     has unsynced segments: a roll left them to the next flush
 
 Nothing here syncs by itself. `begin`, the plan's `run` and `complete` are a flush whose middle may leave the event loop
@@ -18,7 +18,7 @@ from kvorum.storage.snapshots import Snapshots
 
 
 class LogDurability:
-    """Of one log. Times are wall milliseconds."""
+    """Durability of one log. Times are wall milliseconds."""
 
     __slots__ = ("_clock", "_epoch_cache", "_health", "_last_flush_ms", "_local", "_snapshots", "_sync_state")
 
@@ -45,7 +45,7 @@ class LogDurability:
         return self._sync_state.synced_end_offset if self.is_sync_due else self._local.log_end_offset
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Tell whether there is anything to sync now: files of dropped segments wait for the leader epochs."""
+        """Return whether there is anything to sync: files of dropped segments wait for the leader epochs."""
         is_epoch_due = self._epoch_cache.is_dirty and self._local.has_dropped_files
         is_due = self._sync_state.has_unsynced_segments or self.is_flush_ms_over(now_ms) or self.is_sync_due
         return is_due or is_epoch_due
@@ -56,12 +56,12 @@ class LogDurability:
         return not (self._epoch_cache.is_dirty or self._sync_state.is_flushing)
 
     def is_flush_ms_over(self, now_ms: int) -> bool:
-        """Tell whether records of the active segment wait for flush.ms already."""
+        """Return whether records of the active segment wait for flush.ms already."""
         is_dirty = self._local.log_end_offset > self._sync_state.durable.recovery_point
         return is_dirty and now_ms - self._last_flush_ms >= self._local.config.flush_ms
 
     def begin(self, include_active: bool) -> FlushPlan:
-        """Collect what is to be synced. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        """Collect the files to sync. Raises KafkaError KAFKA_STORAGE_ERROR."""
         with self._health.access():
             text = self._epoch_cache.to_text() if self._epoch_cache.is_dirty else None
             end_offset = self._local.log_end_offset
@@ -70,7 +70,7 @@ class LogDurability:
             return plan
 
     def complete(self, plan: FlushPlan) -> None:
-        """Advance the recovery point to what the plan has synced; void if the log was cut since."""
+        """Advance the recovery point to the synced end of the plan; void if the log was truncated since."""
         with self._health.access():
             if self._sync_state.complete(plan):
                 self._snapshots.on_written(plan.snapshots)

@@ -1,8 +1,8 @@
-"""Making a log durable in three steps, so that the slow one may leave the event loop.
+"""Syncing a log in three steps, so that the slow one may run outside the event loop.
 
 `Log.begin_flush` collects the files to sync, `FlushPlan.run` syncs them (without a change of the log: it may run in a
-thread), `Log.complete_flush` advances the recovery point. One plan of a log is under way at a time. Writes in the
-meantime are for the next flush; a truncation invalidates the plan's outcome.
+thread), `Log.complete_flush` advances the recovery point. One plan of a log is in progress at a time. Writes in the
+meantime are for the next flush; a truncation invalidates the plan's result.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class FlushPlan:
     """Lock of the epochs' writers, so that epochs from before a truncation do not overwrite newer ones."""
     generation: int
     is_current: Callable[[], bool]
-    """Tells whether the log was not truncated since: the state to be written beside the batches would be stale."""
+    """Returns whether the log was not truncated since: otherwise the collected state is stale."""
 
     def run(self) -> None:
         """Write and sync, in the order in which recovery relies on it.
@@ -64,7 +64,7 @@ def write_epochs(disk: Disk, folder: str, text: str) -> None:
 
 
 def sync_if_there(disk: Disk, path: str) -> None:
-    """fdatasync a file that is not kept open, unless it is gone: its segment may be dropped meanwhile."""
+    """fdatasync a file that is not kept open, unless it was removed: its segment may be dropped meanwhile."""
     if not disk.exists(path):
         return
     try:

@@ -64,7 +64,7 @@ def find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> l
 
 
 def is_own_temporary(name: str) -> bool:
-    """Tell whether an atomic write of ours may have left this file."""
+    """Return whether this file may be left over from an atomic write."""
     written = name.removesuffix(TEMPORARY_SUFFIX)
     return written != name and (written == LEADER_EPOCH_CHECKPOINT or offset_of(written, SNAPSHOT_SUFFIX) is not None)
 
@@ -94,10 +94,10 @@ def read_epochs(disk: Disk, folder: str) -> EpochCache | None:
 
 
 def find_broken(disk: Disk, segments: Segments, end_offset: int, *, gaps_below: int) -> list[Segment]:
-    """Return the segments below an offset that do not reach to the next one's base, or whose batches do not.
+    """Return the segments below an offset that do not reach the next one's base, or whose batches do not.
 
-    Behind a segment whose base is less than `gaps_below` there may be a gap. Of each segment only the last index
-    interval is read, and of the index the last entry: a start after a crash does not take long by this. Raises OSError.
+    After a segment whose base is less than `gaps_below` there may be a gap. Of each segment only the last index
+    interval is read, and of the index the last entry, so that a start after a crash is fast. Raises OSError.
     """
 
     def is_whole(segment: Segment, position: int) -> bool:
@@ -151,9 +151,9 @@ def repair_segment(segment: Segment) -> None:
 
 
 def lacks_first_epoch(segments: Segments, epochs: EpochCache, start: int) -> bool:
-    """Tell whether saved epochs begin behind the first record, at or behind the log start offset `start`.
+    """Return whether saved epochs begin after the first record, at or after the log start offset `start`.
 
-    So it is when the log start offset rose, the epochs were saved, and a crash took the new start back.
+    This happens if the log start offset rose, the epochs were saved, and a crash lost the new start.
     """
     for segment in segments.from_offset(start):
         placed = segment.find_batch(start)
@@ -173,7 +173,7 @@ def assign_epochs(segments: Segments, epochs: EpochCache) -> None:
 
 
 def checked_end(segment: Segment, start: int) -> int:
-    """Return one past the last offset of a segment, its batches from a position on held against their CRC.
+    """Return one past the last offset of a segment, with the CRC of its batches from a position on verified.
 
     Raises CorruptSegment, OSError.
     """

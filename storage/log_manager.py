@@ -2,14 +2,14 @@
 
     start                        lock the directories, open every log (recovery in threads, a few at a time)
     get_log, get_or_create, delete, logs
-    sync                         before an append is answered that flush.messages wants synced first
+    sync                         before the response to an append that flush.messages requires to be synced
     flush_dirty, apply_retention, purge_deleted, expire_producers,
     checkpoint_recovery_points, checkpoint_log_start_offsets, checkpoint_high_watermarks
-                                 duties; the broker calls them by the clock (see each for its config)
+                                 periodic work, called by the broker (see each for its config)
     shutdown                     close all logs, write the checkpoints, and last the clean-shutdown markers
 
 The parts: log_table (the logs), log_opening, log_syncs, log_removal, directory_checkpoints, and the cleaner, which runs
-by itself.
+independently.
 
 Runs on one event loop. Syncs run in a thread and hold the table's `disk_work`, so that they do not overlap and no file
 is removed during one; they run to their end even if the caller is cancelled, and a shutdown waits for them. A disk
@@ -76,9 +76,9 @@ class LogManager:
         cluster_id: str | None = None,
         tail_budget: TailBudget | None = None,
     ) -> None:
-        """Take the directories from log.dirs.
+        """Use the directories of log.dirs.
 
-        `topic_config` answers a topic's configuration (default: the broker's). `on_flush` is called after each sync of
+        `topic_config` returns a topic's configuration (default: the broker's). `on_flush` is called after each sync of
         a log with the seconds it took (Kafka's LogFlushRateAndTimeMs); both callbacks on the event loop.
         """
         self._disk = disk
@@ -201,7 +201,7 @@ class LogManager:
         return self.get_or_create(partition, topic_id)
 
     def lack_of(self, partition: TopicPartition) -> Lack:
-        """Return what a partition's log lacks of what it had; NOTHING once `get_or_create` has returned it."""
+        """Return the records that a partition's log lacks; NOTHING once `get_or_create` has returned it."""
         return self._table.lacking.get(partition, Lack.NOTHING)
 
     def _forget_lack(self, existing: Log) -> None:
@@ -250,13 +250,13 @@ class LogManager:
         return LogCleaner(self._disk, self._clock, self._table, self._checkpoints, settings, chance, open_host)
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
-        """Give the logs of a topic its new configuration."""
+        """Set the new configuration of a topic's logs."""
         for each in self._table.all_logs():
             if each.partition.topic == topic:
                 each.config = config
 
     def raise_min_isr(self, minimums: Mapping[str, int]) -> None:
-        """Give the logs of these topics {name: min.insync.replicas} where it is more than what they have."""
+        """Increase the configuration of logs: {topic: min.insync.replicas}; lower values are ignored."""
         for each in self._table.all_logs():
             minimum = minimums.get(each.partition.topic, 0)
             if minimum > each.config.min_insync_replicas:
@@ -275,7 +275,7 @@ class LogManager:
         await self._removal.rename_away(partitions, STRAY_FOLDER_SUFFIX)
 
     async def settle_rivals(self, is_stray: IsStray, is_assigned: IsAssigned = lambda each, place: False) -> None:
-        """Where two directories have a log of one partition: see LogRemoval."""
+        """Resolve logs of one partition in two directories: see LogRemoval."""
         await self._removal.settle_rivals(is_stray, is_assigned)
 
     def directory(self, path: str) -> LogDir | None:
@@ -293,7 +293,7 @@ class LogManager:
             self._table.preferred[partition] = directory
 
     def cordon(self, paths: Collection[str]) -> None:
-        """Have no new logs made in these directories; ALL_DIRECTORIES stands for all (cordoned.log.dirs, KIP-1066)."""
+        """Create no new logs in these directories; ALL_DIRECTORIES means all (cordoned.log.dirs, KIP-1066)."""
         self._table.cordoned = frozenset(each.path for each in self._table.dirs if paths_hold(paths, each.path))
 
     def cordoned_ids(self) -> list[Uuid]:
@@ -301,11 +301,11 @@ class LogManager:
         return [each.directory_id for each in self._table.dirs if each.is_online and self.is_cordoned(each)]
 
     def is_cordoned(self, directory: LogDir) -> bool:
-        """Tell whether it gets no new logs."""
+        """Return whether it gets no new logs."""
         return directory.path in self._table.cordoned
 
     def stray_logs(self, is_stray: Callable[[Log], bool]) -> list[TopicPartition]:
-        """Return the partitions whose logs the caller calls strays (no such topic id here any more)."""
+        """Return the partitions whose logs are strays for the caller (their topic id does not exist any more)."""
         return [each.partition for each in self._table.logs() if is_stray(each)]
 
     async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
@@ -316,10 +316,10 @@ class LogManager:
         """
         return await self._syncs.sync(partitions)
 
-    # Duties
+    # Periodic work
 
     async def flush_dirty(self, now_ms: int) -> None:
-        """Sync rolled segments, and what is older than flush.ms. Called every second or so: a roll waits for it."""
+        """Sync rolled segments, and records older than flush.ms. Called about every second: a roll waits for it."""
         await self._syncs.flush_dirty(now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
@@ -358,11 +358,11 @@ class LogManager:
         await self._checkpoints.write_all(HIGH_WATERMARKS)
 
     async def shutdown(self, broker_epoch: int = NO_BROKER_EPOCH, *, is_clean: bool = True) -> None:
-        """Close every log, write the checkpoints, and as the last thing mark each directory as cleanly shut down.
+        """Close every log, write the checkpoints, and finally mark each directory as cleanly shut down.
 
-        A directory in which anything failed gets no mark. One whose logs were not all opened keeps the checkpoints and
-        the mark that it had before the start: nothing was appended. Without `is_clean` (something may still append)
-        none gets a mark or checkpoints. The locks are released.
+        A directory with any failure gets no mark. One whose logs were not all opened keeps the checkpoints and
+        the mark that it had before the start: nothing was appended. Without `is_clean` (appends may still happen)
+        no directory gets a mark or checkpoints. The locks are released.
         """
         await self._opening.close()
         async with self._disk_work:
@@ -386,7 +386,7 @@ class LogManager:
 
 
 def paths_hold(paths: Collection[str], path: str) -> bool:
-    """Tell whether a path is among those of a setting, which may be ALL_DIRECTORIES."""
+    """Return whether a setting contains a path; it may be ALL_DIRECTORIES."""
     return ALL_DIRECTORIES in paths or path in paths
 
 

@@ -1,4 +1,4 @@
-"""Opening logs: all of a directory's at the start, in threads and a few at a time, or one that is new."""
+"""Opening logs: all logs of a directory at the start, a few at a time in threads, or a new one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -93,7 +93,7 @@ class LogOpening:
         )
 
     def _is_first(self, folder: str) -> bool:
-        """Tell whether a folder was not found under another path before: a link to it is not a second log."""
+        """Return whether a folder was not found under another path before: a link to it is not a second log."""
         first = self._folders.setdefault(self._disk.identity(folder), folder)
         if first != folder:
             log.warning("folder ignored, it is a link to another folder", folder=folder, same_as=first)
@@ -106,7 +106,7 @@ class LogOpening:
             opened = await self._open_in_thread(directory, partition, config, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
             if not self._table.disk_failed(directory, error):
-                raise  # the start fails: a log that is there must not be taken for one that is not
+                raise  # the start fails: an existing log must not be treated as missing
             return
         first, other = self._table.get(partition), self._table.dir_of(partition)
         if first is not None and other is not None:
@@ -197,7 +197,7 @@ class LogOpening:
             self._table.lacking[partition] = damage.lack
 
     def note_missing(self, directory: LogDir) -> None:
-        """Remember the logs that a directory had and that are in none any more, once all are open."""
+        """Store the former logs of a directory that are now in none, once all are open."""
         known = {*(each.partition for each in self._table.all_logs()), *self._table.futures}
         known |= {each.partition for _, each in self._table.rivals}
         missing = sorted(directory.recorded_logs() - known)

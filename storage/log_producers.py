@@ -14,7 +14,7 @@ from kvorum.storage.verification import VerificationGuard
 
 
 class LogProducers:
-    """Of one log. Times are wall milliseconds."""
+    """Producer state of one log. Times are wall milliseconds."""
 
     __slots__ = ("_clock", "_ended_late", "_snapshots", "expiration_ms", "state")
 
@@ -41,8 +41,8 @@ class LogProducers:
     def first_not_durably_ended(self, recovery_point: int) -> int | None:
         """Return the start of the first transaction whose marker is at or after the recovery point, or None.
 
-        Where a power loss takes the marker, it is open again, and may end otherwise: what it supersedes has to be there
-        still. Those within the newest segment are left out.
+        If a power loss removes the marker, it is open again, and may end differently: superseded records must still
+        exist. Those within the newest segment are omitted.
         """
         if self._ended_late:
             self._ended_late = {first: last for first, last in self._ended_late.items() if last >= recovery_point}
@@ -60,16 +60,16 @@ class LogProducers:
         self._snapshots.moved_to(folder)
 
     def take_over(self, other: "LogProducers") -> None:
-        """Know what another log's producers wrote, of which this one is a copy to the end.
+        """Add the producer state of another log, of which this one is a complete copy.
 
-        Retention may have taken from the copy's source what a producer wrote last, and what is being verified is in no
-        log. Both are of the log that gives up its place.
+        Retention may have removed a producer's last records from the copy's source, and verifications are in no log.
+        Both are taken from the replaced log.
         """
         self.state.take_over(other.state)
         self._ended_late.update(other._ended_late)
 
     def take_snapshot(self, base_offset: int) -> None:
-        """Keep the present state at a new segment's base offset; it is written with the next flush."""
+        """Store the present state at a new segment's base offset; it is written with the next flush."""
         self.state.end_offset = base_offset
         self._snapshots.take(base_offset, self.state.to_snapshot())
 
@@ -86,7 +86,7 @@ class LogProducers:
         self.state.clear(offset)
 
     def are_durably_known_at(self, base_offset: int) -> bool:
-        """Tell whether the log below a segment's start can be deleted: its producer snapshot is written and synced."""
+        """Return whether the log below a segment's start can be deleted: its producer snapshot is synced."""
         return not self.state.producers or not self._snapshots.is_unwritten(base_offset)
 
     def forget_below(self, first_offset: int) -> None:
@@ -94,5 +94,5 @@ class LogProducers:
         self._snapshots.remove_if(0, first_offset - 1)
 
     def expire(self, now_ms: int) -> None:
-        """Forget producers idle for producer.id.expiration.ms, and what was never verified."""
+        """Remove producers that are idle for producer.id.expiration.ms, and expired verifications."""
         self.state.expire(now_ms, self.expiration_ms)

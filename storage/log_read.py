@@ -41,7 +41,7 @@ def read_segments(
     Ends below the bound, and within `max_bytes` unless `min_one` requires the first batch whatever its size. Ends with
     its segment too, as in Kafka, except if it starts with a batch that has lost its records to compaction: then it
     continues to the next segment that starts with another batch. Our cleaner leaves such a batch in every segment where
-    Kafka's leaves an empty file, and librdkafka takes a response without records for one that was too small: it doubles
+    Kafka's leaves an empty file, and librdkafka treats a response without records as too small: it doubles
     the requested size each time, and finally fails (MSG_SIZE_TOO_LARGE).
 
     Reads the batches of one index interval at most, and one of each further segment.

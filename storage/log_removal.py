@@ -1,7 +1,7 @@
-"""Taking logs away: the folder is renamed at once and removed after file.delete.delay.ms, or kept as a stray.
+"""Removal of logs: the folder is renamed at once and removed after file.delete.delay.ms, or kept as a stray.
 
-The log itself answers KAFKA_STORAGE_ERROR from the first moment on, but what was read of it stays readable until its
-folder goes.
+The log itself returns KAFKA_STORAGE_ERROR from then on, but slices that were read stay readable until its folder is
+removed.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ class _Deleted(NamedTuple):
 
 
 class LogRemoval:
-    """Of the logs of a table."""
+    """Removal of the logs of a table."""
 
     def __init__(self, disk: Disk, clock: Clock, table: LogTable, checkpoints: DirectoryCheckpoints) -> None:
-        """Begin with nothing taken away."""
+        """Start without removals."""
         self._disk = disk
         self._clock = clock
         self._table = table
@@ -72,7 +72,7 @@ class LogRemoval:
             await self._checkpoints.forget_deleted()
 
     def rename_folder(self, directory: LogDir, found: Log, suffix: str = DELETE_FOLDER_SUFFIX) -> None:
-        """Rename the folder of a log that is in no table any more. Holds `disk_work`."""
+        """Rename the folder of a log that is no longer in a table. Holds `disk_work`."""
         partition = found.partition
         self._renames += 1
         now_ms = self._clock.wall_ms()
@@ -122,7 +122,7 @@ class LogRemoval:
         partition = first[1].partition
         assert self._disk.identity(first[1].folder) != self._disk.identity(second[1].folder), "two logs, two folders"
         kept = next((each for each in (first, second) if is_assigned(each[1], each[0])), None)
-        if kept is not None:  # what was written on since is no copy's source
+        if kept is not None:  # a log with later writes is not the source of a copy
             kept = max(kept, second if kept is first else first, key=lambda each: reach_of(each[1]))
         if kept is None or not kept[0].is_online:
             second[1].release()

@@ -11,12 +11,12 @@ from kvorum.storage.retention import deletable_count
 
 
 class LogRetention:
-    """Of one log. Raises KafkaError KAFKA_STORAGE_ERROR. Times are wall milliseconds."""
+    """Retention of one log. Raises KafkaError KAFKA_STORAGE_ERROR. Times are wall milliseconds."""
 
     __slots__ = ("_health", "_local", "_producers", "is_waiting")
 
     def __init__(self, local: LocalLog, producers: LogProducers, health: DiskHealth) -> None:
-        """Begin with nothing waiting."""
+        """Start without waiting files."""
         self._local = local
         self._producers = producers
         self._health = health
@@ -43,7 +43,7 @@ class LogRetention:
             return count
 
     def has_deleted_files(self, now_ms: int) -> bool:
-        """Tell whether files of dropped segments are due to go."""
+        """Return whether files of dropped segments are due for removal."""
         return self._local.has_deleted_files(now_ms)
 
     def purge_deleted(self, now_ms: int) -> None:

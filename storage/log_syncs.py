@@ -35,7 +35,7 @@ class LogSyncs:
 
         Release the waiters.
 
-        Whole logs by flush.messages too, in case they have no waiter: a smaller value was configured since the append.
+        Whole logs by flush.messages as well, if they have no waiter: a smaller value was configured since the append.
         """
         for each in self._table.all_logs():
             if each.durability.is_flush_due(now_ms):
@@ -56,8 +56,8 @@ class LogSyncs:
     async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Sync everything appended to these logs so far.
 
-        Returns the partitions whose sync failed: the disk failed, or the log was removed. A log that was replaced by
-        its copy in between is synced there.
+        Returns the partitions whose sync failed: the disk failed, or the log was removed. If a log was replaced by its
+        copy meanwhile, the copy is synced.
         """
         found = {partition: self._table.get(partition) for partition in partitions}
         logs = [each for each in found.values() if each is not None]
@@ -72,7 +72,7 @@ class LogSyncs:
         return failed - moved | (await self.sync(moved) if moved else set())
 
     def _has_moved(self, partition: TopicPartition, each: Log | None) -> bool:
-        """Tell whether another log has replaced that of the partition: of the same topic, and thus a copy."""
+        """Return whether another log has replaced that of the partition: of the same topic, and thus a copy."""
         now = self._table.get(partition)
         return each is not None and now is not None and now is not each and now.topic_id == each.topic_id
 
@@ -85,7 +85,7 @@ class LogSyncs:
             await asyncio.gather(*[self._flush(each, include_active=True) for each in wanted])
 
     async def sync_whole(self, each: Log) -> None:
-        """Sync all that was appended to one log so far. Holds `disk_work`."""
+        """Sync everything appended to one log so far. Holds `disk_work`."""
         await self._flush(each, include_active=True)
 
     async def _flush(self, each: Log, *, include_active: bool) -> None:

@@ -1,7 +1,7 @@
 """Table of logs by log directory, and directories going offline with all their logs.
 
-Shared by the parts of the log manager, with the lock that orders their work at the disk. On the event loop only, but
-for `io_failed`.
+Shared by the parts of the log manager, with the lock that orders their disk operations. On the event loop only, except
+`io_failed`.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ class LogTable:
     """See the module."""
 
     def __init__(self, dirs: Iterable[LogDir], on_offline: Callable[[str, Exception], None] | None) -> None:
-        """Begin without logs. `on_offline` is called once for a directory that fails, on the event loop."""
+        """Start without logs. `on_offline` is called once for a directory that fails, on the event loop."""
         self.dirs = list(dirs)
         """In the order of log.dirs."""
         self.disk_work = asyncio.Lock()
         """Held during every sync, rename and removal: they do not overlap, and no file is removed during a sync."""
         self.is_closed = False
-        """Set by the shutdown, under `disk_work`: nothing is written afterwards."""
+        """Set by the shutdown, under `disk_work`: no writes afterwards."""
         self.rivals: list[tuple[LogDir, Log]] = []
-        """Logs of partitions that have a log in another directory too, under another topic id.
+        """Logs of partitions that have a log with another topic id in another directory.
 
-        One of the two belongs to an earlier topic, deleted or recreated while its directory was offline. The metadata
-        decide.
+        One of the two belongs to an earlier topic that was deleted or recreated while its directory was offline. The
+        metadata decide.
         """
         self.futures: dict[TopicPartition, tuple[LogDir, Log]] = {}
         """Copies in other directories that will replace a partition's log, one per partition."""
         self.preferred: dict[TopicPartition, LogDir] = {}
         """Directories for logs that do not exist yet. Only in memory, as in Kafka."""
         self.arriving: dict[TopicPartition, LogDir] = {}
-        """Where the files of a new log are being created."""
+        """Folders in which files of a new log are being created."""
         self.cordoned: frozenset[str] = frozenset()
         """The paths of directories that get no new logs (KIP-1066)."""
         self.lacking: dict[TopicPartition, Lack] = {}
@@ -75,7 +75,7 @@ class LogTable:
         return iter(list(self._logs.values()))
 
     def all_logs(self) -> Iterator[Log]:
-        """Go through a copy of all logs, the future ones too."""
+        """Iterate over a copy of all logs, future ones included."""
         return iter([*self._logs.values(), *(each for _, each in self.futures.values())])
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:
@@ -83,14 +83,14 @@ class LogTable:
         return self._dir_of.get(partition)
 
     def place_of(self, each: Log) -> LogDir | None:
-        """Return the directory of a log, of a future one too; None if it is none of these any more."""
+        """Return the directory of a log or future log; None if the table does not have it."""
         place, future = self.futures.get(each.partition, (None, None))
         if future is each:
             return place
         return self._dir_of[each.partition] if self._logs.get(each.partition) is each else None
 
     def logs_in(self, directory: LogDir) -> list[Log]:
-        """Return the logs of a directory, the future ones too: of a partition there is one or the other."""
+        """Return the logs of a directory, future ones included: a partition has one or the other."""
         found = [each for partition, each in self._logs.items() if self._dir_of[partition] is directory]
         return found + [each for place, each in self.futures.values() if place is directory]
 
@@ -99,7 +99,7 @@ class LogTable:
         return self.logs_in(directory) + [each for place, each in self.rivals if place is directory]
 
     def place_for(self, partition: TopicPartition, named: Uuid = ZERO_UUID) -> LogDir | None:
-        """Return the directory of a new log: the requested one, else the one it is `named` in, else the emptiest.
+        """Return the directory of a new log: the requested one, else the one with its `named` entry, else the emptiest.
 
         None if all are offline.
         """

@@ -70,7 +70,7 @@ def offset_of(name: str, suffix: str = "") -> int | None:
 
 
 def parse_number(text: str) -> int:
-    """Return a count, id or offset of one of our files. Raises ValueError for what is not written as we write it."""
+    """Return a count, id or offset of a Kvorum file. Raises ValueError for any other notation."""
     if _NUMBER.fullmatch(text) is None:
         raise ValueError(f"{text[:30]!r} is not a number")
     return int(text)
@@ -100,7 +100,7 @@ def future_folder(partition: TopicPartition, unique: str) -> str:
 
 
 def marked_folder(partition: TopicPartition, unique: str, suffix: str) -> str:
-    """Return the name under which a folder waits: `topic-N.32 hex digits-delete`, the topic cut if too long."""
+    """Return the folder name during the delay: `topic-N.32 hex digits-delete`, the topic truncated if too long."""
     tail = f"-{partition.partition}.{unique}{suffix}"
     assert len(unique) == 32 and suffix in (DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX), "Kafka's form"
     return partition.topic[: FOLDER_NAME_MAX - len(tail)] + tail

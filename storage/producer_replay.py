@@ -108,7 +108,7 @@ def rebuild_txn_index(segment: Segment, state: ProducerState) -> None:
 def note_stored(
     state: ProducerState, segment: Segment, position: int, header: BatchHeader
 ) -> CompletedTransaction | None:
-    """Take note of a batch of a segment, of which a marker is read whole. Raises OSError, CorruptSegment."""
+    """Process a batch of a segment; a marker is read completely. Raises OSError, CorruptSegment."""
     if not header.is_control or not header.has_producer_id:
         state.append(header)
         return None
@@ -158,9 +158,9 @@ def restore_producers(
 def rewind_producers(
     state: ProducerState, snapshots: Snapshots, segments: Segments, end_offset: int, now_ms: int, expiration_ms: int
 ) -> None:
-    """Bring the state of a log that was cut back to its new end. Raises as restore_producers.
+    """Restore the state of a truncated log at its new end. Raises the errors of restore_producers.
 
-    Where no producer is known, too: one that has expired may have its transaction open again, without the marker.
+    Also without known producers: the transaction of an expired one may be open again, without the marker.
     """
     snapshots.remove_if(end_offset + 1, OFFSET_MAX)
     # A snapshot does not have the ended transactions that still wait for the high watermark.

@@ -1,8 +1,8 @@
 """State of a log's idempotent producers. Sans-IO (KIP-98; Kafka's ProducerStateManager).
 
-Of each producer id the last five batches are kept: a batch sent again is recognised and answered with its original
-offset; anything else must follow on. The state is a function of the log: it is rebuilt from a snapshot and the
-batches behind it, and cut when the log is cut. Transactions: where the ongoing ones began, which bounds the last
+Of each producer id the last five batches are kept: a retried batch is recognised and gets its original offset;
+any other batch must have the next sequence number. The state is a function of the log: it is rebuilt from a snapshot
+and the batches after it, and truncated with the log. Transactions: where the ongoing ones began, which bounds the last
 stable offset, and which are being verified with their coordinator (see verification).
 
 Checks come before the write (`find_duplicate`, `check_verified`, `check`), `append` after it; replication skips the
@@ -27,7 +27,7 @@ BATCHES_KEPT: Final = 5
 NO_OFFSET: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 TRANSACTION_VERSION_2: Final = 2
-"""From here on the coordinator gives each marker an epoch of its own, above that of the transaction's records."""
+"""From here on the coordinator gives each marker a separate epoch, above that of the transaction's records."""
 
 SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = Struct(">hIi")
@@ -45,7 +45,7 @@ class Origin(Enum):
 
 
 class BatchMetadata(NamedTuple):
-    """One batch of a producer, as far as it must be known again."""
+    """One batch of a producer, with the fields to recognise a retry."""
 
     last_sequence: int
     last_offset: int
@@ -94,7 +94,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """The producers of one log. `end_offset`: the state knows of every batch below it."""
+    """The producers of one log. `end_offset`: the state includes every batch below it."""
 
     __slots__ = (
         "_ongoing",
@@ -110,7 +110,7 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = {}
         self.end_offset = end_offset
         self.first_unstable_offset: int | None = None
-        """Where the earliest transaction began that is open, or ended by a marker not yet below the high watermark."""
+        """Start of the earliest transaction that is open, or ended by a marker not yet below the high watermark."""
         self.verifications = Verifications()
         self._ongoing: OrderedDict[int, int] = OrderedDict()
         self._unreplicated: dict[int, int] = {}
@@ -138,8 +138,8 @@ class ProducerState:
         """Check a data batch that is not a duplicate against the producer's previous batch.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH (a newer epoch was seen: the producer is fenced),
-        OUT_OF_ORDER_SEQUENCE_NUMBER (a gap), INVALID_TXN_STATE (a plain write within a transaction). A producer of
-        which nothing is known may start at any sequence number: its records may have been deleted.
+        OUT_OF_ORDER_SEQUENCE_NUMBER (a gap), INVALID_TXN_STATE (a plain write within a transaction). An unknown
+        producer may start at any sequence number: its records may have been deleted.
         """
         if origin is Origin.REPLICATION:
             return
@@ -170,9 +170,9 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard | None:
-        """Return the guard for this producer's next append, after the coordinator has agreed.
+        """Return the guard for this producer's next append, after the coordinator has verified it.
 
-        None if its transaction is open here already: then no verification is needed. Raises KafkaError
+        None if its transaction is already open here: then no verification is needed. Raises KafkaError
         INVALID_PRODUCER_EPOCH for an epoch older than the newest seen.
         """
         self._check_not_older(producer_id, producer_epoch)
@@ -193,7 +193,7 @@ class ProducerState:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Tell whether the producer has a transaction open here in this very epoch."""
+        """Return whether the producer has a transaction open here in this epoch."""
         entry = self.producers.get(producer_id)
         return (
             entry is not None and entry.current_txn_first_offset != NO_OFFSET and entry.producer_epoch == producer_epoch
@@ -228,10 +228,10 @@ class ProducerState:
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0) -> None:
         """Check an end-of-transaction marker before a leader writes it.
 
-        From transaction version 2 on its epoch is above that of all records: an older one came late and would end
-        another transaction. But the same marker again, with nothing open, is harmless: the coordinator did not receive
-        the first response (KAFKA-19999). Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for
-        older epochs.
+        From transaction version 2 on its epoch is above that of all records: an older one is late and would end another
+        transaction. But the same marker again, without an open transaction, is harmless: the coordinator did not
+        receive the first response (KAFKA-19999). Raises KafkaError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED for older epochs.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -278,16 +278,16 @@ class ProducerState:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the earliest open transaction began."""
+        """Start of the earliest open transaction."""
         return next(iter(self._ongoing), None)
 
     def has_late_transaction(self, now_ms: int, lateness_ms: int) -> bool:
-        """Tell whether a transaction is open whose producer has not written for longer than that. O(open ones)."""
+        """Return whether a transaction is open whose producer has not written for longer than that. O(open ones)."""
         entries = (self.producers.get(producer_id) for producer_id in self._ongoing.values())
         return any(entry is not None and 0 < entry.last_timestamp < now_ms - lateness_ms for entry in entries)
 
     def _find_first_unstable(self) -> None:
-        """Keep it up to date: every read uses it, and only transactions change it."""
+        """Update it: every read uses it, and only transactions change it."""
         first = self.first_undecided_offset
         if self._unreplicated:
             ended = min(self._unreplicated)
@@ -321,7 +321,7 @@ class ProducerState:
         self.verifications.expire(now_ms, expiration_ms)
 
     def load(self, snapshot: bytes, end_offset: int, now_ms: int, expiration_ms: int) -> None:
-        """Replace the state by a snapshot taken at `end_offset`, without what has expired. Raises ValueError."""
+        """Replace the state by a snapshot taken at `end_offset`, without expired producers. Raises ValueError."""
         entries = list(decode_snapshot(snapshot))
         self.clear(end_offset)
         for entry in entries:
@@ -333,7 +333,7 @@ class ProducerState:
         self.expire(now_ms, expiration_ms)
 
     def take_over(self, other: "ProducerState") -> None:
-        """Be as another state is, which is used no more."""
+        """Adopt another state, which is not used any more."""
         self.producers, self.end_offset, self.verifications = other.producers, other.end_offset, other.verifications
         self._ongoing, self._unreplicated = other._ongoing, other._unreplicated
         self._find_first_unstable()
@@ -344,7 +344,7 @@ class ProducerState:
 
 
 def next_sequence(last_sequence: int) -> int:
-    """Return what must follow: 0 after none, and after 2^31 - 1."""
+    """Return the next sequence number: 0 after none, and after 2^31 - 1."""
     return 0 if last_sequence in (NO_SEQUENCE, INT32_MAX) else last_sequence + 1
 
 

@@ -113,7 +113,7 @@ def open_log(
 
 
 def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: OpenOptions) -> LogParts:
-    """Return what the folder holds, repaired where it had to be. Raises LogDirectoryError, CorruptSegment, OSError."""
+    """Return the content of the folder, repaired if necessary. Raises LogDirectoryError, CorruptSegment, OSError."""
     disk.mkdir(folder)
     settle(disk, folder)
     parts = _load_parts(disk, folder, config, clock, options)
@@ -196,7 +196,7 @@ class _Loading:
         """The segments whose transaction index must be rebuilt."""
 
     def compare(self, closed: ClosedLog, files: LogFiles | None) -> None:
-        """Hold the folder against what a clean shutdown recorded, and the newest batches against their CRC.
+        """Compare the folder with the record of a clean shutdown, and the newest batches with their CRC.
 
         Changes nothing. Raises CorruptSegment with the first difference.
         """
@@ -217,10 +217,10 @@ class _Loading:
         self.durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
 
     def recover(self, recovery_point: int, unsynced_from: int) -> None:
-        """Check and cut from `unsynced_from` on, at most the recovery point; what is left is synced.
+        """Check and truncate from `unsynced_from` on, at most the recovery point; the rest is synced.
 
-        It is less where the segment before the recovery point was not synced to its end: its batches are durable, but
-        not the trimming of what was preallocated behind them. Raises LogDirectoryError, OSError.
+        It is less if the segment before the recovery point was not synced to its end: its batches are durable, but not
+        the trimming of the preallocated space after them. Raises LogDirectoryError, OSError.
         """
         failpoints.hit("log.recover.before")
         # Producer state before the first segment is known only from the snapshot at its start.
@@ -244,8 +244,8 @@ class _Loading:
             has_gap = segment is not unchecked[0] and segment.base_offset != self.log_end_offset
             is_compacted = self.config.is_compacted and segment.base_offset <= recovery_point
             if has_gap and (is_cut or not is_compacted):
-                # Behind a cut without a gap nothing is missing: only zeros were cut, that had been preallocated. Only
-                # what is synced is compacted (and our own cleaner leaves no gap): others are tails that were lost.
+                # After a truncation without a gap nothing is missing: only preallocated zeros were removed. Only
+                # synced segments are compacted (and our own cleaner leaves no gap): others are lost tails.
                 is_cut = True
                 continue
             is_cut = self._recover_segment(segment, recovery_point)
@@ -261,10 +261,10 @@ class _Loading:
         failpoints.hit("log.recover.after")
 
     def _check_start(self) -> None:
-        """Note a lack if segments at the start are missing that retention did not drop.
+        """Record a lack if segments at the start are missing that retention did not drop.
 
-        The leader epochs on disk begin at the log start. They are written before the files of a dropped segment go
-        (LogRemoval.purge), which carry the suffix `.deleted` until then.
+        The leader epochs on disk begin at the log start. They are written before the files of a dropped segment are
+        removed (LogRemoval.purge), which have the suffix `.deleted` until then.
         """
         base_offset = self.segments.first.base_offset
         if not self.saved_epochs:
@@ -275,7 +275,7 @@ class _Loading:
             self.note_lack(text, Lack.SEGMENTS)
 
     def note_lack(self, problem: str, lack: Lack) -> None:
-        """Mark the log, durably: synced records are missing. The first word stands."""
+        """Mark the log, durably: synced records are missing. The first mark is kept."""
         if read_lack(self.disk, self.folder) is Lack.NOTHING:
             write_lack(self.disk, self.folder, lack)
             self.options.on_damage(Damage(problem, lack))
@@ -304,7 +304,7 @@ class _Loading:
             self.log_end_offset = header.next_offset
         is_cut = valid_size < segment.file.size()
         if is_cut:
-            # Where nothing is missing, only zeros are cut, that had been preallocated.
+            # If nothing is missing, only preallocated zeros are removed.
             if self.log_end_offset < min(recovery_point, self.segments.next_base(segment) or recovery_point):
                 self._note_short_end(recovery_point)
             failpoints.hit("log.recover.cut.before")
@@ -317,10 +317,10 @@ class _Loading:
         return is_cut
 
     def _ensure_snapshot(self, segment: Segment) -> None:
-        """Have a snapshot at a segment's start, as a roll leaves one there, durable before anything counts as synced.
+        """Write a snapshot at a segment's start, as at a roll, durable before any later sync counts.
 
-        The cleaner takes the batches below it away of a producer that has written since: the snapshot alone knows them
-        where a power loss or a truncation takes what came since.
+        The cleaner removes the batches below it of a producer with later writes: after a power loss or a truncation of
+        these, only the snapshot has them.
         """
         base_offset = segment.base_offset
         if segment is not self.segments.first and self.snapshots.latest(base_offset) != base_offset:
@@ -355,7 +355,7 @@ class _Loading:
             sync_names(self.disk, self.folder)
 
     def _drop_above(self, end_offset: int) -> None:
-        """Remove the segments behind the cut, the last one first: what is left is always a prefix."""
+        """Remove the segments after the truncation, the last one first, so that the rest is always a prefix."""
         keep = [segment for segment in self.segments if segment.base_offset <= end_offset]
         for segment in list(self.segments)[len(keep) :][::-1]:
             segment.close()

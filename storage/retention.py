@@ -1,4 +1,4 @@
-"""Which segments a log may drop, oldest first (Kafka's UnifiedLog.deleteOldSegments). Decides only."""
+"""Segments that a log may drop, oldest first (Kafka's UnifiedLog.deleteOldSegments). Decides only."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,9 @@ NO_LIMIT = -1
 def deletable_count(
     segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int, log_end_offset: int, now_ms: int
 ) -> int:
-    """Return how many of the oldest segments may go; all of them only if the active one may too.
+    """Return the number of oldest segments to drop; all of them only if the active one may be dropped too.
 
-    By log start offset always; by size and time under cleanup.policy=delete. Never what is not below the high
+    By log start offset always; by size and time under cleanup.policy=delete. Never above the high
     watermark.
     """
 

@@ -1,4 +1,4 @@
-"""When a log begins a new segment, and what it may write before that (LogSegment.shouldRoll). Sans-IO."""
+"""When a log starts a new segment, and the size of a write before that (LogSegment.shouldRoll). Sans-IO."""
 
 from typing import Final, NamedTuple
 
@@ -45,9 +45,9 @@ def must_roll(segment: Segment, config: LogConfig, header: BatchHeader, size: in
 
 
 def room_in(segment: Segment, config: LogConfig, now_ms: int, size_max: int) -> Room:
-    """Return what may be written to a segment in one piece, so that each batch lands where it would alone.
+    """Return the part that can be written to a segment at once, so that each batch is where it would be alone.
 
-    That is what `must_roll` looks at, for many batches at once; no more than `size_max` bytes.
+    The conditions of `must_roll`, for many batches at once; at most `size_max` bytes.
     """
     if segment.size == 0:
         return NO_ROOM  # its first batch determines how long it stays open
@@ -68,7 +68,7 @@ def room_in(segment: Segment, config: LogConfig, now_ms: int, size_max: int) -> 
 def open_ms(segment: Segment, config: LogConfig) -> int:
     """Return how long a segment stays open: segment.ms, less its own share of segment.jitter.ms.
 
-    So that the rolls of logs created together are spread.
+    This spreads the rolls of logs that were created together.
     """
     jitter_ms = min(config.segment_jitter_ms, config.segment_ms_max)
     share_ms = crc32c(segment.path("").encode()) % jitter_ms if jitter_ms else 0

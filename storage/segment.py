@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next batch begins."""
+        """Position of the next batch."""
         return self.position + self.header.size
 
 
@@ -74,7 +74,7 @@ class Segment:
         created_ms: int,
         has_txn_file: bool = False,
     ) -> None:
-        """Stand for files that exist (or, for a new segment, will with the first `open_file`)."""
+        """Refer to files that exist (or, for a new segment, will with the first `open_file`)."""
         self._disk = disk
         self.folder = folder
         self.base_offset = base_offset
@@ -96,7 +96,7 @@ class Segment:
         return segment_file(self.folder, self.base_offset, suffix)
 
     def moved_to(self, folder: str) -> None:
-        """Go by the folder's new name; what is open and in memory stays."""
+        """Use the folder's new name; open files and memory are kept."""
         self.folder = folder
         if self._offset_index is not None:
             self._offset_index.path = self.path(INDEX_SUFFIX)
@@ -204,9 +204,9 @@ class Segment:
         )
 
     def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
-        """Write batches whose offsets follow those in the segment, and keep the indexes.
+        """Write batches whose offsets follow those in the segment, and update the indexes.
 
-        Raises OSError. Whatever it raises, `truncate_to` the offset of the first batch removes what was written.
+        Raises OSError. After any error, `truncate_to` the offset of the first batch removes the written bytes.
         """
         assert sum([header.size for header in headers]) == len(data), "the headers are those of the data"
         position = self.size
@@ -225,7 +225,7 @@ class Segment:
             position += header.size
 
     def index_batch(self, position: int, header: BatchHeader) -> None:
-        """Take note of a batch: its timestamp, and an index entry for every index.interval.bytes."""
+        """Record a batch: its timestamp, and an index entry for every index.interval.bytes."""
         assert self._max_timestamp is not None, "loaded before a batch is indexed"
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
@@ -288,7 +288,7 @@ class Segment:
         return self.offset_index.last_position
 
     def _is_indexed_right(self, position: int) -> bool:
-        """Tell whether the batch is at its indexed position, so that a damaged index does not mislead a reader."""
+        """Return whether the batch is at its indexed position, so that a damaged index does not mislead a reader."""
         indexed = self.offset_index.entry_at(position)
         if indexed is None:
             return True

@@ -11,8 +11,8 @@ def create_segment(
 ) -> Segment:
     """Return a new, empty segment; files of the same name are emptied. Raises OSError.
 
-    Its `.log` is `init_file_size` zeros (preallocate): as in Kafka a length, which costs no time; whether blocks
-    stand behind it is the file system's affair. `Segment.trim` takes back what was not needed.
+    Its `.log` has `init_file_size` zeros (preallocate): as in Kafka only the length is set, without cost; the file
+    system decides whether blocks are allocated. `Segment.trim` removes the unused part.
     """
     segment = Segment(disk, folder, base_offset, size=0, index_interval_bytes=index_interval_bytes, created_ms=now_ms)
     failpoints.hit("log.create-segment.before")

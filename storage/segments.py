@@ -62,7 +62,7 @@ class Segments:
         return removed
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put one segment in the place of neighbours, none of them the active one, of the first one's base offset."""
+        """Replace neighbours, none of them the active one, by one segment with the first one's base offset."""
         place = self._bases.index(old[0].base_offset)
         assert self._segments[place : place + len(old)] == list(old), "neighbours, as they lie"
         assert new.base_offset == old[0].base_offset and old[-1] is not self.active, "its offsets are theirs"

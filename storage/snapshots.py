@@ -44,7 +44,7 @@ class Snapshots:
         return self._disk.read(self._path(offset)) if unwritten is None else unwritten
 
     def take(self, offset: int, data: bytes) -> None:
-        """Keep a new snapshot, to be written with the next flush."""
+        """Store a new snapshot, to be written with the next flush."""
         if offset not in self._offsets:
             insort(self._offsets, offset)
         self._unwritten[offset] = data
@@ -54,7 +54,7 @@ class Snapshots:
         return [(self._path(offset), data) for offset, data in self._unwritten.items()]
 
     def is_unwritten(self, offset: int) -> bool:
-        """Tell whether a snapshot was taken there that is not durable yet."""
+        """Return whether a snapshot was taken there that is not durable yet."""
         return offset in self._unwritten
 
     def on_written(self, written: list[tuple[str, bytes]]) -> None:
@@ -65,7 +65,7 @@ class Snapshots:
                 del self._unwritten[offset]
 
     def on_void(self, written: list[tuple[str, bytes]]) -> None:
-        """Remove what was written, perhaps, while it was removed here: it is of batches that were cut off."""
+        """Remove a file that may have been written while it was removed here: it belongs to truncated batches."""
         for path, _ in written:
             if offset_of(path.rpartition("/")[2]) not in self._offsets:
                 self._disk.remove(path)

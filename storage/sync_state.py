@@ -1,10 +1,10 @@
-"""How far the files of one log are synced, and the flush that is under way.
+"""Sync state of one log's files, and the flush in progress.
 
     durable.recovery_point <= synced_end_offset <= log end
-    indexes and names that the next flush has to sync: those of rolled segments, and of what came, went or was renamed
+    indexes and names that the next flush has to sync: those of rolled, added, removed and renamed segments
 
-A flush is begun here, run elsewhere (log_flush.FlushPlan), and completed here, unless the log was cut since: then what
-was synced may be gone, and the plan counts for nothing. Everything raises OSError as the disk does.
+A flush is begun here, run elsewhere (log_flush.FlushPlan), and completed here, unless the log was truncated since:
+then the synced data may be removed, and the plan is void. All methods raise the disk's OSError.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class SyncState:
     )
 
     def __init__(self, disk: Disk, folder: str, segments: Segments, durable: DurableLength) -> None:
-        """Begin with what recovery found synced."""
+        """Start with the synced end found by recovery."""
         self._disk = disk
         self._folder = folder
         self._segments = segments
@@ -50,7 +50,7 @@ class SyncState:
         """Those of the plan under way."""
         self._synced_end_offset = durable.recovery_point
         self._generation = 0
-        """How often the log was cut."""
+        """Number of truncations."""
         self._plan: FlushPlan | None = None
 
     @property
@@ -83,12 +83,12 @@ class SyncState:
         self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
 
     def cut(self) -> None:
-        """The log is about to be cut: a plan under way is void, and nothing is known to be synced but `durable`."""
+        """The log is about to be truncated: a plan in progress is void, and only `durable` is known to be synced."""
         self._generation += 1
         self._synced_end_offset = 0
 
     def record(self, durable: DurableLength, *, sync: bool) -> None:
-        """Write down what is durable from now on."""
+        """Write the new durable state."""
         durable_length.write(self._disk, self._folder, durable, sync=sync)
         self.durable = durable
 
@@ -124,7 +124,7 @@ class SyncState:
         return plan
 
     def complete(self, plan: FlushPlan) -> bool:
-        """Note that a plan has run; return False if the log was cut meanwhile, so that it counts for nothing."""
+        """Record that a plan has run; return False if the log was truncated meanwhile, so that it is void."""
         assert plan is self._plan, "the plan that was begun"
         self._plan = None
         if plan.generation != self._generation:
@@ -135,7 +135,7 @@ class SyncState:
         return True
 
     def abort(self, plan: FlushPlan) -> None:
-        """Forget a plan that did not run to its end: the next one syncs what it should have."""
+        """Drop an incomplete plan: the next one syncs its files."""
         assert plan is self._plan, "the plan that was begun"
         self._plan = None
         self._unsynced_indexes = self._flushed_indexes + self._unsynced_indexes

@@ -71,7 +71,7 @@ class Tail:
         self.size = 0
 
     def append(self, data: memoryview, headers: list[BatchHeader], file: File, position: int) -> None:
-        """Keep the batches just written to a file, the first one at `position`."""
+        """Store the batches just written to a file, the first one at `position`."""
         self._append_number += 1
         if len(data) > LOG_BYTES_MAX:
             self.clear()
@@ -96,14 +96,14 @@ class Tail:
             self.size -= len(batches.popleft().data)
 
     def clear(self) -> None:
-        """Forget everything: the log was cut, or what was appended is too large to keep."""
+        """Remove everything: the log was truncated, or an append is too large to keep."""
         self._batches.clear()
         self.size = 0
 
     def read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one: bool) -> list[Part] | None:
         """Return the batches from the one that holds `offset` on, all below the bound, as many as fit.
 
-        None if the ring does not reach back so far. `min_one`: the first comes even if it does not fit.
+        None if the ring does not reach back so far. `min_one`: the first is returned even if it does not fit.
         """
         batches = self._batches
         if not batches or offset < batches[0].base_offset:
@@ -144,5 +144,5 @@ class Tail:
 
 
 def is_followed_by(part: FileSlice, file: File, position: int) -> bool:
-    """Tell whether a slice ends where another one begins."""
+    """Return whether a slice ends where another one begins."""
     return part.file is file and part.position + part.size == position

@@ -2,8 +2,8 @@
 
 `.txnindex`: 34 bytes for each aborted transaction whose marker is in the segment: version, producer id, first and last
 offset (the marker's), and the last stable offset when the marker was written. Last offsets ascend strictly, and no
-entry's last stable offset is behind its marker's end. A read of committed data returns the aborted transactions in its
-range, and the client skips them: without an entry it would show aborted data.
+entry's last stable offset is after its marker's end. A read of committed data returns the aborted transactions in its
+range, and the client skips them: without an entry aborted data would be visible.
 
 The file exists once there is an entry. Entries are kept in memory while in use and written by `save`, as those of the
 other indexes: after a crash they are rebuilt from the log.
@@ -63,9 +63,9 @@ class TransactionIndex:
         previous = self.base_offset - 1
         for version, producer_id, first_offset, last_offset, last_stable_offset in _ENTRY.iter_unpack(data):
             if version != ENTRY_VERSION or producer_id < 0 or not 0 <= first_offset < last_offset:
-                raise CorruptIndex(f"{self.path} has an entry that is none")
+                raise CorruptIndex(f"{self.path} has an invalid entry")
             if last_offset <= previous or not 0 <= last_stable_offset <= last_offset + 1:
-                raise CorruptIndex(f"the entries of {self.path} do not ascend, or point elsewhere")
+                raise CorruptIndex(f"the entries of {self.path} do not ascend, or are outside the log")
             previous = last_offset
         self._data = bytearray(data)
         self._saved = self._file_size = len(data)

@@ -42,7 +42,7 @@ RECORD_ERRORS_MAX: Final = 1000
 
 
 class RecordError(NamedTuple):
-    """One bad record: its index in the batch and what is wrong (KIP-467)."""
+    """One invalid record: its index in the batch and the error (KIP-467)."""
 
     batch_index: int
     message: str
@@ -52,7 +52,7 @@ class RecordValidationError(KafkaError):
     """Single records are to blame; the answer names them."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: list[RecordError]) -> None:
-        """Hold the code for the whole batch and the records at fault."""
+        """Keep the code for the whole batch and the invalid records."""
         super().__init__(code, message)
         self.record_errors = record_errors
 
@@ -126,7 +126,7 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
         if header.records_count < 0:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch of {header.records_count} records")
         if header.is_control and header.has_producer_id:
-            end_marker(records, position)  # it is decoded again after the write, when it is too late to refuse it
+            end_marker(records, position)  # it is decoded again after the write, when a rejection is no longer possible
         next_offset = header.next_offset
         headers.append(header)
     return headers
@@ -150,7 +150,7 @@ def _only_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
 
 
 def _check_size(size: int, config: LogConfig) -> None:
-    """Raise KafkaError MESSAGE_TOO_LARGE, or RECORD_LIST_TOO_LARGE for what no segment of the log takes."""
+    """Raise KafkaError MESSAGE_TOO_LARGE, or RECORD_LIST_TOO_LARGE if no segment of the log can contain the batch."""
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}"
@@ -162,7 +162,7 @@ def _check_size(size: int, config: LogConfig) -> None:
 
 
 def _check_client_header(header: BatchHeader) -> None:
-    """Check what only clients get wrong. Raises KafkaError INVALID_RECORD."""
+    """Check for errors that only clients make. Raises KafkaError INVALID_RECORD."""
     count = header.records_count
     if header.last_offset_delta < 0 or count <= 0 or header.last_offset_delta + 1 != count:
         raise KafkaError(
@@ -176,7 +176,7 @@ def _check_client_header(header: BatchHeader) -> None:
 
 def _walk(payload: bytes, header: BatchHeader) -> Walk:
     """Walk the records. Raises KafkaError INVALID_RECORD."""
-    # The least record is seven bytes, so the count is bounded by what is there before anything is done with it.
+    # The smallest record has seven bytes, so the count is bounded by the size before any work.
     if not 0 < header.records_count <= len(payload):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{header.records_count} records in {len(payload)} bytes")
     try:
@@ -188,7 +188,7 @@ def _walk(payload: bytes, header: BatchHeader) -> Walk:
 def _check_records(view: memoryview, header: BatchHeader, found: Walk, config: LogConfig, now_ms: int) -> int:
     """Check keys and timestamps; return the max timestamp. Raises RecordValidationError.
 
-    The walk's extremes tell whether all is well; only if not is each record looked at, to name the bad ones.
+    The extremes of the walk are checked first; only if they are invalid, each record is inspected to name invalid ones.
     """
     if header.attributes & LOG_APPEND_TIME_FLAG:
         low = high = header.max_timestamp

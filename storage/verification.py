@@ -5,7 +5,7 @@ Sans-IO.
 Before the first batch of a transaction is appended to a partition, its leader verifies with the transaction coordinator
 that the transaction is open and contains the partition (or, from Produce v12 on, has it added). A *guard* is created
 with the verification and must be presented with the append. The first append of the transaction removes it, and so does
-a marker: an answer overtaken by a marker opens nothing, and a late batch cannot leave a transaction open for ever.
+a marker: a response overtaken by a marker has no effect, and a late batch cannot leave a transaction open forever.
 
 Source: Kafka's VerificationGuard, VerificationStateEntry and ProducerStateManager.
 """
@@ -17,7 +17,7 @@ from kvorum.protocol.batch_header import NO_SEQUENCE
 
 
 class VerificationGuard:
-    """Stands for one verification of one producer: only the very object that was given opens the log."""
+    """One verification of one producer: only the same object permits the append."""
 
     __slots__ = ()
 
@@ -73,18 +73,18 @@ class Verifications:
         return known.guard
 
     def get(self, producer_id: int) -> Verification | None:
-        """Return what is under way for a producer."""
+        """Return the verification in progress for a producer."""
         return self._by_producer.get(producer_id)
 
     def opens(self, producer_id: int, guard: VerificationGuard | None) -> bool:
-        """Tell whether this guard lets the producer's transaction begin here."""
+        """Return whether this guard permits the producer's transaction to begin here."""
         if guard is UNCHECKED:
             return True
         known = self._by_producer.get(producer_id)
         return known is not None and guard is known.guard
 
     def end(self, producer_id: int) -> None:
-        """Let the guard open nothing more: the transaction has begun here."""
+        """Invalidate the guard: the transaction has begun here."""
         self._by_producer.pop(producer_id, None)
 
     def marked(self, producer_id: int, producer_epoch: int) -> None:
@@ -109,7 +109,7 @@ def sequence_problem(known: Verification | None, base_sequence: int, is_new_prod
     if known is None or base_sequence == NO_SEQUENCE:
         return None
     if known.supports_epoch_bump and is_new_producer and base_sequence != 0:
-        return "a producer of transaction version 2 of which nothing is known begins at sequence 0"
+        return "an unknown producer of transaction version 2 must start at sequence 0"
     if base_sequence > known.lowest_sequence:
-        return f"sequence {known.lowest_sequence} was verified and has not been appended yet"
+        return f"sequence {known.lowest_sequence} was verified but has not been appended yet"
     return None

@@ -25,7 +25,7 @@ def calls(text: str) -> Iterator[list[str]]:
 
 
 def starts_a_command(before: str) -> bool:
-    """Tell whether a command may follow this word."""
+    """Return whether a command may follow this word."""
     return before in {*ENDS, "(", "exec", "sudo", "do", "then", "kvorum"} or "=" in before
 
 

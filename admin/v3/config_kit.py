@@ -15,7 +15,7 @@ Rows = Sequence[DescribeConfigsResourceResult]
 
 
 def common(links: Links, row: DescribeConfigsResourceResult, parts: Sequence[str | int], *names: Any) -> dict[str, Any]:
-    """Return what configs of all kinds have; the parts of the path and the names are those of what it belongs to."""
+    """Return the common fields of configs; path segments and names are those of the resource."""
     kind = "broker-config" if parts == ("broker-configs",) else "config"
     inside = () if kind == "broker-config" else ("configs",)
     return {
@@ -37,7 +37,7 @@ def common(links: Links, row: DescribeConfigsResourceResult, parts: Sequence[str
 
 
 def one(rows: Rows, name: str) -> list[DescribeConfigsResourceResult]:
-    """Return the one config of a name. Raises Refused."""
+    """Return the config with a name. Raises Refused."""
     found = [row for row in rows if row.name == name]
     if not found:
         raise not_found()
@@ -82,7 +82,7 @@ def new_value(call: Call[UpdateConfigRequestData]) -> list[ConfigChange]:
 
 
 def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: str) -> list[Operation]:
-    """Return what every kind of resource has: list, alter, get, set and delete, in this order of the handlers."""
+    """Return the operations of every kind of resource: list, alter, get, set, delete, in the order of the handlers."""
     get_all, batch, get, update, delete = handles
     config = f"{path}/{{name}}"
     body = UpdateConfigRequestData

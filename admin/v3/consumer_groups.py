@@ -1,4 +1,4 @@
-"""Consumer groups, their members, what these have, and how far the groups are behind."""
+"""Consumer groups with their members, assignments and lags."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ LAGS = f"{GROUP}/lags"
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Error of a committed partition that was deleted."""
 AT_ONCE = 16
-"""Groups that are described at a time."""
+"""Groups described at a time."""
 
 
 def group_data(links: Links, group: Described) -> ConsumerGroupData:
@@ -195,7 +195,7 @@ class Lag(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Return how far it is behind; a place beyond the end is not ahead."""
+        """Return the lag; an offset beyond the log end has lag 0."""
         return max(0, self.end - self.current)
 
 
@@ -271,7 +271,7 @@ async def get_kafka_consumer_group_lag_summary(call: Call[NoBody]) -> ConsumerGr
 
 
 def summary(links: Links, group_id: str, rows: Sequence[Lag]) -> ConsumerGroupLagSummaryData:
-    """Return the summary of some lags; of those that are equally far behind the first."""
+    """Return the summary of some lags; of equal lags the first one."""
     worst = max(rows, key=lambda row: row.lag)
     me = ("consumer-groups", group_id)
     consumer = "" if worst.member is None else worst.member.member_id

@@ -1,8 +1,8 @@
-"""How a refusal looks below /v3: {"error_code": 40403, "message": ...}, the code's first digits the HTTP status.
+"""Errors below /v3: {"error_code": 40403, "message": ...}; the first digits of the code are the HTTP status.
 
-Source: Confluent's KafkaExceptionMapper and Errors, but for two things. Errors of Kafka without a code of Confluent's
-are 500 there; here they are 400 with the same 40002, unless a retry may help (500, 50003): the server did not fail. A
-cluster that cannot be reached is 503 (50302), not a time-out after a minute.
+Source: Confluent's KafkaExceptionMapper and Errors, with two differences. Kafka errors without a code of Confluent are
+500 there; here they are 400 with the same 40002, unless a retry may help (500, 50003), because the server did not fail.
+An unreachable cluster is 503 (50302), not a timeout after a minute.
 """
 
 from collections.abc import Mapping

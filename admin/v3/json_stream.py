@@ -19,11 +19,11 @@ QUOTE, BACKSLASH, OPEN = b'"', b"\\", b"{"
 
 
 class Broken(Exception):
-    """The rest is not a JSON object, or too long; the body cannot be read further."""
+    """The remainder is not a JSON object, or too long; the body cannot be read further."""
 
 
 class Splitter:
-    """Of one body."""
+    """Objects of one body."""
 
     def __init__(self, size_max: int) -> None:
         """Take objects of at most this number of bytes."""

@@ -1,4 +1,4 @@
-"""Where things are: URLs and names of resources (crn:///kafka=CLUSTER/topic=NAME)."""
+"""URLs and resource names (crn:///kafka=CLUSTER/topic=NAME)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ BROKER = f"{CLUSTER}/brokers/{{broker_id}}"
 
 
 def is_v3(path: str) -> bool:
-    """Tell whether a path belongs to this API."""
+    """Return whether a path belongs to this API."""
     return f"{path.removeprefix(PREFIX)}/".startswith(ROOT)
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Of one cluster, as its caller reaches it."""
+    """Links of one cluster, relative to the caller's address."""
 
     base_url: str
     cluster_id: str

@@ -118,7 +118,7 @@ async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
 
 
 def reassignment_data(links: Links, place: tuple[str, int], moving: UnderWay) -> ReassignmentData:
-    """Return what comes and goes of a partition."""
+    """Return the fields of a reassignment of a partition."""
     topic, partition = place
     me = ("topics", topic, "partitions", partition)
     names = ("topic", topic), ("partition", partition), ("reassignment", None)
@@ -134,7 +134,7 @@ def reassignment_data(links: Links, place: tuple[str, int], moving: UnderWay) ->
 
 
 async def reassignments(call: Call[NoBody], links: Links, topic: str | None) -> list[ReassignmentData]:
-    """Return what is being reassigned, of one topic or of all."""
+    """Return current reassignments, of one topic or of all."""
     found = await Reassignments(call.cluster).under_way()
     return [reassignment_data(links, place, moving) for place, moving in found.items() if topic in (None, place.topic)]
 

@@ -8,7 +8,7 @@ from kvorum.admin.models import INT32_MAX, Strict
 
 HEADERS_MAX = 100
 ENTRIES_MAX = 10
-"""Of one batch, as with Confluent (produce.batch.maximum.entries)."""
+"""Limit of a batch, as with Confluent (produce.batch.maximum.entries)."""
 ENTRY_ID_CHARS_MAX = 80
 Type = Literal["BINARY", "JSON", "STRING", "AVRO", "JSONSCHEMA", "PROTOBUF"]
 PLAIN = ("BINARY", "JSON", "STRING")

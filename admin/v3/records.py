@@ -1,7 +1,7 @@
 """Record writes: one record, several concatenated ones, or a body of unlimited length.
 
-Every record is answered by itself, in the order they came, and refused by itself: the status of the whole is 200, and
-each answer has its own. Records that arrive together are written together, one batch for each partition.
+Each record has a separate response, in request order, with its own status; the status of the whole response is 200.
+Records that arrive together are written together, one batch per partition.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from kvorum.protocol.records import Record
 from kvorum.runtime.clock import Clock
 
 RECORD_BYTES_MAX: Final = 1 << 20
-"""Of one record as JSON: about what a topic takes by default."""
+"""Limit of one record as JSON: about a topic's default limit."""
 AT_ONCE: Final = 1_000
-"""Number of records that are held at a time, and answered with a known length."""
+"""Number of records that are buffered at a time; more have a chunked response."""
 IDLE_SECONDS: Final = 600
 """A body without new bytes for this time has ended."""
 SEPARATOR: Final = b"\r\n"
@@ -66,7 +66,7 @@ class Unwritable(Exception):
 
 @dataclass(slots=True)
 class Pending:
-    """A record on its way to a partition, and its answer once there is one."""
+    """A record to write, with its result once there is one."""
 
     request: ProduceRequest
     record: Record | None = None
@@ -99,7 +99,7 @@ class Writer:
             self.add_request(request)
 
     def add_request(self, request: ProduceRequest) -> None:
-        """Take in a record."""
+        """Add a record."""
         row = Pending(request)
         try:
             row.record = record_of(request, self.clock.wall_ms())
@@ -108,7 +108,7 @@ class Writer:
         self.pending.append(row)
 
     async def flush(self) -> list[ProduceResponse]:
-        """Write what was taken in; an answer for each, in their order."""
+        """Write the added records; returns a result for each, in order."""
         rows, self.pending = self.pending, []
         if any(row.answer is None for row in rows):
             try:
@@ -138,7 +138,7 @@ class Writer:
         return found
 
     async def _write(self, topic: MetadataResponseTopic, placed: Sequence[tuple[int, Pending]]) -> None:
-        """Write records; those that were too much together once more, each by itself. Raises Unreachable."""
+        """Write records. Records that were too large together are repeated separately. Raises Unreachable."""
         results = await produce(self.cluster, topic, [(partition, needed(row)) for partition, row in placed])
         alone = len({partition for partition, _ in placed}) == len(placed)
         for (partition, row), written in zip(placed, results, strict=True):
@@ -180,7 +180,7 @@ def refuse_rest(rows: Sequence[Pending], error: str, message: str, topic: str) -
 
 
 def first_of(error: ValidationError) -> str:
-    """Return what was wrong first, and where."""
+    """Return the first error with its field."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), str(first["msg"]))))
 
@@ -229,7 +229,7 @@ def shown(data: Any) -> str:
 
 
 def from_base64(text: str, what: str) -> bytes:
-    """Return what a text in base64 means; the padding may be left out. Raises Unwritable."""
+    """Return the bytes of a base64 text; padding is optional. Raises Unwritable."""
     bare = text.rstrip("=")
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
@@ -250,7 +250,7 @@ def response_data(said: ProduceRequestData | None, written: bytes | None) -> Pro
 
 
 def instant(time_ms: int) -> str:
-    """Return a time as Java writes it: no more digits than it has."""
+    """Return a time as Java writes it, without trailing zeros."""
     moment = EPOCH + timedelta(milliseconds=time_ms)
     return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds").replace("+00:00", "Z")
 
@@ -267,7 +267,7 @@ async def pieces(content: Content) -> AsyncIterator[bytes]:
             async with asyncio.timeout(IDLE_SECONDS):
                 data = await content.readany()
         except TimeoutError as error:
-            raise Unwritable(408, f"Nothing came for {IDLE_SECONDS} s: Connection will be closed.") from error
+            raise Unwritable(408, f"No data was received for {IDLE_SECONDS} s. The connection is closed.") from error
         except PayloadEncodingError as error:
             raise Unwritable(400, f"Bad Request: Error processing message: {error.message}") from error
         if not data:
@@ -276,7 +276,7 @@ async def pieces(content: Content) -> AsyncIterator[bytes]:
 
 
 async def answers(writer: Writer, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Write what comes; answers to all of it. An unreadable rest is answered, and ends it."""
+    """Write records as they arrive, with a result for each. An unreadable rest gets an error and ends the stream."""
     splitter = Splitter(RECORD_BYTES_MAX)
     try:
         async for data in body:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.models import INT32_MAX, REPLICAS_MAX, BrokerId, PartitionId, Strict
 
 CHANGES_MAX = 1_000
-"""Of configs in one body; Kafka has some hundred."""
+"""Configs in one body; Kafka has a few hundred."""
 TOPICS_MAX = 1_000
 """Limit of resources in one body: each costs a request to the cluster."""
 Name = Annotated[str, Field(min_length=1)]

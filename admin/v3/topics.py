@@ -31,7 +31,7 @@ AUTHORIZED = "include_authorized_operations"
 def topic_data(
     links: Links, name: str, partitions: int, replication_factor: int, internal: bool, operations: int | None = None
 ) -> TopicData:
-    """Return a topic; `operations` has a bit for each thing the caller may do with it (KIP-430)."""
+    """Return a topic; `operations` has a bit per permitted operation of the caller (KIP-430)."""
     may = [each.name for each in AclOperation if operations is not None and operations >> each & 1]
     return TopicData(
         metadata=links.metadata(("topics", name), ("topic", name)),
@@ -92,7 +92,7 @@ async def create_kafka_topic(call: Call[CreateTopicRequestData]) -> Reply:
 
 
 def creatable(body: CreateTopicRequestData) -> CreatableTopic:
-    """Return the request's form of a topic."""
+    """Return the topic in the request's format."""
     given = body.replicas_assignments or {}
     factor = UNSET if given or body.replication_factor is None else body.replication_factor
     return CreatableTopic(

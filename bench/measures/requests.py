@@ -42,7 +42,7 @@ class GoodProduce:
         self._position = NAME_POSITION + len(topic) + ERROR_CODE_BEHIND_NAME
 
     def __call__(self, body: bytes) -> bool:
-        """Tell whether an answer has no error in it."""
+        """Return whether an answer has no error in it."""
         return body[self._position : self._position + 2] == b"\0\0"
 
 

@@ -1,1 +1,1 @@
-"""One file a request; the listing of this folder is the broker's support table."""
+"""Request handlers, one file per request; the listing of this folder is the broker's support table."""

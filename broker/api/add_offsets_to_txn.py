@@ -2,7 +2,7 @@
 
 v2: PRODUCER_FENCED. v3: flexible. v4: TRANSACTION_ABORTABLE. Producers of transaction version 2 do without: their
 TxnOffsetCommit adds the offsets' partition itself.
-Order: authorise the transactional id, then the group; find where the group's offsets live; ask the coordinator.
+Order: authorise the transactional id, then the group; find the group's offsets partition; query the coordinator.
 """
 
 from kvorum.broker.coordinator.runtime.words import Producer

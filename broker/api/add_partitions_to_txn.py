@@ -37,7 +37,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest, broker: Broker) -> AddPartitionsToTxnResponse:
-    """Add a client's partitions, or answer a broker."""
+    """Add a client's partitions, or respond to a broker."""
     if ctx.api_version < ADD_PARTITIONS_BROKER_VERSION:
         codes = await of_client(ctx, request, broker)
         return AddPartitionsToTxnResponse(
@@ -86,7 +86,7 @@ async def of_broker(request: AddPartitionsToTxnRequest, broker: Broker) -> AddPa
 async def decide(
     sent: AddPartitionsToTxnTransaction, unauthorized: frozenset[str], version: int, broker: Broker
 ) -> Codes:
-    """Let the coordinator decide on one transaction's partitions, unless topics are `unauthorized`."""
+    """The coordinator decides on one transaction's partitions, unless topics are `unauthorized`."""
     keys = keys_of(sent)
     codes = {key: ErrorCode.TOPIC_AUTHORIZATION_FAILED for key in keys if key.topic in unauthorized}
     for key in keys:

@@ -1,7 +1,7 @@
 """AddRaftVoter (80): v0-v1 (KIP-853).
 
-v1: answered before the change is committed, if the request says so.
-Order: forward to the active controller, answer as it answers.
+v1: optionally a response before the change is committed.
+Order: forward to the active controller, return its response.
 """
 
 from kvorum.broker.api.forwarded import forward
@@ -13,7 +13,7 @@ from kvorum.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaft
 
 
 async def handle(ctx: RequestContext, request: AddRaftVoterRequest, broker: Broker) -> AddRaftVoterResponse:
-    """Have the active controller change the voters."""
+    """Forward a change of the voters to the active controller."""
     return await forward(ctx, request, broker, AddRaftVoterResponse, failed)
 
 

@@ -17,7 +17,7 @@ from kvorum.protocol.messages.alter_client_quotas import (
 
 
 async def handle(ctx: RequestContext, request: AlterClientQuotasRequest, broker: Broker) -> AlterClientQuotasResponse:
-    """Have the controller change quotas."""
+    """Forward a change of quotas to the controller."""
     return await forward(ctx, request, broker, AlterClientQuotasResponse, failed)
 
 

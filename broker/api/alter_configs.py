@@ -1,7 +1,7 @@
 """AlterConfigs (33): v0-v2. Replaces all configs of a resource; deprecated for IncrementalAlterConfigs.
 
-Log levels of a broker this request never could set: INVALID_REQUEST.
-Order: each resource once, set aside what is no config of the cluster, forward the rest.
+Log levels of a broker cannot be set by this request: INVALID_REQUEST.
+Order: reject duplicate resources, reject resources without cluster configs, forward the others.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from kvorum.quorum.image.configs import ResourceType
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest, broker: Broker) -> AlterConfigsResponse:
-    """Have the controller replace configs."""
+    """Forward the replacement of configs to the controller."""
     times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     refused: list[AlterConfigsResourceResponse] = []
     taken: list[AlterConfigsResource] = []

@@ -20,7 +20,7 @@ from kvorum.protocol.messages.alter_partition_reassignments import (
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest, broker: Broker
 ) -> AlterPartitionReassignmentsResponse:
-    """Have the controller reassign."""
+    """Forward reassignments to the controller."""
     return await forward(ctx, request, broker, AlterPartitionReassignmentsResponse, failed)
 
 

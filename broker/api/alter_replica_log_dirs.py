@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs (34): v1-v2: moves replicas of this broker to other log directories of it (KIP-113).
 
-v2: flexible. Answered when the empty copy has been created; the move continues in the background
+v2: flexible. The response is sent when the empty copy has been created; the move continues in the background
 (broker/replica/log_dir_moves), and DescribeLogDirs shows its progress.
-Order: authorise, then each partition by itself.
+Order: authorise, then each partition separately.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -20,7 +20,7 @@ from kvorum.protocol.messages.api_versions import (
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest, broker: Broker) -> ApiVersionsResponse:
-    """Answer what this broker serves and which features the cluster has."""
+    """Return the APIs of this broker and the features of the cluster."""
     if not valid_software(request, ctx.api_version):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, throttle_time=broker.throttle(ctx))
     image = broker.metadata.image

@@ -1,8 +1,8 @@
 """Checks of (Incremental)AlterConfigs on the broker, before the controller (Kafka's ConfigAdminManager).
 
-A broker's own configs are checked by that very broker, which knows its static ones; tools send them there. The
-controller checks again what it stores. Every refusal here is INVALID_REQUEST, as in Kafka, but that of secrets, which
-is ours: they do not even travel to the controller.
+A broker validates its own configs, because it knows the static ones; tools send them to it. The controller validates
+them again before it stores them. Every rejection here is INVALID_REQUEST, as in Kafka, except that of secrets, which
+Kvorum adds: they are not forwarded to the controller.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -
         require_own_id(broker, name)
     cluster_wide = name == CLUSTER_DEFAULT
     for key, value in changes.items():
-        if value is not None:  # what is stored can always be removed
+        if value is not None:  # a stored config can always be removed
             check_key(key, cluster_wide=cluster_wide)
     try:
         check_broker_change(broker.configs.layers, changes, cluster_wide=cluster_wide)

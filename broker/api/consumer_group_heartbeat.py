@@ -22,7 +22,7 @@ from kvorum.quorum.image.features import GROUP_VERSION
 
 
 def has_consumer_groups(broker: Broker) -> bool:
-    """Tell whether the cluster's finalized features have the consumer protocol."""
+    """Return whether the cluster's finalized features have the consumer protocol."""
     return broker.metadata.image.features.level(GROUP_VERSION) >= 1
 
 

@@ -16,7 +16,7 @@ from kvorum.protocol.messages.create_partitions import (
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest, broker: Broker) -> CreatePartitionsResponse:
-    """Have the controller add partitions."""
+    """Forward the request to the controller."""
     return await forward(ctx, request, broker, CreatePartitionsResponse, failed)
 
 

@@ -13,7 +13,7 @@ from kvorum.protocol.messages.create_topics import CreatableTopicResult, CreateT
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest, broker: Broker) -> CreateTopicsResponse:
-    """Have the controller create the topics."""
+    """Forward the request to the controller."""
     return await forward(ctx, request, broker, CreateTopicsResponse, failed)
 
 

@@ -1,7 +1,7 @@
 """DeleteGroups (42): v0-v2: groups without members, with their offsets.
 
 v2: flexible.
-Order: authorise each group, ask the coordinator, answer when it is written.
+Order: authorise each group, query the coordinator, respond when the change is written.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

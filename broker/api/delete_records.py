@@ -62,7 +62,7 @@ def problem(ctx: RequestContext, broker: Broker, key: TopicPartition) -> ErrorCo
 
 
 def respond(ctx: RequestContext, broker: Broker, rows: Rows) -> DeleteRecordsResponse:
-    """Put the rows into an answer by topic."""
+    """Build the response from rows, by topic."""
     topics: dict[str, DeleteRecordsTopicResult] = {}
     for key, row in rows.items():
         topics.setdefault(key.topic, DeleteRecordsTopicResult(name=key.topic)).partitions.append(row)

@@ -13,7 +13,7 @@ from kvorum.protocol.messages.delete_topics import DeletableTopicResult, DeleteT
 
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest, broker: Broker) -> DeleteTopicsResponse:
-    """Have the controller delete the topics."""
+    """Forward the request to the controller."""
     return await forward(ctx, request, broker, DeleteTopicsResponse, failed)
 
 

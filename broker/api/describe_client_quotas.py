@@ -92,7 +92,7 @@ def wanted_name(component: ComponentData) -> object:
 
 
 def matches(entity: Entity, wanted: Mapping[str, object], *, strict: bool) -> bool:
-    """Tell whether an entity has all that is wanted, and if `strict` nothing else."""
+    """Return whether an entity has all wanted components, and if `strict` no others."""
     names = dict(entity)
     if strict and names.keys() != wanted.keys():
         return False

@@ -1,7 +1,7 @@
 """DescribeCluster (60): v0-v2.
 
 v1: endpoint type, brokers or controllers (KIP-919). v2: fenced brokers too, if requested (KIP-1073).
-Order: check the endpoint type, answer; authorised operations on the cluster only if requested and if the client may
+Order: check the endpoint type, respond; authorised operations on the cluster only if requested and if the client may
 describe it.
 """
 

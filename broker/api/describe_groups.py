@@ -1,8 +1,8 @@
 """DescribeGroups (15): v0-v6: classic groups with their members.
 
-v3: authorized operations (KIP-430). v4: static members (KIP-345). v5: flexible. v6: a group that is not there is
-GROUP_ID_NOT_FOUND, with a message (KIP-1043); before, it is a dead one.
-Order: authorise each group, ask the coordinator, answer.
+v3: authorized operations (KIP-430). v4: static members (KIP-345). v5: flexible. v6: a missing group is
+GROUP_ID_NOT_FOUND, with a message (KIP-1043); before, it is returned as dead.
+Order: authorise each group, query the coordinator, respond.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -1,8 +1,8 @@
 """DescribeLogDirs (35): v1-v5: replicas of each log directory, with their sizes.
 
 v3: top-level error. v4: space on the volume (KIP-827). v5: cordoned directories.
-A copy that is to take a replica's place (AlterReplicaLogDirs) is an entry of its own, a future one; its lag is what it
-misses of the replica's log.
+A copy that will replace a replica (AlterReplicaLogDirs) is a separate entry, a future one; its lag is relative to the
+replica's log.
 Order: authorise, list the directories.
 """
 
@@ -26,7 +26,7 @@ from kvorum.storage.log_dir import LogDir
 
 UNKNOWN_BYTES: Final = -1
 INVALID_OFFSET_LAG: Final = -1
-"""Of a copy whose log is not here any more."""
+"""Lag of a copy whose log no longer exists here."""
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker) -> DescribeLogDirsResponse:
@@ -64,7 +64,7 @@ def describe(broker: Broker, directory: LogDir, requested: set[tuple[str, int]] 
 
 
 def by_topic(broker: Broker, logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
-    """Put the logs under their topics."""
+    """Group the logs by topic."""
     topics: dict[str, DescribeLogDirsTopic] = {}
     for each in logs:
         name = each.partition.topic
@@ -80,7 +80,7 @@ def by_topic(broker: Broker, logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
 
 
 def offset_lag(broker: Broker, each: Log) -> int:
-    """Return how far a log is behind: a replica's behind its high watermark, a future one's behind the replica's."""
+    """Return the lag of a log: a replica's relative to its high watermark, a future one's to the replica."""
     current = broker.log_manager.get_log(each.partition)
     if current is None:
         return INVALID_OFFSET_LAG

@@ -13,7 +13,7 @@ from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest, Desc
 
 
 async def handle(ctx: RequestContext, request: DescribeQuorumRequest, broker: Broker) -> DescribeQuorumResponse:
-    """Have the active controller describe the metadata quorum."""
+    """Forward the request to the active controller."""
     return await forward(ctx, request, broker, DescribeQuorumResponse, failed)
 
 

@@ -34,7 +34,7 @@ def handle(
 
 
 def leaders(response: DescribeTopicPartitionsResponse) -> set[int]:
-    """Return who is named as a leader."""
+    """Return the leaders named in the response."""
     return {partition.leader_id for topic in response.topics for partition in topic.partitions}
 
 
@@ -120,7 +120,7 @@ def describe(
 
 
 def operations(ctx: RequestContext, broker: Broker, name: str) -> int:
-    """Return the bit set of what the client may do to a topic."""
+    """Return the bit set of the client's permitted operations on a topic."""
     return authorized_operations(broker.authorizer, ctx, ResourceType.TOPIC, name)
 
 

@@ -1,6 +1,6 @@
 """DescribeTransactions (65): v0: what the coordinator knows of transactional ids (KIP-664).
 
-Order: authorise DESCRIBE on each id, look it up, leave out the topics that the client may not describe.
+Order: authorise DESCRIBE on each id, look it up, omit topics that the client may not describe.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -1,7 +1,7 @@
 """ElectLeaders (43): v0-v2.
 
 v0: preferred elections only. v1: unclean ones too (KIP-460).
-Order: forward to the active controller, answer as it answers.
+Order: forward to the active controller, return its response.
 """
 
 from kvorum.broker.api.forwarded import forward
@@ -18,7 +18,7 @@ from kvorum.protocol.messages.elect_leaders import (
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest, broker: Broker) -> ElectLeadersResponse:
-    """Have the controller elect."""
+    """Forward the election to the controller."""
     return await forward(ctx, request, broker, ElectLeadersResponse, failed)
 
 

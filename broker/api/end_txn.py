@@ -1,8 +1,8 @@
 """EndTxn (26): v0-v5: a producer commits or aborts.
 
-v2: PRODUCER_FENCED. v3: flexible. v4: TRANSACTION_ABORTABLE. v5: transaction version 2 (KIP-890): the answer has the
+v2: PRODUCER_FENCED. v3: flexible. v4: TRANSACTION_ABORTABLE. v5: transaction version 2 (KIP-890): the response has the
 id and epoch of the next transaction.
-Order: authorise, ask the coordinator, which answers when the end is certain.
+Order: authorise, query the coordinator, which responds when the end is certain.
 """
 
 from kvorum.broker.coordinator.runtime.words import Producer
@@ -16,7 +16,7 @@ from kvorum.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
 async def handle(ctx: RequestContext, request: EndTxnRequest, broker: Broker) -> EndTxnResponse:
-    """Have a transaction ended."""
+    """End a transaction."""
     ending = EndTransaction(
         transactional_id=request.transactional_id,
         producer=Producer(request.producer_id, request.producer_epoch),

@@ -4,9 +4,9 @@ v7: incremental sessions (KIP-227). v9: current leader epoch (KIP-320). v11: rac
 read there (KIP-392). v12: flexible, last fetched epoch (KIP-595). v13: topic ids (KIP-516). v15: replica state
 (KIP-903). v16: current leader's endpoint (KIP-951). v17: directory ids. v18: the follower's high watermark (KIP-1166;
 not needed here). `__cluster_metadata` is read from this broker's own copy of the metadata log.
-Order: session, authorise, read, wait for min bytes, quota, answer. Of a session only what is active is looked at; what
-rests comes in again with what wakes it, in the middle of a wait, too. A consumer over its quota gets an empty answer.
-`records` is never null: clients take that for a fault.
+Order: session, authorise, read, wait for min bytes, quota, respond. Only active partitions of a session are inspected;
+resting ones are added when a change wakes them, also during a wait. A consumer over its quota gets an empty response.
+`records` is never null, because clients treat that as an error.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result
         return FetchResponse(error_code=error.code, throttle_time=throttle_time)
     refused, targets = sort_out(ctx, params, broker, context.targets)
     if any(target.topic == METADATA_TOPIC for target in targets):
-        # It is woken another way, and others in the session have to be so, too.
+        # It is woken in another way, and so must be the others in the session.
         context.wake_all()
         refused, targets = sort_out(ctx, params, broker, context.targets)
         return from_metadata_log(ctx, params, broker, context, refused, targets)
@@ -96,12 +96,12 @@ class PendingAnswer:
         self._refused = refused
         self._params = params
         self.rows: FetchRows | None = None
-        """Of a fetch that was answered at once."""
+        """Handle of a completed fetch."""
         self.future: asyncio.Future[FetchResponse] | None = None
         """Set once the fetch turned out to be parked."""
 
     def complete(self, rows: FetchRows) -> None:
-        """Take the rows of the fetch."""
+        """Store the rows of the fetch."""
         future = self.future
         if future is None:
             self.rows = rows
@@ -163,7 +163,7 @@ def asker_of(ctx: RequestContext, params: FetchParams, broker: Broker) -> Hashab
 def sort_out(
     ctx: RequestContext, params: FetchParams, broker: Broker, requested: Sequence[CachedPartition]
 ) -> tuple[FetchRows, list[CachedPartition]]:
-    """Return rows for what is refused, and the targets that may be read."""
+    """Return rows for rejected partitions, and the targets that may be read."""
     refused: FetchRows = []
     targets: list[CachedPartition] = []
     as_broker = params.is_from_follower
@@ -189,14 +189,14 @@ def sort_out(
 
 
 def refusal(partition_index: int, code: ErrorCode) -> PartitionData:
-    """Return the row of a partition that is not even looked at; unlike after a read there is a list of transactions."""
+    """Return the row of a partition that is not read; unlike after a read there is a list of transactions."""
     row = error_row(partition_index, code)
     row.aborted_transactions = []
     return row
 
 
 def failed(ctx: RequestContext, request: FetchRequest, broker: Broker, code: ErrorCode) -> FetchResponse:
-    """Answer the whole request with an error, before v13 every partition too."""
+    """Return an error for the whole request, before v13 also for every partition."""
     response = FetchResponse(throttle_time=broker.throttle(ctx), error_code=code, session_id=request.session_id)
     if ctx.api_version < TOPIC_ID_VERSION_MIN:
         for topic in request.topics:

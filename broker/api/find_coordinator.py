@@ -90,7 +90,7 @@ def topic_of(ctx: RequestContext, key_type: int, key: str, broker: Broker) -> st
 
 
 def is_share_key(key: str) -> bool:
-    """Tell whether a key names a partition of a share group (Kafka's SharePartitionKey)."""
+    """Return whether a key names a partition of a share group (Kafka's SharePartitionKey)."""
     group, _, rest = key.rpartition(":")
     group, _, topic_id = group.rpartition(":")
     try:

@@ -1,7 +1,7 @@
-"""Postprocessing of responses, without an extra task if the response is available at once, as in most requests.
+"""Postprocessing of responses, without an extra task if the response is available immediately, as in most requests.
 
-A handler that decides within its call, and has no more to do than to finish what comes, returns the answer or a future
-of it. The next request of the connection is handled behind it either way.
+A handler that decides within its call and only postprocesses the result returns the response or a future of it. The
+next request of the connection is handled after it in both cases.
 """
 
 import asyncio

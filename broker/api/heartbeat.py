@@ -1,7 +1,7 @@
 """Heartbeat (12): v0-v4: a member of a classic group reports that it is alive, and learns about rebalances.
 
 v3: static members (KIP-345). v4: flexible.
-Order: authorise, ask the coordinator, answer.
+Order: authorise, query the coordinator, respond.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ from kvorum.runtime.config_types import ConfigType
 async def handle(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest, broker: Broker
 ) -> IncrementalAlterConfigsResponse:
-    """Have the controller change configs."""
+    """Forward changes of configs to the controller."""
     times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     answered: list[AlterConfigsResourceResponse] = []
     taken: list[AlterConfigsResource] = []

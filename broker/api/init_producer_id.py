@@ -19,7 +19,7 @@ from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, Ini
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -> InitProducerIdResponse:
-    """Give a producer its identity."""
+    """Assign a producer its id and epoch."""
     try:
         check(ctx, request, broker)
         answer = await identity(request, broker)

@@ -1,9 +1,9 @@
-"""JoinGroup (11): v0-v9: come into a classic group, or come again for its next generation.
+"""JoinGroup (11): v0-v9: join a classic group, or rejoin it for its next generation.
 
-v1: a rebalance timeout; before, the session timeout is both. v4: a new member is given its id first (KIP-394).
-v5: static members (KIP-345). v6: flexible. v7: the protocol type in the answer (KIP-559). v8: a reason (KIP-800).
+v1: a rebalance timeout; before, the session timeout is both. v4: a new member first receives its id (KIP-394).
+v5: static members (KIP-345). v6: flexible. v7: the protocol type in the response (KIP-559). v8: a reason (KIP-800).
 v9: skip_assignment (KIP-814).
-Order: authorise, ask the coordinator, answer when the group has come together.
+Order: authorise, query the coordinator, respond when all members have joined.
 """
 
 from kvorum.broker.api.group_client import client_of
@@ -16,7 +16,7 @@ from kvorum.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespo
 
 
 async def handle(ctx: RequestContext, request: JoinGroupRequest, broker: Broker) -> JoinGroupResponse:
-    """Have a member join."""
+    """Add a member to a group."""
     if broker.authorizer.authorize(ctx, Operation.READ, ResourceType.GROUP, request.group_id):
         if ctx.api_version < 1:
             request.rebalance_timeout = request.session_timeout

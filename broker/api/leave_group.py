@@ -1,7 +1,7 @@
-"""LeaveGroup (13): v0-v5: members leave a classic group, or are sent away by an admin.
+"""LeaveGroup (13): v0-v5: members leave a classic group, or are removed by an admin.
 
 v3: several members at once, also by instance id (KIP-345). v4: flexible. v5: a reason (KIP-800).
-Order: authorise, ask the coordinator, answer when it is written.
+Order: authorise, query the coordinator, respond when the change is written.
 """
 
 from kvorum.broker.api.group_client import client_of

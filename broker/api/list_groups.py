@@ -1,7 +1,7 @@
 """ListGroups (16): v0-v5: the groups whose coordinator this broker is.
 
 v3: flexible. v4: by state (KIP-518). v5: by type (KIP-848).
-Order: ask the coordinator, leave out what the client may not describe (DESCRIBE on the cluster shows all), answer.
+Order: query the coordinator, omit groups that the client may not describe (DESCRIBE on the cluster shows all), respond.
 """
 
 from kvorum.broker.services import Broker, BrokerApi

@@ -24,7 +24,7 @@ async def handle(
 
 
 def failed(request: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
-    """Answer that it could not be taken to the controller, with what was named, as Kafka does."""
+    """Return an error with the named partitions if the controller is unreachable, as Kafka does."""
     return ListPartitionReassignmentsResponse(
         error_code=error.code,
         error_message=error.message,

@@ -1,4 +1,4 @@
-"""Requests of this broker's coordinators to itself: the same as to other brokers, without a connection."""
+"""Requests of this broker's coordinators to this broker, without a connection."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,11 +1,11 @@
 """Metadata (3): v0-v13.
 
-v0: replicas that are not live are an error and are left out. v1: null is all topics, an empty list none. v4: may create
+v0: replicas that are not live are omitted, with an error. v1: null means all topics, an empty list none. v4: may create
 topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; requests by id from v12).
-v13: rebootstrap (KIP-1102; never answered by a broker). Endpoints are those of the listener the request came in on.
+v13: rebootstrap (KIP-1102; never returned by a broker). Endpoints are those of the listener that received the request.
 `__cluster_metadata` is returned only if the request names it, with this broker as its leader: each broker has its own
-copy. An answer that names a leader which has just died waits a moment for the next one (PeerWatch).
-Order: look up ids, authorise describe, authorise create, answer, create missing topics.
+copy. A response that would name a leader that has just died waits a moment for the next leader (PeerWatch).
+Order: look up ids, authorise describe, authorise create, respond, create missing topics.
 """
 
 from collections.abc import Awaitable
@@ -38,7 +38,7 @@ def handle(
 
 
 def leaders(response: MetadataResponse) -> set[int]:
-    """Return who is named as a leader."""
+    """Return the leaders named in the response."""
     return {partition.leader_id for topic in response.topics for partition in topic.partitions}
 
 
@@ -77,7 +77,7 @@ def refused(ctx: RequestContext, request: MetadataRequest, broker: Broker, code:
 
 
 def asks_for_all(ctx: RequestContext, request: MetadataRequest) -> bool:
-    """Tell whether every topic is meant: null, or in v0 an empty list."""
+    """Return whether all topics are requested: null, or in v0 an empty list."""
     return request.topics is None or (ctx.api_version == 0 and not request.topics)
 
 
@@ -144,13 +144,13 @@ def missing_topics(
 
 
 def missing_code(name: str) -> ErrorCode:
-    """Return what a topic that is not there is answered with."""
+    """Return the error of a missing topic."""
     invalid = name_problem(name) is not None
     return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def by_id(ctx: RequestContext, broker: Broker, topic_id: Uuid) -> MetadataResponseTopic:
-    """Return the topic of an id; what the client may not describe shows its id, never its name."""
+    """Return the topic of an id; for a topic that the client may not describe, its id without its name."""
     topic = broker.metadata.image.topics.topic_by_id(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)

@@ -1,9 +1,9 @@
-"""OffsetCommit (8): v2-v10: offsets of a group, kept until they are old.
+"""OffsetCommit (8): v2-v10: offsets of a group, kept until they expire.
 
-v2 to v4: a retention time of the client's own. v5: the broker's. v6: leader epochs (KIP-320). v7: static members
+v2 to v4: a retention time from the client. v5: the broker's. v6: leader epochs (KIP-320). v7: static members
 (KIP-345). v8: flexible. v9: members of consumer groups (KIP-848). v10: topic ids (KIP-848).
-Order: authorise the group, resolve, authorise and look up each topic and partition, ask the coordinator, answer when it
-is committed.
+Order: authorise the group, resolve, authorise and look up each topic and partition, query the coordinator, respond when
+the offsets are committed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ TOPIC_IDS_FROM = 10
 def handle(
     ctx: RequestContext, request: OffsetCommitRequest, broker: Broker
 ) -> "OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]":
-    """Commit what can be committed; each partition has a code of its own."""
+    """Commit the valid offsets; each partition has a separate code."""
     refused: list[OffsetCommitResponseTopic] = []
 
     def finish(response: OffsetCommitResponse) -> None:
@@ -74,14 +74,14 @@ def refuse(
     code: ErrorCode,
     refused: list[OffsetCommitResponseTopic],
 ) -> None:
-    """Note what is refused of a topic."""
+    """Add the rejected partitions of a topic."""
     rows = [OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=code) for row in partitions]
     if rows:
         refused.append(OffsetCommitResponseTopic(topic_id=topic.topic_id, name=topic.name, partitions=rows))
 
 
 def resolve(ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker) -> TopicImage | ErrorCode:
-    """Give the topic its name, or its id, and return it, or why nothing of it may be committed."""
+    """Set the topic's name or id, and return it, or the error for all its partitions."""
     if ctx.api_version >= TOPIC_IDS_FROM:
         name = broker.metadata.topic_name(topic.topic_id)
         if name is None:
@@ -99,7 +99,7 @@ def resolve(ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker
 def merged(
     refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
-    """Return the rows of both, each topic once, what was refused first."""
+    """Return the rows of both, one per topic, rejected ones first."""
     topics: dict[tuple[Uuid, str], OffsetCommitResponseTopic] = {}
     for topic in (*refused, *committed):
         row = topics.setdefault((topic.topic_id, topic.name), topic)

@@ -1,7 +1,7 @@
 """OffsetDelete (47): v0: offsets of topics that no member of the group reads (KIP-496).
 
-Order: authorise the group, authorise and look up each topic and partition, ask the coordinator, answer when it is
-written.
+Order: authorise the group, authorise and look up each topic and partition, query the coordinator, respond when the
+change is written.
 """
 
 from kvorum.broker.services import Broker, BrokerApi
@@ -19,7 +19,7 @@ from kvorum.protocol.messages.offset_delete import (
 
 
 async def handle(ctx: RequestContext, request: OffsetDeleteRequest, broker: Broker) -> OffsetDeleteResponse:
-    """Delete what can be deleted; an error of the whole group has no rows."""
+    """Delete offsets; an error of the whole group has no rows."""
     if not broker.authorizer.authorize(ctx, Operation.DELETE, ResourceType.GROUP, request.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return OffsetDeleteResponse(error_code=code, throttle_time=broker.throttle(ctx))
@@ -52,7 +52,7 @@ def checked(
 def merged(
     refused: list[OffsetDeleteResponseTopic], deleted: list[OffsetDeleteResponseTopic]
 ) -> list[OffsetDeleteResponseTopic]:
-    """Return the rows of both, each topic once, what was refused first."""
+    """Return the rows of both, one per topic, rejected ones first."""
     topics: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in (*refused, *deleted):
         row = topics.setdefault(topic.name, topic)

@@ -1,10 +1,10 @@
 """OffsetFetch (9): v1-v10: the offsets that groups have committed.
 
-v2: an error for the whole answer, and all offsets of a group (no topics named). v5: leader epochs (KIP-320).
-v6: flexible. v7: only what is stable (KIP-447). v8: several groups at once (KIP-709). v9: members of consumer groups
+v2: an error for the whole response, and all offsets of a group (no topics named). v5: leader epochs (KIP-320).
+v6: flexible. v7: only stable offsets (KIP-447). v8: several groups at once (KIP-709). v9: members of consumer groups
 (KIP-848). v10: topic ids (KIP-848).
-Order: authorise each group, resolve and authorise each topic, ask the coordinator, answer. Topics that the client may
-not describe are not in an answer for all.
+Order: authorise each group, resolve and authorise each topic, query the coordinator, respond. A response for all topics
+omits those that the client may not describe.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ def resolve(ctx: RequestContext, topic: OffsetFetchRequestTopics, broker: Broker
 
 
 def may_see(ctx: RequestContext, topic: OffsetFetchResponseTopics, broker: Broker) -> bool:
-    """Tell whether a topic belongs into an answer for all; where topics have ids, one without has no place."""
+    """Return whether a response for all topics includes a topic; with topic ids, topics without an id are omitted."""
     if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
         return False
     if ctx.api_version >= TOPIC_IDS_FROM:
@@ -103,8 +103,8 @@ def failed(ctx: RequestContext, group: OffsetFetchRequestGroup, code: ErrorCode)
     """Return a group's error response; before v2 the error is in each partition (OffsetFetchResponse.groupError).
 
     Up to v7 each partition has the error too if the coordinator moves or is loading: aiokafka (0.14) uses v3 and reads
-    only the partitions. It takes Kafka's answer, which has no partitions in this case, for a group without commits, and
-    starts at the start or the end. Clients that read the error first see no difference.
+    only the partitions. Kafka's response has no partitions in this case, which aiokafka treats as a group without
+    commits, so it starts at the start or the end. Clients that read the error first see no difference.
     """
     top = code if ctx.api_version >= TOP_ERROR_FROM else ErrorCode.NONE
     is_in_rows = ctx.api_version < TOP_ERROR_FROM or (ctx.api_version < GROUPS_FROM and code in PASSING)

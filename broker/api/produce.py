@@ -121,12 +121,12 @@ class PendingAnswer:
         self._names = names
         self._refused = refused
         self.rows: Rows | None = None
-        """Of an append that was done at once."""
+        """Handle of a completed append."""
         self.future: asyncio.Future[ProduceResponse | None] | None = None
         """Set once the append turned out not to be done at once."""
 
     def complete(self, rows: Rows) -> None:
-        """Take the rows of the append."""
+        """Store the rows of the append."""
         future = self.future
         if future is None:
             self.rows = rows  # `handle` sends the response: the append has not woken any fetch yet
@@ -164,7 +164,7 @@ def append_transactional(
     transactional: dict[TopicPartition, BatchHeader],
     on_done: ProduceDone,
 ) -> None:
-    """Append what is, in part, one producer's transaction: it waits for the transaction coordinator."""
+    """Append batches of which some belong to a producer's transaction: waits for the transaction coordinator."""
     first = next(iter(transactional.values()))
     producer = TransactionalProducer(
         transactional_id=request.transactional_id,
@@ -190,7 +190,7 @@ def refuse_all(ctx: RequestContext, request: ProduceRequest, broker: Broker, cod
 
 
 def has_transactional_batch(records: object) -> bool:
-    """Tell whether a rejected partition has batches of a transaction."""
+    """Return whether a rejected partition has batches of a transaction."""
     if not isinstance(records, memoryview) or len(records) <= TRANSACTIONAL_BYTE:
         return False
     try:
@@ -202,7 +202,7 @@ def has_transactional_batch(records: object) -> bool:
 
 
 def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> bool:
-    """Tell whether transactional batches in this request belong to a transactional id the client may use."""
+    """Return whether the transactional batches of this request belong to a transactional id that the client may use."""
     transactional_id = request.transactional_id
     return transactional_id is not None and broker.authorizer.authorize(
         ctx, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
@@ -237,7 +237,7 @@ def refused_row(key: TopicPartition, error: KafkaError) -> PartitionProduceRespo
 
 
 def is_one_batch(records: memoryview) -> bool:
-    """Tell at little cost whether the records are one batch of magic 2 and nothing else, the usual case."""
+    """Return whether the records are one batch of magic 2, the usual case. A cheap check."""
     size = len(records)
     return (
         size >= HEADER_SIZE

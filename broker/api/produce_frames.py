@@ -1,4 +1,4 @@
-"""Where a Produce's frame is compared, and where it is cut: the head (all before the partitions), and these."""
+"""Parts of a Produce frame on the fast path: the head (everything before the partitions), and the partitions."""
 
 from struct import Struct
 from typing import Final
@@ -12,13 +12,13 @@ FLEXIBLE_FROM: Final = ProduceRequest.FLEXIBLE_FROM
 HEAD_POSITION: Final = 8
 """Behind api key, version and correlation id."""
 PARTITIONS_MAX: Final = 10_000
-"""Of one request on the short way."""
+"""Partitions of one request on the fast path."""
 INT: Final = Struct(">i")
 TAGS: Final = b"\0\0"
 """No tagged fields of the topic, and none of the request."""
 
 Parts = list[tuple[int, memoryview]]
-"""Of each partition the index and the records."""
+"""Index and records of each partition."""
 
 
 def parts_behind(frame: memoryview, position: int, is_flexible: bool) -> Parts | None:

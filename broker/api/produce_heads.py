@@ -1,7 +1,7 @@
-"""The heads of Produces that a connection has sent: all before the partitions, byte for byte, and what it stands for.
+"""Heads of Produce requests that a connection has sent: the bytes before the partitions, and their meaning.
 
-Kept in the connection's own memory (LaneCaller.lane_memory) by size and text, so that the next request is compared with
-those of a few sizes. One is remembered only where the frame holds nothing that this broker does not know.
+Stored per connection (LaneCaller.lane_memory) by size and bytes, so that the next request is compared with those of a
+few sizes. A head is stored only if the broker knows every field of the frame.
 """
 
 from dataclasses import replace
@@ -17,9 +17,9 @@ from kvorum.quorum.image import MetadataImage
 from kvorum.storage.names import TopicPartition
 
 HEADS_MAX: Final = 256
-"""Of one connection; one more, and all are forgotten."""
+"""Limit per connection; one more, and all are removed."""
 HEAD_BYTES_MAX: Final = 1024
-"""A longer one is not remembered: names are short, but a client may call itself anything, and tag what it likes."""
+"""A longer head is not stored: names are short, but a client id and tagged fields may be long."""
 
 
 class Head:
@@ -28,8 +28,8 @@ class Head:
     __slots__ = ("acks", "ctx", "image", "keys", "name", "template", "timeout_ms", "topic", "version")
 
     def __init__(self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, name: str) -> None:
-        """Stand for a request that was handled. `topic` is the topic of the request, without its partitions."""
-        self.ctx = replace(ctx, spent_ms=0.0)  # many requests' own: what one of them takes is not known
+        """A head of a handled request. `topic` is the topic of the request, without its partitions."""
+        self.ctx = replace(ctx, spent_ms=0.0)  # shared by many requests, so the duration of one of them is unknown
         self.version = ctx.api_version
         self.topic = topic
         self.name = name
@@ -43,14 +43,14 @@ class Head:
 
 
 def remember(caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: ProduceRequest, name: str) -> None:
-    """Keep the head of a request for one topic, of this name, that was handled the ordinary way. O(partitions)."""
+    """Store the head of a request for one topic that the general handler processed. O(partitions)."""
     topic = request.topic_data[0]
     parts = [(each.index, each.records) for each in topic.partition_data if isinstance(each.records, memoryview)]
     is_flexible = ctx.api_version >= FLEXIBLE_FROM
     size = head_size(frame, parts, is_flexible)
     found = parts_behind(frame, size, is_flexible) if HEAD_POSITION < size <= HEAD_BYTES_MAX else None
     if found is None or shown(found) != shown(parts):
-        return  # something stands there that this broker does not know: tagged fields
+        return  # the frame has a field that this broker does not know: tagged fields
     memory = caller.lane_memory
     if memory is None or sum(map(len, memory.values())) >= HEADS_MAX:
         memory = caller.lane_memory = {}

@@ -1,11 +1,11 @@
 """Fast path of Produce (network.lane): for partitions of one topic, with a head that the connection sent before.
 
-A producer's requests for a topic differ only in correlation id, partitions and records. All else (topic, acks,
+A producer's requests for a topic differ only in correlation id, partitions and records. Everything else (topic, acks,
 transactional id, authorisation) is evaluated by the general handler once, and compared afterwards instead of decoded.
-All that a turn of the event loop brings for a partition is appended with one write, moves the high watermark once and
-wakes once. The layout of the response is known, too. In a loop iteration with much data, small requests come first,
-then the tasks they woke, then the rest in slices, each in its own iteration: one record does not wait for megabytes of
-others.
+All batches of one event-loop iteration for a partition are appended with one write; the high watermark is updated and
+waiters are woken once. The layout of the response is known too. In a loop iteration with much data, small requests come
+first, then the tasks they woke, then the rest in slices, each in its own iteration: one record does not wait for
+megabytes of others.
 
 Left to the general handler: batches of transactions, several topics, internal topics, unknown partitions. Left to the
 general append, one by one and in order: batches that need more than an append (errors, duplicates), partitions not led
@@ -88,7 +88,7 @@ class Taken:
         self.since_s = since_s
         self.waits_s = 0.0
         self.rows: list[Placed | PartitionProduceResponse | None] = [None] * count
-        """In the order of the request: numbers where it went well, else the row to answer."""
+        """In request order: numbers of successful partitions, else the row of the response."""
 
     @property
     def throttle_ms(self) -> int:
@@ -102,7 +102,7 @@ class Taken:
 
 
 class Piece(NamedTuple):
-    """One partition's part of a request; `place` is its place there."""
+    """One partition's part of a request; `place` is its index in the request."""
 
     taken: Taken
     place: int
@@ -110,7 +110,7 @@ class Piece(NamedTuple):
 
 
 Groups: TypeAlias = dict[TopicPartition, list[Piece]]
-"""Of each partition what came for it, in its order."""
+"""Entries of each partition, in order of arrival."""
 
 
 class Replicas(Protocol):
@@ -206,7 +206,7 @@ class ProduceLane:
             caller.go_on_soon()
 
     def _may(self, head: Head, caller: LaneCaller) -> bool:
-        """Tell whether the head still means what it meant, and its client may write."""
+        """Return whether the head still has the same meaning and its client may write."""
         return (
             self._stands(head)
             and head.ctx.principal == caller.peer.principal
@@ -214,7 +214,7 @@ class ProduceLane:
         )
 
     def _stands(self, head: Head) -> bool:
-        """Tell whether the head names the topic that it named."""
+        """Return whether the head still names the same topic."""
         broker = self._broker
         if head.image is not broker.metadata.image:
             head.image = broker.metadata.image
@@ -222,7 +222,7 @@ class ProduceLane:
         return head.keys is not None
 
     def _knows(self, head: Head, index: int) -> bool:
-        """Tell whether there is such a partition, and remember that there is."""
+        """Return whether the partition exists, and store the result."""
         assert head.keys is not None, "the topic is there"
         if self._broker.metadata.partition(head.name, index) is None:
             return False
@@ -266,7 +266,7 @@ class ProduceLane:
         return groups
 
     def _append_groups(self, groups: Groups) -> dict[LaneCaller, None]:
-        """Append what was taken; return who has been given answers."""
+        """Append the collected batches; return the requests with responses."""
         assert self._answered is None, "whoever is woken goes on later"
         answered: dict[LaneCaller, None] = {}
         self._answered = answered
@@ -281,7 +281,7 @@ class ProduceLane:
         return answered
 
     def _append(self, key: TopicPartition, group: list[Piece]) -> None:
-        """Append what was taken for a partition, as much together as has the same terms."""
+        """Append the batches of a partition, as many together as have the same conditions."""
         standing = [piece for piece in group if self._stands(piece.taken.head)]
         if len(standing) < len(group):
             self._refuse_gone(key, group)
@@ -322,11 +322,11 @@ class ProduceLane:
         taken.waits_s = self._loop.time()
 
     def _appended_alone(self, taken: Taken, place: int, key: TopicPartition, rows: Rows) -> None:
-        """Note what was appended the ordinary way."""
+        """Record the result of a general append."""
         self._done(taken, place, rows[key])
 
     def _appended(self, run: list[Piece], done: RunInfo, row: PartitionProduceResponse) -> None:
-        """Note what was appended: the first of the run, as many as there are base offsets."""
+        """Record the result of an append: the first entries of the run, one per base offset."""
         index, append_time, log_start_offset = row.index, done.log_append_time_ms, row.log_start_offset
         for (taken, place, _), base_offset in zip(run, done.base_offsets, strict=False):
             if row.error_code:
@@ -336,7 +336,7 @@ class ProduceLane:
                 self._done(taken, place, (index, base_offset, append_time, log_start_offset))
 
     def _done(self, taken: Taken, place: int, row: Placed | PartitionProduceResponse) -> None:
-        """Note a partition's row; answer with the last one."""
+        """Record a partition's row; respond with the last one."""
         taken.rows[place] = row
         taken.left -= 1
         if taken.left:
@@ -377,7 +377,7 @@ def size_of(group: list[Piece]) -> int:
 
 
 def begin_waiting(pieces: list[Piece], now_s: float) -> None:
-    """Note that what was appended waits for replicas from now on."""
+    """Mark appended entries as waiting for replicas."""
     for piece in pieces:
         piece.taken.waits_s = now_s
 

@@ -1,4 +1,4 @@
-"""Answers to Produces of one topic that went well: the layout is found once, then only numbers change."""
+"""Successful responses to Produce requests of one topic: the layout is encoded once, then only numbers change."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -25,12 +25,12 @@ THROTTLE_TIME_MARK: Final = -5
 
 
 class Template:
-    """Of a topic and version."""
+    """Template of a topic and version."""
 
     __slots__ = ("_before", "_behind", "_end", "_is_flexible", "_one", "_row_end", "_version")
 
     def __init__(self, topic: TopicProduceData, version: int) -> None:
-        """Take the topic as the request named it."""
+        """Use the topic as named in the request."""
         self._version = version
         self._is_flexible = version >= ProduceResponse.FLEXIBLE_FROM
         mark = NUMBERS.pack(*ROW_MARK)
@@ -38,7 +38,7 @@ class Template:
         before, _, behind = one.partition(mark)
         self._one = self._count(1)
         self._before = before[: -len(self._one)]
-        # Two rows: what stands between two marks is a row's end, and the same follows the last one.
+        # Two rows: the bytes between two marks are the end of a row, which also follows the last one.
         self._row_end = two.split(mark)[1]
         throttle_time = THROTTLE_TIME.pack(THROTTLE_TIME_MARK)
         self._behind, _, self._end = behind[len(self._row_end) :].partition(throttle_time)

@@ -13,7 +13,7 @@ from kvorum.protocol.messages.push_telemetry import PushTelemetryRequest, PushTe
 
 
 def handle(ctx: RequestContext, request: PushTelemetryRequest, broker: Broker) -> PushTelemetryResponse:
-    """Take a client's metrics. Raises KafkaError; see ClientMetricsManager.push."""
+    """Receive a client's metrics. Raises KafkaError; see ClientMetricsManager.push."""
     assert broker.telemetry is not None, "served only where there is one"
     broker.telemetry.push(request, attributes_of(ctx), ctx.connection_id, broker.clock.monotonic_ms())
     return PushTelemetryResponse(throttle_time=broker.throttle(ctx))

@@ -123,11 +123,11 @@ TELEMETRY: Final[tuple[BrokerApi, ...]] = (get_telemetry_subscriptions.HANDLER, 
 """Served where clients' metrics are received. Versions are those of TELEMETRY_APIS."""
 
 SERVED_FROM: Final[Mapping[int, int]] = MappingProxyType({ApiKey.PRODUCE: PRODUCE_VERSION_MIN})
-"""Where the first version served is above the first advertised."""
+"""APIs whose first served version is above the first advertised one."""
 
 
 def handlers(broker: Broker) -> list[Handler]:
-    """Return every handler, bound to the broker, and note in it what is advertised."""
+    """Return every handler, bound to the broker, and store the advertised versions in it."""
     versions = advertised()
     if broker.telemetry is not None:
         versions.update(TELEMETRY_APIS.items())
@@ -152,5 +152,5 @@ def bind(api: BrokerApi, broker: Broker) -> HandlerFunction:
 
 
 def advertised() -> dict[int, tuple[int, int]]:
-    """Return {api key: (first, last version)} as ApiVersions answers it where nothing is switched on."""
+    """Return {api key: (first, last version)} of ApiVersions with default settings."""
     return {api.api_key: BROKER_APIS[api.api_key] for api in APIS}

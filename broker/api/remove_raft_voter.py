@@ -13,7 +13,7 @@ from kvorum.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, R
 
 
 async def handle(ctx: RequestContext, request: RemoveRaftVoterRequest, broker: Broker) -> RemoveRaftVoterResponse:
-    """Have the active controller change the voters."""
+    """Forward a change of the voters to the active controller."""
     return await forward(ctx, request, broker, RemoveRaftVoterResponse, failed)
 
 

@@ -1,7 +1,7 @@
 """SyncGroup (14): v0-v5: a member requests its assignment; the leader sends all assignments.
 
 v3: static members (KIP-345). v4: flexible. v5: protocol type and name, and they are mandatory (KIP-559).
-Order: check the protocol, authorise, ask the coordinator, answer when the assignment is committed.
+Order: check the protocol, authorise, query the coordinator, respond when the assignment is committed.
 """
 
 from kvorum.broker.services import Broker, BrokerApi
@@ -13,7 +13,7 @@ from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 
 
 async def handle(ctx: RequestContext, request: SyncGroupRequest, broker: Broker) -> SyncGroupResponse:
-    """Have a member learn its assignment."""
+    """Return a member's assignment."""
     if ctx.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         response = SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     elif not broker.authorizer.authorize(ctx, Operation.READ, ResourceType.GROUP, request.group_id):

@@ -3,7 +3,7 @@
 v1: older clients do not know COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296): up to v1 they get COORDINATOR_NOT_AVAILABLE.
 v2: leader epochs. v3: flexible, group metadata (KIP-447). v4: TRANSACTION_ABORTABLE. v5: transaction version 2
 (KIP-890): the offsets' partition is added to the transaction by this request.
-Order: authorise the transactional id, the group, each topic; leave out what does not exist; send to the group
+Order: authorise the transactional id, the group, each topic; omit missing topics; send to the group
 coordinator, which has the transaction verified.
 """
 
@@ -59,7 +59,7 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest, broker: B
 def sift(
     ctx: RequestContext, request: TxnOffsetCommitRequest, broker: Broker, rows: Rows
 ) -> list[TxnOffsetCommitRequestTopic]:
-    """Return what may be committed; put the rows of what may not into `rows`."""
+    """Return the permitted offsets; add the rows of the others to `rows`."""
     authorize = broker.authorizer.authorize
 
     def code_of(topic: str) -> Callable[[int], ErrorCode]:
@@ -90,7 +90,7 @@ def sift(
 
 
 async def commit(ctx: RequestContext, request: TxnOffsetCommitRequest, broker: Broker) -> TxnOffsetCommitResponse:
-    """Have the transaction verified, then send to the coordinator."""
+    """Verify the transaction, then send the offsets to the coordinator."""
     try:
         guard = await verified(request, broker, ctx.api_version)
     except KafkaError as error:

@@ -1,7 +1,7 @@
 """UnregisterBroker (64): v0.
 
-Removes a broker that is gone for good from the metadata (KIP-631).
-Order: forward to the active controller, answer as it answers.
+Removes a broker permanently from the metadata (KIP-631).
+Order: forward to the active controller, return its response.
 """
 
 from kvorum.broker.api.forwarded import forward
@@ -13,7 +13,7 @@ from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 
 
 async def handle(ctx: RequestContext, request: UnregisterBrokerRequest, broker: Broker) -> UnregisterBrokerResponse:
-    """Have the controller forget a broker."""
+    """Forward the unregistration to the controller."""
     return await forward(ctx, request, broker, UnregisterBrokerResponse, failed)
 
 

@@ -1,7 +1,7 @@
 """UpdateFeatures (57): v0-v2.
 
 v1: how to upgrade, validate only (KIP-778). v2: no results by feature any more.
-Order: forward to the active controller, answer as it answers.
+Order: forward to the active controller, return its response.
 """
 
 from kvorum.broker.api.forwarded import forward
@@ -13,7 +13,7 @@ from kvorum.protocol.messages.update_features import UpdateFeaturesRequest, Upda
 
 
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest, broker: Broker) -> UpdateFeaturesResponse:
-    """Have the controller finalize levels of features."""
+    """Forward feature updates to the controller."""
     return await forward(ctx, request, broker, UpdateFeaturesResponse, failed)
 
 

@@ -62,7 +62,7 @@ async def write(request: WriteTxnMarkersRequest, broker: Broker, *, may_write: b
 def end_transaction(
     broker: Broker, sent: WritableTxnMarker, keys: list[TopicPartition], codes: Codes
 ) -> list["asyncio.Future[Codes]"]:
-    """Append one producer's marker to its partitions; return what will bring the codes that `codes` has not yet."""
+    """Append one producer's marker to its partitions; return an awaitable of the codes that `codes` lacks."""
     timeout_ms = broker.settings.int("request.timeout.ms")
     ended = EndedTransaction(
         producer_id=sent.producer_id,
@@ -104,7 +104,7 @@ def set_unless_done(future: "asyncio.Future[Codes]", codes: Codes) -> None:
 
 
 async def by_group_coordinator(broker: Broker, key: TopicPartition, ended: EndedTransaction, timeout_ms: int) -> Codes:
-    """Have the group coordinator write the marker; return its code."""
+    """Write the marker at the group coordinator; return its code."""
     assert broker.group_transactions is not None
     try:
         await broker.group_transactions.complete_transaction(key, ended, timeout_ms)
@@ -114,7 +114,7 @@ async def by_group_coordinator(broker: Broker, key: TopicPartition, ended: Ended
 
 
 def respond(by_producer: dict[int, Codes]) -> WriteTxnMarkersResponse:
-    """Put the codes into an answer, by producer and topic. No quota applies among brokers."""
+    """Build the response from codes, by producer and topic. No quota applies between brokers."""
     response = WriteTxnMarkersResponse()
     for producer_id, codes in by_producer.items():
         topics: dict[str, WritableTxnMarkerTopicResult] = {}

@@ -26,7 +26,7 @@ PREFIXES: Final = {
 CONTENT: Final = {
     OFFSETS_TOPIC: "committed offsets and groups",
     TRANSACTION_TOPIC: "transactional ids and open transactions",
-    SHARE_TOPIC: "the state of share groups",
+    SHARE_TOPIC: "state of share groups",
 }
 
 
@@ -64,7 +64,7 @@ class InternalTopicCheck:
 
 
 def problem_of(topic: TopicImage, image: MetadataImage, settings: Settings) -> Problem | None:
-    """Return what is wrong with the cleanup policy and the replication factor of an internal topic."""
+    """Return the problems of an internal topic's cleanup policy and replication factor."""
     name, texts, options = topic.name, [], ""
     try:
         config = LogConfig.from_overrides(image.configs.topic(name), settings)

@@ -1,6 +1,6 @@
 """The topics of coordinators: created on first use, and checked for configs that lose data.
 
-    create --missing--> too few brokers for the replication factor?  wait until none has come for SETTLED_MS
+    create --missing--> too few brokers for the replication factor?  wait until none has registered for SETTLED_MS
                         --> CreateTopics to the active controller --> wait until this broker's metadata has the topic
 
 FindCoordinator and Metadata create them here, and share one attempt. `ensure` waits for it, at most WAIT_MS: the client
@@ -38,7 +38,7 @@ log = get_logger("coordinator")
 M = TypeVar("M", bound=Message)
 
 WAIT_MS: Final = 1_000
-"""How long a caller waits: a topic takes some 50 ms on an idle cluster, and a client's answer queue waits behind it."""
+"""How long a caller waits: a topic takes about 50 ms on an idle cluster, and it delays a client's later responses."""
 SETTLED_MS: Final = 2_000
 """With fewer brokers than the replication factor: the wait after the last registration."""
 
@@ -139,7 +139,7 @@ class InternalTopics:
             del self._arrivals[name]
 
     async def _settle(self, name: str) -> None:
-        """While brokers are too few, wait until no other has come for a while."""
+        """While there are too few brokers, wait until none has registered for a while."""
         wanted = internal_topic(name, self._settings()).replication_factor
         while len(self._image().cluster.brokers) < wanted:
             self._brokers_changed.clear()

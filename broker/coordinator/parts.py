@@ -113,7 +113,7 @@ class World:
 
     producer_ids: ProducerIds
     open_channel: Callable[[int], Channel]
-    """Makes another channel to a broker."""
+    """Opens another channel to a broker."""
     open_lag_channel: Callable[[int], Channel]
     """The same for log ends, which no request waits for."""
     local: LocalBroker
@@ -169,7 +169,7 @@ class Coordinators:
 
 
 def make_transactions(ground: Ground, world: World) -> TransactionParts:
-    """Make the transaction half; nothing is led yet."""
+    """Create the transaction part; no partition is led yet."""
     places = Places(ground.image)
     request_timeout_ms = ground.settings.int("request.timeout.ms")
     peers = Peers(ground.broker_id, world.open_channel, world.local, lambda: request_timeout_ms)
@@ -197,7 +197,7 @@ def make_transactions(ground: Ground, world: World) -> TransactionParts:
 def make_coordinators(
     ground: Ground, controller: Controller, settings: Callable[[], Settings], world: World
 ) -> Coordinators:
-    """Make them; nothing is led yet. `settings` answers those in force, for topics that are made later."""
+    """Create the parts; no partition is led yet. `settings` returns the current ones, for topics created later."""
     group_settings, counts, aside = GroupSettings.of(ground.settings), GroupCounts(), Aside()
     group_runtime: GroupRuntime = ground.runtime(
         OFFSETS_TOPIC,

@@ -96,7 +96,7 @@ class AutoTopicCreation:
 
 
 def as_create_topics(ctx: RequestContext) -> RequestContext:
-    """Return the context of the CreateTopics that stands for the client's Metadata: same principal, same address."""
+    """Return the context of a CreateTopics for the client's Metadata: same principal, same address."""
     return RequestContext(
         principal=ctx.principal,
         listener=ctx.listener,

@@ -1,7 +1,7 @@
 """Metadata cache: the newest image, with lookups for request handlers.
 
-The image is replaced whole by the publisher, before anything else learns of a change, so every answer is of one
-moment. Nothing here is a copy. Source: Kafka's KRaftMetadataCache.
+The publisher replaces the whole image before any other part applies a change, so every response is consistent.
+Nothing is copied. Source: Kafka's KRaftMetadataCache.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class PartitionView(NamedTuple):
 
 
 def is_internal(topic: str) -> bool:
-    """Tell whether the topic is one of Kafka's own."""
+    """Return whether the topic is an internal topic of Kafka."""
     return topic in INTERNAL_TOPICS or topic == METADATA_TOPIC
 
 
@@ -67,7 +67,7 @@ class MetadataCache:
         return self.image.topics.by_name.get(name)
 
     def contains(self, name: str) -> bool:
-        """Tell whether there is a topic of this name."""
+        """Return whether a topic of this name exists."""
         return name in self.image.topics.by_name
 
     def topic_names(self) -> list[str]:
@@ -89,7 +89,7 @@ class MetadataCache:
         return METADATA_TOPIC if topic_id == METADATA_TOPIC_ID else None
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
-        """Return what is registered for a partition."""
+        """Return the registration of a partition."""
         found = self.image.topics.by_name.get(topic)
         return None if found is None else found.partitions.get(index)
 
@@ -99,21 +99,21 @@ class MetadataCache:
         return None if broker is None or broker.fenced else broker.broker_epoch
 
     def is_fenced(self, broker_id: int) -> bool:
-        """Tell whether a broker is fenced or not registered."""
+        """Return whether a broker is fenced or not registered."""
         broker = self.image.cluster.brokers.get(broker_id)
         return broker is None or broker.fenced
 
     def is_shutting_down(self, broker_id: int) -> bool:
-        """Tell whether a broker is in controlled shutdown."""
+        """Return whether a broker is in controlled shutdown."""
         broker = self.image.cluster.brokers.get(broker_id)
         return broker is not None and broker.in_controlled_shutdown
 
     def has_live_broker(self, broker_id: int) -> bool:
-        """Tell whether a broker is registered and not fenced."""
+        """Return whether a broker is registered and not fenced."""
         return not self.is_fenced(broker_id)
 
     def has_live_brokers(self) -> bool:
-        """Tell whether there is any broker that is registered and not fenced."""
+        """Return whether any broker is registered and not fenced."""
         return any(not broker.fenced for broker in self.image.cluster.brokers.values())
 
     def node(self, broker_id: int, listener: str) -> Node | None:

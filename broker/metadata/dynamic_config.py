@@ -52,7 +52,7 @@ class DynamicConfig:
         self._configs = configs
 
     def apply(self) -> frozenset[str]:
-        """Put the broker's configs of the image into force; return those whose value changed."""
+        """Apply the broker's configs of the image; return those whose value changed."""
         before = self.layers
         if (before.cluster, before.own) == dynamic_layers(self._configs, self._broker_id):
             return frozenset()
@@ -74,7 +74,7 @@ class DynamicConfig:
         return changed
 
     def failed(self, part: str, error: Exception) -> None:
-        """Count and log that a part could not take over a change of the metadata; what it had before stays."""
+        """Count and log that a part could not apply a metadata change; its former state stays."""
         self.errors += 1
         log.error("metadata change not applied", part=part, reason=repr(error))
 
@@ -82,7 +82,7 @@ class DynamicConfig:
         return ConfigLayers.of(before.static, self._configs, self._broker_id, before=before, refused=self._refused)
 
     def _take_over(self, settings: Settings, changed: frozenset[str]) -> Exception | None:
-        """Call every subscriber; return what the first that failed raised."""
+        """Call every subscriber; return the first error."""
         failure: Exception | None = None
         self.settings = settings
         for subscriber in self._subscribers if changed else ():
@@ -106,7 +106,7 @@ class DynamicConfig:
             if failure is not None:
                 for values in (after.cluster, after.own):
                     if key in values:
-                        self._refused[key, values[key]] = f"this broker cannot take it over: {failure!r}"
+                        self._refused[key, values[key]] = f"this broker cannot apply it: {failure!r}"
             self._take_over_surely(before.settings, frozenset((key,)))
 
     def log_config(self, topic: str) -> LogConfig:

@@ -1,7 +1,7 @@
 """Features that this broker supports, for ApiVersions and for the registration.
 
-A level that is not built is not supported: share.version and streams.version come with what they switch on. The
-controller has the same list (quorum.controller.features); a test holds them together.
+Only implemented levels are supported: share.version and streams.version do not exist. The controller has the same list
+(quorum.controller.features); a test compares them.
 """
 
 from collections.abc import Mapping

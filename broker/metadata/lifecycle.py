@@ -4,11 +4,11 @@
     SHUTTING_DOWN
        |________________________________________|____________________________________________________________^
 
-STARTING    registers until the controller takes it, then asks by heartbeats to stay fenced until it has caught up.
-RECOVERY    caught up with the metadata; heartbeats ask to be unfenced as soon as `set_ready_to_unfence` was called.
-RUNNING     unfenced: clients see it. It may be fenced and unfenced again by missing heartbeats; that is no other state.
-PENDING_CONTROLLED_SHUTDOWN   heartbeats ask to go; the controller moves leaderships away and then says so.
-SHUTTING_DOWN                 nothing is sent any more.
+STARTING    registers until the controller accepts it; heartbeats request to stay fenced until it has caught up.
+RECOVERY    caught up with the metadata; heartbeats request unfencing as soon as `set_ready_to_unfence` was called.
+RUNNING     unfenced: clients see it. Missing heartbeats can fence and unfence it without a change of this state.
+PENDING_CONTROLLED_SHUTDOWN   heartbeats request a shutdown; the controller moves leaderships away, then permits it.
+SHUTTING_DOWN                 no more requests are sent.
 
 Invariants: a heartbeat carries the epoch of the last registration; the incarnation id never changes in a process; the
 state only moves forward. Source: KIP-631, Kafka's BrokerLifecycleManager. Different: a broker whose epoch the
@@ -172,7 +172,7 @@ class BrokerLifecycleManager:
         self.is_fenced = True
 
     def start(self) -> None:
-        """Begin to register."""
+        """Start to register."""
         assert self._task is None, "started once"
         self.state = BrokerState.STARTING
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -196,10 +196,10 @@ class BrokerLifecycleManager:
         self._wake.set()
 
     def metadata_moved(self) -> None:
-        """Send a heartbeat now if the controller waits for this broker's metadata: no start is a beat late then.
+        """Send a heartbeat now if the controller waits for this broker's metadata; a start is not delayed then.
 
-        Nor a controlled shutdown: the change may be what it was held back for. If all brokers stop at once, the quorum
-        may be gone a beat later.
+        The same for a controlled shutdown, which may wait for this change. If all brokers stop at once, the quorum may
+        have stopped one interval later.
         """
         if self.state in WAITING_FOR_METADATA and self.broker_epoch != NO_BROKER_EPOCH:
             self._wake.set()
@@ -287,7 +287,7 @@ class BrokerLifecycleManager:
         loop = asyncio.get_running_loop()
         who = self._identity
         previous = who.previous_broker_epoch if self.broker_epoch == NO_BROKER_EPOCH else self.broker_epoch
-        # Replicas in a failed directory must not be elected. Where none is left, the process is about to end.
+        # Replicas in a failed directory must not be elected. If no directory is left, the process is about to end.
         online = [each for each in who.log_dirs if each not in self._offline_log_dirs] or list(who.log_dirs)
         request = BrokerRegistrationRequest(
             broker_id=who.broker_id,
@@ -316,7 +316,7 @@ class BrokerLifecycleManager:
                     raise WrongCluster(error.message or error.code.name) from error
                 reason = str(error)
             if deadline is not None and loop.time() >= deadline:
-                waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) is over"
+                waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) has elapsed"
                 raise RegistrationRefused(f"broker {who.broker_id} was not registered, {waited}: {reason}")
             if reason != logged:
                 log.info("broker registration rejected, retried", broker_id=who.broker_id, reason=reason)

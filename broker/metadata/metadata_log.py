@@ -1,8 +1,8 @@
-"""`__cluster_metadata` as clients read it: this broker's own copy of the metadata log, one partition, led by itself.
+"""`__cluster_metadata` as clients read it: this broker's own copy of the metadata log, one partition led by itself.
 
 The loader follows the log from the active controller and keeps the copy; records up to the newest published image are
-readable here. Clients cannot append to it, so `high watermark` and `log end` are equal. While the loader removes its
-beginning in a thread, for some milliseconds after a snapshot, readers have to retry.
+readable here. Clients cannot append to it, so `high watermark` and `log end` are equal. While the loader trims its
+start in a thread, for some milliseconds after a snapshot, readers have to retry.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class MetadataLogCopy(Protocol):
 
 
 class MetadataLogReader:
-    """Reads the copy, and wakes who waits for more of it."""
+    """Reads the copy, and wakes readers that wait for more records."""
 
     __slots__ = ("_copy", "_leader_epoch", "_published", "_waiting")
 
@@ -93,13 +93,14 @@ class MetadataLogReader:
         return self._leader_epoch
 
     def log(self, current_leader_epoch: int) -> MetadataLogCopy:
-        """Return the copy, to be read before anything is awaited.
+        """Return the copy, to be read before any await.
 
-        An asker behind ours is let in: epochs of the metadata log change under every reader, and nothing is cut.
+        A reader with an older epoch is accepted: the metadata log's epochs change during reads, and nothing is
+        truncated.
 
         Raises:
-            KafkaError: OFFSET_NOT_AVAILABLE (it is unreadable just now; LEADER_NOT_AVAILABLE would mean the same, but
-                Java's consumer takes it for a fault in a Fetch), UNKNOWN_LEADER_EPOCH (the asker's is above ours).
+            KafkaError: OFFSET_NOT_AVAILABLE (it is unreadable now; LEADER_NOT_AVAILABLE would mean the same, but
+                Java's consumer treats it as an error in a Fetch), UNKNOWN_LEADER_EPOCH (the reader's is above ours).
         """
         copy = self._copy()
         if copy is None:
@@ -111,11 +112,11 @@ class MetadataLogReader:
         return copy
 
     def end(self, copy: MetadataLogCopy) -> int:
-        """Return where the copy ends for who reads it: it is replayed before anything here answers by it."""
+        """Return the readable end of the copy: it is replayed before any response uses it."""
         return copy.high_watermark if self._published is None else min(copy.high_watermark, self._published())
 
     def read(self, offset: int, max_bytes: int, current_leader_epoch: int, min_one_message: bool) -> LogRead:
-        """Return what there is from `offset` on. Raises KafkaError OFFSET_OUT_OF_RANGE, and as `log` and Log.read."""
+        """Return the records from `offset` on. Raises KafkaError OFFSET_OUT_OF_RANGE; errors of `log` and Log.read."""
         copy = self.log(current_leader_epoch)
         start, end = copy.log_start_offset, self.end(copy)
         if not start <= offset <= end:

@@ -1,22 +1,22 @@
-"""Delays answers that would name a broker which has just died, until the metadata names another leader.
+"""Delays responses that would name a broker which has just died, until the metadata names another leader.
 
-A client whose connection breaks requests metadata at once and keeps the answer: librdkafka for a second. The queried
-broker notices the same death at the same time (its own fetches come from there), and an election is in progress. So it
-answers a little later, with the new leader:
+A client whose connection breaks requests metadata at once and keeps the response: librdkafka for a second. The queried
+broker notices the same failure at the same time (its own fetches use that peer), and an election is in progress. So it
+responds a little later, with the new leader:
 
-    fetch channel closed --> suspected --> Metadata that names it as a leader waits --> fenced in the metadata: answered
-                                 |--requests to its own address--> it answers: named unchanged
-                                 |--kvorum.metadata.hold.ms--> named as it is, and nothing waits for it any more
+    fetch channel closed --> suspected --> Metadata that names it as a leader waits --> fenced in the metadata: sent
+                                 |--requests to its own address--> it responds: named unchanged
+                                 |--kvorum.metadata.hold.ms--> named unchanged, and no later response waits for it
 
-Proof of life is a response to ApiVersions from the broker's own address, never from one that a test put in its place. A
+Proof of life is a response to ApiVersions from the broker's own address, never from one that a test substitutes. A
 successful connect proves nothing: a dying process closes its connections one by one, and its listener not first.
 
 An empty broker list does not help a client either, which a starting broker would return until it is unfenced:
-librdkafka's admin client does not retry after it before its own request has timed out. Such an answer waits for a live
+librdkafka's admin client does not retry after it before its own request has timed out. Such a response waits for a live
 broker for the same time.
 
 A broker that was fenced stays in Metadata's list of brokers for kvorum.metadata.fenced.linger.ms: librdkafka loses a
-second if a partition's old leader vanishes in the very answer that names the new one. docs/decisions/0011.
+second if a partition's old leader disappears in the response that names the new one. docs/decisions/0011.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ M = TypeVar("M")
 PROBE_GAP_MS: Final = 50
 """Between two questions to a suspected broker."""
 LATER_PROBE_GAP_MS: Final = 1_000
-"""The same once nothing waits for it any more: then only the next suspicion depends on it."""
+"""The same after the wait has ended: then only the next suspicion depends on it."""
 WAITING_MAX: Final = 1_000
 """Answers that wait; one more is given at once."""
 
 
 class PeerWatch:
-    """Knows who is suspected, and who waits for that to end. Owned by the broker's event loop."""
+    """Tracks suspected brokers and the responses that wait for them. Owned by the broker's event loop."""
 
     __slots__ = (
         "_address_of",
@@ -167,7 +167,7 @@ class PeerWatch:
         task.add_done_callback(self._tasks.discard)
 
     async def _ask_after(self, broker_id: int, broker_epoch: int) -> None:
-        """Look after a suspected broker until it answers, or the metadata has changed its mind about it."""
+        """Probe a suspected broker until it responds, or its metadata changes."""
         suspicions, loop = self._suspicions, asyncio.get_running_loop()
         timer = loop.call_later(self._hold_ms / 1000, self._give_up, broker_id, broker_epoch)
         try:
@@ -188,7 +188,7 @@ class PeerWatch:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Complete the waiters that wait for no suspected broker any more."""
+        """Complete the waiters without a suspected broker."""
         suspected = self._suspicions.suspected.keys()
         for future, waits_for in tuple(self._waiting.items()):
             if not waits_for & suspected:

@@ -1,7 +1,7 @@
 """The order in which a broker applies new metadata: each step may rely on the earlier ones.
 
     logs of new replicas -> metadata cache -> replicas -> coordinators -> configs -> quotas, SCRAM, ACLs
-    -> who waits for the metadata to move
+    -> waiters for metadata changes
 
 The cache comes before the replicas, so that clients are sent to leaders that lead; new logs and the sync of their topic
 ids, which take long, come first, so that a client finds a leader. Replicas come before coordinators, which need them.
@@ -66,7 +66,7 @@ class BrokerMetadataPublisher:
         changed: Sequence[Changed] = (),
         moved: Sequence[Moved] = (),
     ) -> None:
-        """`changed` is called in the same instant as the cache gets the image, `moved` at the very end of an update."""
+        """`changed` is called at the same time as the cache is updated, `moved` at the end of an update."""
         self._cache = cache
         self._replicas = replicas
         self._configs = configs
@@ -99,7 +99,7 @@ class BrokerMetadataPublisher:
             moved()
 
     async def _attempt(self, part: str, take_over: Callable[[], Awaitable[None] | None]) -> None:
-        """Have one part take configs over. Its failure is logged and counted, and never ends the broker."""
+        """Apply configs in one part. A failure is logged and counted, and never ends the broker."""
         try:
             await finished(take_over())
         except Exception as error:
@@ -116,6 +116,6 @@ class BrokerMetadataPublisher:
 
 
 async def finished(work: Awaitable[None] | None) -> None:
-    """Wait for what takes time; what does not is done already."""
+    """Wait for asynchronous parts; the others are done already."""
     if work is not None:
         await work

@@ -23,7 +23,7 @@ class QuotaPublisher:
     __slots__ = ("_resolving", "ip_rates", "quotas")
 
     def __init__(self, quotas: BrokerQuotas, ip_rates: IpConnectionRates) -> None:
-        """Put them into force here."""
+        """Apply the quotas on this broker."""
         self.quotas = quotas
         self.ip_rates = ip_rates
         self._resolving: asyncio.Task[None] | None = None

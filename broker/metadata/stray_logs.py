@@ -60,7 +60,7 @@ class StrayLogs:
 
     def _is_stray(self, each: Log, image: MetadataImage) -> bool:
         topic = image.topics.topic(each.partition.topic)
-        # A log whose partition.metadata was torn has no id: it is taken for the topic's of that name, as in Kafka.
+        # A log whose partition.metadata was torn has no id: it is treated as the topic's of that name, as in Kafka.
         if topic is None or each.topic_id not in (topic.topic_id, ZERO_UUID):
             return True
         registered = topic.partition(each.partition.partition)

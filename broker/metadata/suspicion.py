@@ -24,13 +24,13 @@ class Suspicions:
     __slots__ = ("_given_up", "suspected")
 
     def __init__(self) -> None:
-        """Begin without suspected brokers."""
+        """Start without suspected brokers."""
         self.suspected: dict[int, int] = {}
         """{broker id: broker epoch}. Nearly always empty. For others to read."""
         self._given_up: dict[int, int] = {}
 
     def closed(self, broker_id: int, broker_epoch: int | None) -> bool:
-        """Note a closed or refused connection; `broker_epoch` is the metadata's, None if fenced or missing.
+        """Record a closed or refused connection; `broker_epoch` is the metadata's, None if fenced or missing.
 
         True if it is suspected from now on.
         """
@@ -49,7 +49,7 @@ class Suspicions:
                 del known[broker_id]
 
     def give_up(self, broker_id: int, broker_epoch: int) -> bool:
-        """Suspect this incarnation no more, for it has been waited for long enough; False if it is not suspected."""
+        """Stop suspecting this incarnation, because the wait has ended; False if it is not suspected."""
         if self.suspected.get(broker_id) != broker_epoch:
             return False
         del self.suspected[broker_id]
@@ -57,7 +57,7 @@ class Suspicions:
         return True
 
     def knows(self, broker_id: int, broker_epoch: int) -> bool:
-        """Tell whether this incarnation is suspected or given up: it has not answered so far."""
+        """Return whether this incarnation is suspected or given up: it has not responded so far."""
         return broker_epoch in (self.suspected.get(broker_id), self._given_up.get(broker_id))
 
     def metadata_moved(self, broker_epoch: Callable[[int], int | None]) -> None:
@@ -67,5 +67,5 @@ class Suspicions:
                 del known[broker_id]
 
     def among(self, leaders: Iterable[int]) -> frozenset[int]:
-        """Return who of these is suspected."""
+        """Return the suspected ones of these."""
         return frozenset(leaders) & self.suspected.keys()

@@ -122,8 +122,8 @@ class Appends:
     ) -> int:
         """Append client batches without transactions up to the first that needs the general path; return how many.
 
-        Calls `on_done`, if any was appended, as append_records does: with what was, and the row of the last. Appends
-        nothing where flush.messages is set, or nothing may be appended: that goes the ordinary way.
+        Calls `on_done`, if any was appended, as append_records does: with the appended batches and the row of the last.
+        Appends nothing if flush.messages is set or the append is not permitted: the general path handles these.
         """
         now_ms = self._now_ms()
         try:
@@ -192,7 +192,7 @@ class Appends:
                 self._outbox.appended(partition)
 
     async def _go_on_synced(self, appended: _Appended, is_held: bool) -> None:
-        """Have the records synced, then do what follows an append."""
+        """Sync the records, then complete the append."""
         for key in await self._sync(appended.unsynced):
             appended.results[key] = self._refused(key, self._why_lost(key))
             del appended.required_offsets[key]
@@ -277,7 +277,7 @@ class Appends:
 
 
 def refusal(key: TopicPartition, code: ErrorCode) -> PartitionProduceResponse:
-    """Return the row of a partition nothing was appended to."""
+    """Return the row of a partition without an append."""
     return PartitionProduceResponse(
         index=key[1],
         error_code=code,

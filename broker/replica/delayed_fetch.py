@@ -29,9 +29,9 @@ class DelayedFetch:
         on_ready: Callable[[], None],
         held_back: Callable[[Partition, int], bool] | None = None,
     ) -> None:
-        """Call `on_ready`, which reads and answers, once all targets together have `params.min_bytes`.
+        """Call `on_ready`, which reads and responds, once all targets together have `params.min_bytes`.
 
-        `held_back` tells whether a quota holds a partition's records back from a follower: then they do not count.
+        `held_back` returns whether a quota withholds a partition's records from a follower: then they do not count.
         """
         self._held_back = held_back
         self._hosted = hosted
@@ -51,7 +51,7 @@ class DelayedFetch:
         return tuple(self._targets)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        """See DelayedOperation. Looks only at what changed, so a fetch of many partitions costs one of them."""
+        """See DelayedOperation. Inspects only changed partitions, so a fetch of many partitions costs one of them."""
         for topic_partition in self._targets if key is None else (key,):
             readable = self._readable(topic_partition, self._targets[topic_partition])
             if readable is None:

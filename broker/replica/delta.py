@@ -223,7 +223,7 @@ class DeltaApplier:
         changes = LocalReplicaChanges()
         for _ in delta.topics_delta.add_local_changes(self._broker_id, changes):
             await self._pause()
-        # The first image has all there is, and what came with it may have been here in an earlier life.
+        # The first image has all partitions, and an earlier process may have had replicas of them.
         is_first = delta.image.offset < 0
         self._new = frozenset() if is_first else frozenset(TopicPartition(*key) for key in changes.arrivals)
         return changes
@@ -335,7 +335,7 @@ class DeltaApplier:
     def _assign(self, key: TopicPartition, info: PartitionInfo) -> None:
         """Report a replica's directory (KIP-858), or its loss, to the controller.
 
-        One on its way to the directory that the metadata name is left there.
+        A replica that is moving to the directory in the metadata is not reported.
         """
         directory, named = self._log_manager.dir_of(key), info.partition.directory(self._broker_id)
         if self.assignments is None or self.moves.is_on_its_way(key, named):
@@ -348,7 +348,7 @@ class DeltaApplier:
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
     async def wait_lost_reported(self) -> None:
-        """Wait until the metadata mark every replica whose log is gone as lost."""
+        """Wait until the metadata mark every replica with a missing log as lost."""
         await self._lost_reported.wait()
 
     def _check_lost_reported(self, image: MetadataImage) -> None:
@@ -434,5 +434,5 @@ class DeltaApplier:
 
 
 def is_in(directory: LogDir | None, path: str) -> bool:
-    """Tell whether this is the directory of that path."""
+    """Return whether this is the directory of that path."""
     return directory is not None and directory.path == path

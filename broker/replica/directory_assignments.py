@@ -1,8 +1,8 @@
-"""Reports the log directory of replicas to the controller where the metadata differ (KIP-858).
+"""Reports the log directory of replicas to the controller if the metadata differ (KIP-858).
 
-Many in one request, one request in flight, repeated until answered. An assignment that is outdated before it is sent
-(the replica is gone, the metadata contain it) is dropped. One in a directory that has failed in between is sent
-nevertheless: the controller needs it to know which replicas failed with the directory.
+Many in one request, one request in flight, repeated until there is a response. An assignment that is outdated before it
+is sent (the replica was removed, the metadata contain it) is dropped. One in a directory that has failed meanwhile is
+still sent: the controller needs it to know which replicas failed with the directory.
 
 Source: Kafka's AssignmentsManager.
 """
@@ -60,7 +60,7 @@ class DirectoryAssignments:
         controller: DirectoriesController,
         cluster: ClusterView,
     ) -> None:
-        """Begin without assignments."""
+        """Start without assignments."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._controller = controller
@@ -128,7 +128,7 @@ class DirectoryAssignments:
         return not left
 
     def _is_current(self, key: TopicPartition, assignment: Assignment) -> bool:
-        """Tell whether the metadata have this replica, and elsewhere."""
+        """Return whether the metadata have this replica in another directory."""
         partition = self._cluster.partition(key.topic, key.partition)
         if partition is None or self._cluster.topic_id(key.topic) != assignment.topic_id:
             return False

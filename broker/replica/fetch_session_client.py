@@ -68,11 +68,11 @@ class FetchSessionClient:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the leader has the session."""
+        """Return whether the leader has the session."""
         return self._epoch != INITIAL_EPOCH
 
     def reset(self) -> None:
-        """Let the next request list all partitions, with the old session id for the leader to close."""
+        """List all partitions in the next request, with the old session id for the leader to close."""
         self._epoch = INITIAL_EPOCH
 
     def ask(self, key: TopicPartition, requested: FollowerFetch | None) -> None:

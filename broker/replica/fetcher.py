@@ -56,7 +56,7 @@ class LeaderChannel(Protocol):
 
 
 class Unsettles:
-    """Has a partition looked at again when it changes by itself: its log start by retention, its role by metadata."""
+    """Marks a partition for inspection when it changes by itself: its log start by retention, its role by metadata."""
 
     __slots__ = ("_key", "_unsettled")
 
@@ -87,7 +87,7 @@ class ReplicaFetcher:
         sync: SyncLogs,
         quota: ReplicationQuota,
     ) -> None:
-        """`open_channel` makes a channel to a broker; `on_advanced` is called after each row that went well.
+        """`open_channel` opens a channel to a broker; `on_advanced` is called after each successful row.
 
         `sync` is LogManager's.
         """
@@ -132,11 +132,11 @@ class ReplicaFetcher:
         self._closing: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Begin to fetch."""
+        """Start to fetch."""
         self._task = spawn(f"fetcher-{self.leader_id}", self._run())
 
     def add(self, followers: dict[TopicPartition, Follower]) -> None:
-        """Fetch these too, from now on."""
+        """Fetch these partitions as well, from now on."""
         for key, follower in followers.items():
             self.remove(key)
             self.followers[key] = follower
@@ -148,7 +148,7 @@ class ReplicaFetcher:
             self._renewal = loop.call_later(RENEW_DELAY_MS / 1000, self._renew, self._polls)
 
     def remove(self, key: TopicPartition) -> Follower | None:
-        """Fetch it no more. An answer on its way is ignored."""
+        """Stop fetching it. A response in flight is ignored."""
         follower = self.followers.pop(key, None)
         if follower is not None:
             follower.partition.watchers.remove(self._watches.pop(key))
@@ -182,7 +182,7 @@ class ReplicaFetcher:
                 await self._wait(now_ms)
 
     def _settle(self, now_ms: int) -> list[Follower]:
-        """Put all ready partitions, and no others, into the session's request.
+        """Add all ready partitions, and no others, to the session's request.
 
         Return those that need the leader's range.
         """

@@ -62,17 +62,17 @@ class FetcherManager:
         self._close_idle()
 
     def stop(self, keys: Iterable[TopicPartition]) -> None:
-        """Fetch these no more; idempotent."""
+        """Stop fetching these; idempotent."""
         for key in keys:
             self._forget(key)
         self._close_idle()
 
     def is_following(self, key: TopicPartition) -> bool:
-        """Tell whether a partition is fetched."""
+        """Return whether a partition is fetched."""
         return key in self._leader_of
 
     def followers(self) -> Iterator[Follower]:
-        """Go over all that is followed, of each leader in turn. Nothing may be added or removed meanwhile."""
+        """Iterate over all followed partitions, by leader. The set must not change meanwhile."""
         return chain.from_iterable(fetcher.followers.values() for fetcher in self._fetchers.values())
 
     async def close(self) -> None:

@@ -31,7 +31,7 @@ from kvorum.storage.names import TopicPartition
 FetchRows: TypeAlias = list[tuple[FetchTarget, PartitionData]]
 FetchDone: TypeAlias = Callable[[FetchRows], None]
 
-# Shared by all rows that have none of their own.
+# Shared by all rows without own values.
 _NOTHING = default_of(PartitionData)
 _NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT = _NOTHING.diverging_epoch, _NOTHING.current_leader, _NOTHING.snapshot_id
 
@@ -52,8 +52,8 @@ class Fetches:
     ) -> "ParkedFetch | None":
         """Read each target and call `on_done` with a row for each, in order: now, or with enough data.
 
-        At once if max wait is 0, min bytes are available, any row is an error, a diverging epoch or names another
-        replica, or nothing is fetched: neither `targets` nor resting ones (`has_resting`). Else the answer is parked
+        Immediately if max wait is 0, min bytes are available, any row is an error, a diverging epoch or names another
+        replica, or nothing is fetched: neither `targets` nor resting ones (`has_resting`). Else the request is parked
         (cancel it when the connection closes) and read again when it is due.
         """
         now_ms = self._now_ms()
@@ -128,7 +128,7 @@ class Fetches:
         return rows, total, urgent
 
     def _is_throttled(self, partition: Partition, replica_id: int) -> bool:
-        """Tell whether a follower's records may be held back: never those of a member of the ISR."""
+        """Return whether a follower's records may be withheld: never those of an ISR member."""
         return self._quota.is_throttled(*partition.topic_partition) and replica_id not in partition.isr
 
     def _holds_back(self, partition: Partition, replica_id: int) -> bool:
@@ -140,7 +140,7 @@ class Fetches:
             self._count_moved(params.replica_id, rows)
 
     def _count_moved(self, replica_id: int, rows: FetchRows) -> None:
-        """Count what goes out to replicas that are throttled, and to those that are being added."""
+        """Count bytes sent to throttled replicas, and to replicas that are being added."""
         throttled = added = 0
         for target, row in rows:
             size = sum(map(part_size, row.records)) if isinstance(row.records, tuple) else 0
@@ -160,13 +160,13 @@ class ParkedFetch:
     __slots__ = ("_parked", "_waiting", "_wanted")
 
     def __init__(self, parked: Parked, waiting: DelayedFetch, wanted: list[FetchTarget]) -> None:
-        """`wanted` is what will be read for the answer."""
+        """`wanted` is what will be read for the response."""
         self._parked = parked
         self._waiting = waiting
         self._wanted = wanted
 
     def cancel(self) -> None:
-        """Wait no more, without an answer. Idempotent."""
+        """Stop waiting, without a response. Idempotent."""
         self._parked.cancel()
 
     def add(self, target: FetchTarget) -> None:
@@ -177,7 +177,7 @@ class ParkedFetch:
 
 
 def data_row(partition_index: int, read: LogRead) -> PartitionData:
-    """Return the row of a read that went well."""
+    """Return the row of a successful read."""
     diverging = read.diverging_epoch
     return PartitionData(
         partition_index=partition_index,

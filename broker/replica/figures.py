@@ -144,9 +144,9 @@ class Figures:
             figures.messages_in.add(records_count)
 
     def append_refused(self, topic: str, size_too_large: int = 0) -> None:
-        """Count a produce that was refused, and the bytes of its batches if they were too large for the topic.
+        """Count a rejected produce, and the bytes of its batches if they were too large for the topic.
 
-        A topic that is not here gets no counters: a client may name anything.
+        A missing topic has no counters, because a client may send any name.
         """
         for figures in (self._topics.get(topic), self._all):
             if figures is not None:
@@ -155,7 +155,7 @@ class Figures:
                 figures.bytes_rejected.add(size_too_large)
 
     def fetched(self, is_from_follower: bool, rows: Iterable[tuple[FetchTarget, PartitionData]]) -> None:
-        """Count what goes out."""
+        """Count sent bytes."""
         count = failed = total = 0
         for target, row in rows:
             records = row.records

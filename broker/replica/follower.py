@@ -1,24 +1,24 @@
 """A follower catches up with its leader: one state machine per partition.
 
-Sans-IO, but for its log.
+Sans-IO, except for its log.
 
     FETCHING --records--------------> FETCHING (appended; the watermarks are the leader's)
     FETCHING --diverging epoch------> FETCHING (truncated, again until the logs agree: KIP-279, KIP-595)
-    FETCHING --diverging before the log's start--> RESETTING (nothing is left in common)
+    FETCHING --diverging before the log's start--> RESETTING (no common record is left)
     FETCHING --OFFSET_OUT_OF_RANGE--> RESETTING --the leader's start and end--> FETCHING
     FETCHING --FENCED_LEADER_EPOCH--> AWAITING_METADATA (there is a newer leader; a newer epoch makes a new machine)
     FETCHING, RESETTING --any other error--> the same, after a delay
 
 The delay doubles from FIRST_BACKOFF_MS to replica.fetch.backoff.ms: most errors come from a leader that has not applied
-its leadership yet, and are over within milliseconds (Kafka waits the full back-off at once).
+its leadership yet, and end within milliseconds (Kafka waits for the full back-off).
 
 An empty log that starts above 0 and has no leader epoch cannot prove that the leader has the same records before that
 start: after an unclean election it may be another history, and the replica would join the ISR without its records. Such
 a log starts in RESETTING and copies the leader's from its start, unless the metadata say that it has all committed
 records (ISR, ELR). Retention and DeleteRecords keep the last epoch of a log that they empty, so this is rare.
 
-Invariants: the next request is always for the log end, with the epoch of the record before it; an answer to anything
-else is ignored; the log is truncated where it diverges from the leader's, never at a high watermark. Source:
+Invariants: the next request is always for the log end, with the epoch of the record before it; any other response is
+ignored; the log is truncated where it diverges from the leader's, never at a high watermark. Source:
 AbstractFetcherThread, ReplicaFetcherThread.
 """
 
@@ -48,7 +48,7 @@ class Outcome(Enum):
     """Outcome of a response."""
 
     IGNORED = "ignored"
-    """Of another epoch or offset: the partition was truncated, or has a new leader."""
+    """Response for another epoch or offset: the partition was truncated, or has a new leader."""
     NOTHING_NEW = "nothing new"
     APPENDED = "appended"
     TRUNCATED = "truncated"
@@ -99,7 +99,7 @@ class Follower:
         return partition.log
 
     def is_ready(self, phase: FollowerPhase, now_ms: int) -> bool:
-        """Tell whether the next request of this phase may be sent to the leader."""
+        """Return whether the next request of this phase may be sent to the leader."""
         return (
             self.phase is phase
             and (self.not_before_ms is None or self.not_before_ms <= now_ms)
@@ -108,10 +108,10 @@ class Follower:
 
     @property
     def is_in_sync(self) -> bool:
-        """Tell whether all records below the leader's last high watermark are here.
+        """Return whether all records below the leader's last high watermark are here.
 
-        Before its first answer in this epoch: whether the metadata have this replica in the ISR. Kafka's
-        PartitionFetchState says no until then, and a throttle may remove a replica from the ISR at an election.
+        Before the first response in this epoch: whether the metadata have this replica in the ISR. Kafka's
+        PartitionFetchState returns false until then, so a throttle may remove a replica from the ISR at an election.
         """
         mark, log = self.leader_high_watermark, self.log
         if log is None:
@@ -120,14 +120,14 @@ class Follower:
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether it has stopped in this leader epoch (Kafka's FailedPartitions)."""
+        """Return whether it has stopped in this leader epoch (Kafka's FailedPartitions)."""
         return self.phase is FollowerPhase.AWAITING_METADATA and self.log is not None
 
     @property
     def lag(self) -> int | None:
         """Number of records below the leader's last high watermark that are missing here (Kafka's FetcherLagMetrics).
 
-        None before the first answer, after a failure, and for a follower that has stopped.
+        None before the first response, after a failure, and for a follower that has stopped.
         """
         mark, log = self.leader_high_watermark, self.log
         if mark is None or log is None or self.phase is FollowerPhase.AWAITING_METADATA:
@@ -142,9 +142,9 @@ class Follower:
         return log.log_end_offset, NO_EPOCH if epoch is None else epoch, log.log_start_offset
 
     def on_fetched(self, fetch_offset: int, row: PartitionData, now_ms: int) -> Outcome:
-        """Take the leader's answer to a fetch of this epoch at `fetch_offset`.
+        """Process the leader's response to a fetch of this epoch at `fetch_offset`.
 
-        Raises KafkaError for records that are not fit to append, or a failed disk (the caller delays the partition).
+        Raises KafkaError for invalid records or a failed disk (the caller delays the partition).
         """
         log = self.log
         if log is None or self.phase is not FollowerPhase.FETCHING or fetch_offset != log.log_end_offset:
@@ -186,8 +186,8 @@ class Follower:
 
         `leader_start_epoch` is the epoch at its start, NO_EPOCH if unknown.
 
-        A leader whose log ends before ours was elected uncleanly: truncate there, or restart at its start if nothing is
-        in common. If its log starts after our end, it has deleted the records that we miss: restart at its start.
+        A leader whose log ends before ours was elected uncleanly: truncate there, or restart at its start if no record
+        is in common. If its log starts after our end, it has deleted the records that we miss: restart at its start.
         Otherwise it has caught up with us in between: continue. Raises KafkaError.
         """
         log = self.log
@@ -220,7 +220,7 @@ class Follower:
 
 
 def is_unproven(log: ReplicaLog) -> bool:
-    """Tell whether nothing in an empty log shows whose records were before its start."""
+    """Return whether an empty log has no proof of the records before its start."""
     return log.latest_epoch is None and log.log_start_offset > 0 and log.log_start_offset == log.log_end_offset
 
 

@@ -30,7 +30,7 @@ class FollowerState:
         """Know nothing of it yet."""
         self.broker_id = broker_id
         self.broker_epoch: int | None = None
-        """Of its last fetch; None before the first, NO_BROKER_EPOCH where the fetch carried none."""
+        """Broker epoch of its last fetch; None before the first, NO_BROKER_EPOCH if the fetch had none."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.log_end_offset = UNKNOWN_OFFSET
         self.last_fetch_leader_log_end_offset = UNKNOWN_OFFSET
@@ -76,12 +76,12 @@ class FollowerState:
         self.broker_epoch = broker_epoch
 
     def was_at_end_until(self, fetched_ms: int) -> None:
-        """Take over the last of the fetches, all for the leader's log end, that went by unseen (see resting)."""
+        """Apply the last of the unobserved fetches, all for the leader's log end (see resting)."""
         if fetched_ms > self.last_fetch_time_ms:
             self.last_fetch_time_ms = fetched_ms
         if fetched_ms > self.last_caught_up_time_ms:
             self.last_caught_up_time_ms = fetched_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_ms_max: int) -> bool:
-        """Tell whether it is at the leader's log end, or was within the last `lag_time_ms_max` milliseconds."""
+        """Return whether it is at the leader's log end, or was within the last `lag_time_ms_max` milliseconds."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= lag_time_ms_max

@@ -1,10 +1,10 @@
-"""Makes a future log equal to its log: a follower of it on the same broker.
+"""Makes a future log equal to its log, as a follower on the same broker.
 
-Sans-IO, but for the two logs.
+Sans-IO, except for the two logs.
 
-    align     cut the copy where the log's history is another one (its epochs say so), or begin it where the log begins
-    read      the next batches of the log, None: all is there
-    append    what was read, if the copy still ends where it did
+    align     truncate the copy where its epochs diverge from the log's, or restart it at the log's start
+    read      the next batches of the log, None: the copy is complete
+    append    the batches read, if the copy's end is unchanged
 
 Truncations, leader changes and retention of the log need no special case: each step begins with `align`, as a
 follower's fetch does (KIP-101, KIP-279). Batches are copied unchanged; epochs without records, and producer state
@@ -41,7 +41,7 @@ def align(current: Log, future: Log) -> None:
 
 
 def follow_marks(current: Log, future: Log) -> None:
-    """Have the copy's high watermark and start be the log's, as far as it reaches."""
+    """Set the copy's high watermark and start to those of the log, within its range."""
     future.high_watermark = min(current.high_watermark, future.log_end_offset)
     if current.log_start_offset > future.log_start_offset:
         future.maybe_increment_log_start_offset(min(current.log_start_offset, future.high_watermark))
@@ -65,7 +65,7 @@ def append(future: Log, records: memoryview) -> None:
 
 
 def joined(parts: tuple[Part, ...]) -> memoryview:
-    """Return what was read in one piece; file slices are read here: off the event loop. Raises OSError."""
+    """Return the bytes read in one piece; file slices are read here: call it outside the event loop. Raises OSError."""
     pieces = [
         part.file.pread(part.size, part.position) if isinstance(part, FileSlice) else bytes(part) for part in parts
     ]

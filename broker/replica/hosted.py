@@ -61,7 +61,7 @@ class HostedPartitions:
         return partition
 
     def assignment_taken(self, partition: Partition) -> None:
-        """Note whether replicas are being added."""
+        """Record whether replicas are being added."""
         if partition.adding_replicas:
             self.adding[partition.topic_partition] = partition.adding_replicas
         else:
@@ -72,7 +72,7 @@ class HostedPartitions:
         return (partition for partition in self.by_name.values() if partition.role is Role.LEADING)
 
     def watch_low_watermark(self, key: TopicPartition) -> None:
-        """Have the partition follow its low watermark until released as often."""
+        """Track the partition's low watermark until released as often."""
         self._low_watermark_watchers[key] = self._low_watermark_watchers.get(key, 0) + 1
         self._apply_watch(key)
 
@@ -98,7 +98,7 @@ class IsrSender(Protocol):
 
 
 class Outbox:
-    """Where the effects of partitions go."""
+    """Executes the effects of partitions."""
 
     __slots__ = ("_is_settling", "_on_isr_change", "_queue", "delete_records", "fetches", "isr_sender", "produces")
 
@@ -116,7 +116,7 @@ class Outbox:
         self._is_settling = False
 
     def appended(self, partition: Partition) -> None:
-        """Wake who waits for the log end, and settle."""
+        """Wake waiters for the log end, and settle."""
         self._touch(self.fetches, partition.topic_partition)
         self.settle(partition)
 

@@ -23,7 +23,7 @@ INTERVAL_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
 
 class Deadlines:
-    """Advances `timers` when their next deadline has come: one call of the loop is armed at a time."""
+    """Advances `timers` when their next deadline is due: one call of the loop is scheduled at a time."""
 
     __slots__ = ("_armed_ms", "_handle", "_now_ms", "_timers")
 
@@ -46,7 +46,7 @@ class Deadlines:
         self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._due)
 
     def close(self) -> None:
-        """Let nothing come due any more."""
+        """Cancel the scheduled call."""
         if self._handle is not None:
             self._handle.cancel()
         self._handle = None
@@ -73,7 +73,7 @@ class Duties:
             self._tasks.append(spawn(name, self._repeat(interval_ms, work)))
 
     async def close(self) -> None:
-        """Stop all, and wait until what was running has."""
+        """Stop all tasks, and wait for running ones."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -2,20 +2,20 @@
 
 Sans-IO.
 
-    Committed --expand--> PendingExpand --answer--> Committed (the controller's ISR)
-              --shrink--> PendingShrink --answer--> PendingShrink, until newer metadata say so too
-    Pending*  --refused for certain--> the last Committed
+    Committed --expand--> PendingExpand --response--> Committed (the controller's ISR)
+              --shrink--> PendingShrink --response--> PendingShrink, until newer metadata confirm it
+    Pending*  --rejected for certain--> the last Committed
     Pending*  --anything else--> stays, and is sent again or waits for metadata
     any       --newer metadata--> Committed
 
 Invariants: at most one change is in flight. The *maximal* ISR is the largest that the controller's ISR can be: it
 contains a member that is being added, and one that is being removed. The high watermark covers the maximal ISR, so no
-answer, late, lost or repeated, can make it wrong.
+response, late, lost or repeated, can make it wrong.
 
-The high watermark waits for a leaving member until the metadata log contains the removal, and not until the answer, as
-in Kafka: only then does the leader know every min.insync.replicas with which the controller decided on its eligibility
-(KIP-966). An answer may overtake an increase of it; an eligible replica, which may be elected, would then lack records
-that the leader alone commits. Source: KIP-497, Kafka's PartitionState.
+The high watermark waits for a leaving member until the metadata log contains the removal, and not until the response,
+as in Kafka: only then does the leader know every min.insync.replicas with which the controller decided on its
+eligibility (KIP-966). An answer may overtake an increase of it; an eligible replica, which may be elected, would then
+lack records that the leader alone commits. Source: KIP-497, Kafka's PartitionState.
 """
 
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class AfterRefusal(Enum):
 
 
 NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""The controller checked these last: the partition epoch was right, so no earlier copy of the request went through."""
+"""The controller checks these last: the partition epoch was right, so no earlier copy of the request was applied."""
 OUT_OF_DATE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

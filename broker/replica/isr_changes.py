@@ -1,4 +1,4 @@
-"""When a leader lets a follower into the ISR, when it drops one, and what it makes of the controller's word. Sans-IO.
+"""When a leader adds a follower to the ISR, when it removes one, and how it applies the controller's response. Sans-IO.
 
 A follower joins when its log end is at least the high watermark *and* the start of the leader's epoch, by a fetch in
 this epoch, of the incarnation that is registered, unfenced and not shutting down; under the minimum ISR the high
@@ -76,7 +76,7 @@ def maybe_expand_isr(partition: Partition, follower: FollowerState, now_ms: int)
 
 
 def is_in_sync(partition: Partition, follower: FollowerState, now_ms: int) -> bool:
-    """Tell whether a follower has all that may have been committed, by its word in this leader epoch.
+    """Return whether a follower has all records that may be committed, by its fetch in this leader epoch.
 
     Below the epoch's start there may be committed records above our own high watermark, which lags after an election.
     """
@@ -141,9 +141,9 @@ def _epoch_of(partition: Partition, broker_id: int) -> int:
 def complete_alter_partition(
     partition: Partition, proposal: AlterPartitionProposal, answer: AlterPartitionAnswer, now_ms: int
 ) -> None:
-    """Take over the controller's answer to a proposal. Late, repeated and foreign answers change nothing.
+    """Apply the controller's response to a proposal. Late, repeated and foreign responses are ignored.
 
-    Nor does one that confirms a shrink: the metadata do, see isr.
+    A confirmed shrink is applied by the metadata, not by the response: see isr.
     """
     state = partition.isr_state
     if not isinstance(state, PendingExpandIsr) or state.proposal is not proposal:

@@ -91,7 +91,7 @@ class IsrManager:
             self._task = spawn("alter-partition", self._run())
 
     async def close(self) -> None:
-        """Send no more proposals. Those in flight are decided by the metadata."""
+        """Stop sending proposals. The metadata decide on those in flight."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -192,7 +192,7 @@ class IsrManager:
         return verdict is not AfterRefusal.RETRY
 
     def _may_yet_be_applied(self, partition: Partition, proposal: AlterPartitionProposal) -> bool:
-        """Tell whether a proposal may still be in flight and valid: no member has re-registered since."""
+        """Return whether a proposal may still be in flight and valid: no member has re-registered since."""
         unanswered = self._unanswered.get(partition.topic_partition)
         if unanswered is None or unanswered[0] is not proposal:
             return False
@@ -204,13 +204,13 @@ class IsrManager:
 
 
 def is_current(partition: Partition, proposal: AlterPartitionProposal) -> bool:
-    """Tell whether the partition still waits for the answer to this proposal."""
+    """Return whether the partition still waits for the response to this proposal."""
     state = partition.isr_state
     return not isinstance(state, CommittedIsr) and state.proposal is proposal
 
 
 def is_outlived(partition: Partition, proposal: AlterPartitionProposal) -> bool:
-    """Tell whether a member has a newer registration than the proposal names: no copy of it will ever be applied."""
+    """Return whether a member has a newer registration than the proposal: then no copy of it will be applied."""
     return any(
         epoch != NO_BROKER_EPOCH and (partition.brokers.broker_epoch(member) or epoch) > epoch
         for member, epoch in proposal.isr

@@ -1,16 +1,16 @@
 """Moves of replicas between log directories of this broker (KIP-113, KIP-858).
 
-    alter: the copy is made, empty
+    alter: an empty copy is created
     COPYING    batch by batch (future_copy), within the quota; woken by each change of the partition
-    ASSIGNING  it has all; the controller gets the new directory (AssignReplicasToDirs), and the copy continues
-    PROMOTING  the metadata say so: synced, the last batches copied, renamed, and the copy is the partition's log
-    given up   by a move back to where the log lies, with the partition, or when either directory fails
+    ASSIGNING  it is complete; the controller gets the new directory (AssignReplicasToDirs), and the copy continues
+    PROMOTING  the metadata have it: synced, the last batches copied, renamed, and the copy is the partition's log
+    cancelled  by a move back to the log's directory, with the partition, or when either directory fails
 
 Between ASSIGNING and the end the metadata name the copy's directory; if the log's own directory fails in between, it is
 reported to the controller again, so that the controller knows that the replica is gone. A start finds the copies and
 continues.
 
-A move with an error of its own stops, and counts as failed until it is requested again, the replica has another leader,
+A move that fails by itself stops, and counts as failed until it is requested again, the replica has another leader,
 or the broker restarts.
 
 One task per move, at most num.replica.alter.log.dirs.threads of them (unset: one per directory) active at once. Source:
@@ -42,7 +42,7 @@ from kvorum.storage.names import TopicPartition
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CHUNK_BYTES: Final = 256 * 1024
-"""Copied in one step: an append of this size, with its checks, takes far less than 10 ms."""
+"""Bytes copied in one step: an append of this size, with its checks, takes far less than 10 ms."""
 TAIL_BYTES_MAX: Final = 256 * 1024
 """Lag at which a copy is about to be promoted: it is copied without a pause."""
 
@@ -50,12 +50,12 @@ log = get_logger("broker")
 
 
 class MoveQuota:
-    """How fast all moves together may copy. Sans-IO; times are monotonic milliseconds."""
+    """Rate limit of all moves together. Sans-IO; times are monotonic milliseconds."""
 
     __slots__ = ("_rate", "_window_ms", "bound")
 
     def __init__(self, settings: Settings) -> None:
-        """Begin without a bound."""
+        """Start without a limit."""
         self._window_ms = 1000 * settings.int("alter.log.dirs.replication.quota.window.size.seconds")
         self._rate = WindowedRate(settings.int("alter.log.dirs.replication.quota.window.num"), self._window_ms)
         self.bound: int | None = None
@@ -72,7 +72,7 @@ class MoveQuota:
         measured = self._rate.measured(now_ms)
         if measured <= self.bound:
             return 0
-        # Each window that passes takes its bytes along: to wait for more than one at once could be too long.
+        # Each window that passes removes its bytes: to wait for more than one at once could be too long.
         return self._window_ms if self.bound <= 0 else min(self._window_ms, int(1000 * measured / self.bound) + 1)
 
 
@@ -82,7 +82,7 @@ class Move:
     __slots__ = ("_changed", "is_given_up", "is_promoting", "key", "partition", "requested_epoch", "task")
 
     def __init__(self, key: TopicPartition, partition: Partition) -> None:
-        """Begin to watch with `watch`."""
+        """Start to watch with `watch`."""
         self.key = key
         self.partition = partition
         self.is_given_up = False
@@ -106,14 +106,14 @@ class Move:
         await self._changed.wait()
 
     def give_up(self) -> None:
-        """End soon; nothing of it is promoted any more."""
+        """Request the end; it is not promoted any more."""
         self.is_given_up = True
         self.partition.watchers.remove(self)
         self._changed.set()
 
 
 class LogDirMoves:
-    """Of one broker, on its event loop."""
+    """Moves of one broker, on its event loop."""
 
     def __init__(
         self,
@@ -148,12 +148,12 @@ class LogDirMoves:
 
     @property
     def failed_count(self) -> int:
-        """How many moves have stopped with an error of their own."""
+        """Number of moves that stopped because of an error."""
         return len(self._failed)
 
     @property
     def max_lag(self) -> int:
-        """How many committed records the copy that is furthest behind still lacks. O(moves under way)."""
+        """Largest number of committed records that a copy still lacks. O(moves in progress)."""
         pairs = ((self._log_manager.get_log(key), self._futures.get(key)) for key in self._moves)
         behind = (
             current.high_watermark - future.log_end_offset
@@ -171,10 +171,10 @@ class LogDirMoves:
             INVALID_TOPIC_EXCEPTION: the name of the copy's folder would be too long.
             LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT: there is no such directory; it is
                 offline; it is cordoned (KIP-1066).
-            KAFKA_STORAGE_ERROR: the replica is offline, or a disk failed; or any directory is offline, and the copy has
-                yet to be made: there may be another one in it.
-            REPLICA_NOT_AVAILABLE: it is not here; made there when it comes.
-            UNKNOWN_TOPIC_OR_PARTITION: it is nowhere; made there when it comes.
+            KAFKA_STORAGE_ERROR: the replica is offline, a disk failed, or any directory is offline and no copy exists
+                yet: the offline directory may contain one.
+            REPLICA_NOT_AVAILABLE: the broker has no replica; it will be created there.
+            UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist; a replica will be created there.
 
         Continues if the caller is cancelled.
         """
@@ -226,7 +226,7 @@ class LogDirMoves:
         return partition
 
     async def _cancel(self, key: TopicPartition) -> None:
-        """Give a move up: the copy goes, and the metadata are to name the log's directory again."""
+        """Cancel a move: the copy is removed, and the log's directory is reported again."""
         self.forget([key])
         await self._futures.remove(key)
         log.debug("replica move cancelled", partition=key)
@@ -257,7 +257,7 @@ class LogDirMoves:
                     move.task.cancel()
 
     def is_on_its_way(self, key: TopicPartition, directory_id: Uuid) -> bool:
-        """Tell whether a replica's copy is in this directory, and its log in an online one."""
+        """Return whether a replica's copy is in this directory, and its log in an online one."""
         target, source = self._futures.dir_of(key), self._log_manager.dir_of(key)
         if target is None or not target.is_online or source is None or not source.is_online:
             return False
@@ -277,7 +277,7 @@ class LogDirMoves:
             self.assignments.submit(key, topic_id, source.directory_id)
 
     def log_dir_failed(self, failed: Collection[TopicPartition]) -> None:
-        """Give up what was on its way from a directory that has failed (of these replicas) or to one."""
+        """Cancel moves from a failed directory (of these replicas) or to one."""
         gone = self._futures.forget_failed()
         self.forget([*failed, *gone])
         for key in (*failed, *gone):
@@ -321,7 +321,7 @@ class LogDirMoves:
                 self._moved.clear()
 
     def _pair(self, move: Move) -> tuple[Log, Log] | None:
-        """Return the log and its copy, None if one of them is gone or the move has ended."""
+        """Return the log and its copy, None if one of them was removed or the move has ended."""
         current, future = self._log_manager.get_log(move.key), self._futures.get(move.key)
         is_hosted = self._hosted.by_name.get(move.key) is move.partition and move.partition.log is current
         if current is None or future is None or not is_hosted or move.is_given_up:
@@ -331,7 +331,7 @@ class LogDirMoves:
     async def _copy_some(self, current: Log, future: Log) -> bool:
         """Copy a chunk, if one is missing; return whether to check again at once. Raises KafkaError."""
         async with self._slots:
-            # Before anything is read: what a log shows while one waits may be cut, failed or gone afterwards.
+            # Before any read: a log may be truncated, fail or be removed during a wait.
             is_behind = future.log_end_offset < current.log_end_offset
             if is_behind and (wait_ms := self.quota.wait_ms(self._clock.monotonic_ms())) > 0:
                 await asyncio.sleep(wait_ms / 1000)
@@ -342,7 +342,7 @@ class LogDirMoves:
                 return False
             structure, offset = current.cleaning.structure, future.log_end_offset
             records = await blocking.run(asyncio.get_running_loop(), future_copy.joined, found.parts)
-            # Where the log was cut meanwhile, what was read may be of what is no more, or of two histories.
+            # If the log was truncated meanwhile, the data may belong to removed records, or to two histories.
             if current.cleaning.structure != structure or future.failure is not None or current.failure is not None:
                 return True
             if offset == future.log_end_offset:
@@ -385,5 +385,5 @@ class LogDirMoves:
 
 
 def has_all(current: Log, future: Log) -> bool:
-    """Tell whether an aligned copy ends where the log does: a log that was cut may end behind its last batch."""
+    """Return whether an aligned copy ends where the log does: a truncated log may end after its last batch."""
     return future.log_end_offset == current.log_end_offset

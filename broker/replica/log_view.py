@@ -1,6 +1,6 @@
 """Interface of a partition's log for replication: narrow Protocols that `storage.log.Log` fits. Sans-IO.
 
-A model log of a hundred lines fits them too, which is how the machines above are tested.
+A model log of a hundred lines fits them too, and is used to test the state machines.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -43,7 +43,7 @@ class LogSettings(Protocol):
 
 
 class AppendInfo(Protocol):
-    """Where an append went."""
+    """Position of an append."""
 
     @property
     def first_offset(self) -> int:
@@ -120,7 +120,7 @@ class ReplicaLog(Protocol):
 
     @property
     def epoch_cache(self) -> EpochCache:
-        """Where each leader epoch began."""
+        """Start offset of each leader epoch."""
         ...
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
@@ -153,7 +153,7 @@ class ReplicaLog(Protocol):
 
     @property
     def committable_end_offset(self) -> int:
-        """How far this replica may count for the high watermark; the log end unless a sync is due."""
+        """Offset up to which this replica counts for the high watermark; the log end unless a sync is due."""
         ...
 
     @property
@@ -172,7 +172,7 @@ class ReplicaLog(Protocol):
         ...
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
-        """Note that a leader epoch starts here."""
+        """Record the start of a leader epoch."""
         ...
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
@@ -193,7 +193,7 @@ class ReplicaLog(Protocol):
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Check and append what a producer or a coordinator sent. Raises KafkaError."""
+        """Validate and append records of a producer or a coordinator. Raises KafkaError."""
         ...
 
     def append_run_as_leader(self, batches: Sequence[memoryview], leader_epoch: int) -> RunInfo:
@@ -209,11 +209,11 @@ class ReplicaLog(Protocol):
         ...
 
     def aborted_transactions(self, offset: int, parts: Sequence[Part]) -> Sequence[AbortedTransaction]:
-        """Return the aborted transactions that reach into what was read from `offset` on. Raises KafkaError."""
+        """Return the aborted transactions that overlap the records read from `offset` on. Raises KafkaError."""
         ...
 
     def truncate_to(self, offset: int) -> bool:
-        """Cut everything from `offset` on, epochs that start there too; return whether there were records."""
+        """Truncate everything from `offset` on, with epochs that start there; return whether there were records."""
         ...
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

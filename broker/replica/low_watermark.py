@@ -1,6 +1,6 @@
-"""How far a partition's records are deleted on every live replica: what DeleteRecords waits for. Sans-IO.
+"""Lowest log start offset of the live replicas, which DeleteRecords waits for. Sans-IO.
 
-A broker that is fenced or gone is not waited for: it learns the log start from its leader when it comes back.
+A fenced or missing broker is not waited for: it gets the log start from its leader when it returns.
 Source: Partition.lowWatermarkIfLeader.
 """
 

@@ -1,11 +1,11 @@
 """The replicas on this broker, following the metadata, and their interface for handlers and coordinators.
 
     prepare_delta       create the logs of new replicas, before the metadata cache knows
-    apply_delta         create logs, lead, follow, delete, as the metadata log says (after the metadata cache knows)
+    apply_delta         create logs, lead, follow, delete, according to the metadata log (after the cache is updated)
     append_records      Produce              delete_records   DeleteRecords
     fetch_records       Fetch                offsets          ListOffsets, OffsetForLeaderEpoch
     transactions        Produce with transactional batches, WriteTxnMarkers, verification for coordinators
-    start, shutdown     the clock's duties: ISR shrinks, high watermark checkpoints (those of logs: broker.log_duties)
+    start, shutdown     periodic work: ISR shrinks, high watermark checkpoints (that of logs: broker.log_duties)
 
 All on one event loop; nothing suspends between a check and the change that relies on it.
 Source: Kafka's ReplicaManager.
@@ -73,10 +73,10 @@ class ReplicaManager:
         current_settings: Callable[[], Settings] | None = None,
         select: Select | None = None,
     ) -> None:
-        """Host nothing yet.
+        """Start without replicas.
 
-        `cluster` is the metadata cache; `broker_epoch` answers this registration's; `open_channel` makes a channel for
-        one fetcher; `topic_config`, `current_settings` (or `settings`) are what is in force; `select`: KIP-392.
+        `cluster` is the metadata cache; `broker_epoch` returns this registration's; `open_channel` opens a channel for
+        one fetcher; `topic_config`, `current_settings` (or `settings`) are the current configs; `select`: KIP-392.
         """
         self.broker_id = broker_id
         self._clock, self._log_manager, self._topic_config = clock, log_manager, topic_config
@@ -238,7 +238,7 @@ class ReplicaManager:
         return parked
 
     def rest(self, params: FetchParams, target: RestingTarget) -> Rest | None:
-        """Let a target that has been answered rest until its partition changes; see Fetches.rest."""
+        """Let a completed target rest until its partition changes; see Fetches.rest."""
         return self._fetches.rest(params, target)
 
     def delete_records(
@@ -257,7 +257,7 @@ class ReplicaManager:
         return self.hosted.partition_or_raise(key)
 
     def has_replica(self, key: TopicPartition) -> bool:
-        """Tell whether there is a replica here that is not offline, whatever its role."""
+        """Return whether this broker has a replica that is not offline, whatever its role."""
         partition = self.hosted.by_name.get(key)
         return partition is not None and partition.role is not Role.OFFLINE
 

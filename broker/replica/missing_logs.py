@@ -1,23 +1,23 @@
 """Decides on a replica whose log is in no online log directory, or lacks records. Sans-IO.
 
-An empty log is harmful if it is taken for the lost one: it could be elected, and the others would truncate theirs to
-nothing. So one is created only if no other replica depends on it, or if the controller will not elect it before it
+An empty log is harmful if it is mistaken for the lost one: it could be elected, and the others would truncate all
+records. So one is created only if no other replica depends on it, or if the controller will not elect it before it
 knows of the new log (assign_directories).
 
     the metadata name a directory that works here, or none yet
-        it came to this broker just now, or no replica depends on it      CREATE
+        it was just assigned to this broker, or no replica depends on it  CREATE
         it lacks records, by what was recorded here, and others have them LOST   a folder or file is missing or damaged
         all directories work, and there is no copy of it                  CREATE   it never had one
         else                                                              LOST
-    they name another, or say that it is lost
+    they name another directory, or mark it as lost
         it lacks records, and is the last of an ISR (without ELR)         LOST   until another one is elected
-        all directories work: that one is here no more                    CREATE   the controller goes by the directory
+        all directories work: that one no longer exists                   CREATE   the controller goes by the directory
         else it may be the one that does not work                         WAIT
 
 A single replica has no others: it leads with the remaining records, as in Kafka. CREATE uses an existing log.
 
-Source: Kafka's Partition.createLogInAssignedDirectoryId, which makes an empty log in the first case always, and takes
-any copy for the log.
+Source: Kafka's Partition.createLogInAssignedDirectoryId, which always creates an empty log in the first case, and uses
+any copy as the log.
 """
 
 from collections.abc import Collection
@@ -50,8 +50,8 @@ def missing_log_action(
 ) -> MissingLogAction:
     """Decide; see the table. `online` are the broker's directories that work, `all_work` whether those are all.
 
-    `is_new`: no earlier process, and not this one either, can have had a log of it. `has_copy`: a future log is here,
-    which may lack what was written last. `lacks`: there was a log here, and it is gone, or records of it are.
+    `is_new`: neither an earlier process nor this one can have had a log of it. `has_copy`: a future log exists,
+    which may lack the newest records. `lacks`: a log existed here, and it is missing, or records of it are.
     """
     named = registration.directory(broker_id)
     counts = broker_id in registration.isr or broker_id in registration.eligible

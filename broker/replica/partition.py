@@ -147,14 +147,14 @@ class Partition:
         return is_new_epoch
 
     def mark_offline(self) -> None:
-        """Give the log up: its directory failed."""
+        """Drop the log: its directory failed."""
         self._clear(Role.OFFLINE)
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener.on_failed(self.topic_partition)
 
     def delete(self) -> None:
-        """Be no replica any more. The log is the owner's to remove."""
+        """Stop being a replica. The owner removes the log."""
         self._clear(Role.NONE)
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
@@ -268,11 +268,11 @@ class Partition:
     def append_records_to_leader(
         self, records: memoryview, required_acks: int, now_ms: int, terms: AppendTerms = CLIENT_TERMS
     ) -> AppendInfo:
-        """Append what a producer sent, or a coordinator that lives here.
+        """Append records of a producer, or of a coordinator on this broker.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; NOT_ENOUGH_REPLICAS where acks=all would wait for
-                an ISR below its minimum (nothing was appended); whatever the log finds wrong with the records.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; NOT_ENOUGH_REPLICAS if acks=all would wait for
+                an ISR below its minimum (nothing was appended); the validation errors of the log.
         """
         log = self._log_to_append_to(required_acks)
         info = log.append_as_leader(records, self.leader_epoch, terms.origin, terms.guard, terms.transaction_version)
@@ -281,9 +281,9 @@ class Partition:
         return info
 
     def append_run_to_leader(self, batches: Sequence[memoryview], required_acks: int, now_ms: int) -> RunInfo:
-        """Append what clients sent as append_records_to_leader does, up to the first batch out of the ordinary.
+        """Append client records like append_records_to_leader, up to the first batch that needs the general path.
 
-        Raises KafkaError as it does, but for what is wrong with the records.
+        Raises the same KafkaErrors, except validation errors of records.
         """
         log = self._log_to_append_to(required_acks)
         info = log.append_run_as_leader(batches, self.leader_epoch)
@@ -314,10 +314,10 @@ class Partition:
         return ErrorCode.NONE
 
     def append_records_to_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo | None:
-        """Append what the leader of `leader_epoch` sent; this broker still follows in that epoch (assert).
+        """Append records from the leader of `leader_epoch`; this broker still follows in that epoch (assert).
 
-        The leader's log may start inside a batch (DeleteRecords), a log never: an empty one that was to start there
-        begins with that whole batch, and its log start offset follows the leader's afterwards. Raises KafkaError.
+        The leader's log may start inside a batch (DeleteRecords), a log file never: an empty log that would start there
+        begins with the whole batch, and its log start offset follows the leader's afterwards. Raises KafkaError.
         """
         assert self.role is Role.FOLLOWING and self.log is not None and leader_epoch == self.leader_epoch
         log = self.log
@@ -343,7 +343,7 @@ class Partition:
         return True
 
     def is_isr_eligible(self, follower: FollowerState) -> bool:
-        """Tell whether the broker may be in an ISR: unfenced, not shutting down, of the incarnation that fetched."""
+        """Return whether the broker may be in an ISR: unfenced, not shutting down, of the incarnation that fetched."""
         broker_id = follower.broker_id
         if self.brokers.is_fenced(broker_id) or self.brokers.is_shutting_down(broker_id):
             return False

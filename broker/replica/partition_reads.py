@@ -2,7 +2,7 @@
 
 Every request goes through the same checks in Kafka's order: the reader's leader epoch, leadership, for a follower its
 place in the assignment, the last fetched epoch, the range. A leader that has just been elected may not know the
-committed offset yet: it answers OFFSET_NOT_AVAILABLE for «latest» until its high watermark has reached the start of its
+committed offset yet: it returns OFFSET_NOT_AVAILABLE for «latest» until its high watermark has reached the start of its
 epoch. A follower serves consumers up to its own high watermark (KIP-392); a consumer above that, but within its log,
 waits for it: after a redirect by the leader it may be a moment ahead of the follower.
 

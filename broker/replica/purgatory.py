@@ -8,13 +8,13 @@ deadline.
 
     parked --try_complete is true--> completed (on_complete)
     parked --deadline--------------> completed (on_expire, then on_complete)
-    parked --cancel----------------> gone, silently (the asker is)
+    parked --cancel----------------> removed silently (the client disconnected)
 
 Invariants: an operation completes once; a completed one is under no key and has no timer. The number of operations is
-bounded: one too many is answered at once as if its deadline had passed, never queued.
+bounded: one beyond the limit completes at once as if its deadline had passed.
 
 Deadlines are rounded up to DEADLINE_STEP_MS and kept in one bucket per step, so that an operation that completes early,
-as nearly all do, leaves nothing behind. Source: Kafka's DelayedOperationPurgatory.
+as nearly all do, leaves no timer. Source: Kafka's DelayedOperationPurgatory.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from kvorum.runtime.timers import Timers
 from kvorum.storage.names import TopicPartition
 
 OPERATIONS_MAX = 100_000
-"""Each is a request of some connection, and they are bounded before (max.connections, requests queued a connection)."""
+"""Limit. Each is a request of a connection, and those are bounded before (max.connections, queued requests)."""
 DEADLINE_STEP_MS = 10
 """Maximum delay of a timeout. This is precise enough, and 30 s of deadlines are at most 3000 timers."""
 
@@ -33,7 +33,7 @@ class DelayedOperation(Protocol):
     """An operation that can wait."""
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        """Tell whether it can complete now; only `key` has changed since the last call, None: check everything."""
+        """Return whether it can complete now; only `key` has changed since the last call, None: check everything."""
         ...
 
     def on_expire(self) -> None:
@@ -118,7 +118,7 @@ class Purgatory:
             parked.keys.append(key)
 
     def touched(self, key: TopicPartition) -> int:
-        """Let the operations under `key` look again, in the order they came; return how many completed."""
+        """Check the operations under `key` again, in order of arrival; return the number of completed ones."""
         watchers = self.watchers.get(key)
         if not watchers:
             return 0

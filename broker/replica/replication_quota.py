@@ -21,7 +21,7 @@ class WindowedRate:
     __slots__ = ("_count", "_current", "_window_ms", "_windows")
 
     def __init__(self, count: int, window_ms: int) -> None:
-        """Begin with nothing."""
+        """Start without samples."""
         self._count = count
         self._window_ms = window_ms
         self._windows: list[_Window] = []
@@ -71,7 +71,7 @@ class ReplicationQuota:
     __slots__ = ("_broker_id", "_rate", "bound", "throttled")
 
     def __init__(self, broker_id: int, settings: Settings) -> None:
-        """Begin without a bound. Windows are replication.quota.window.num and .size.seconds."""
+        """Start without a limit. Windows are replication.quota.window.num and .size.seconds."""
         self._broker_id = broker_id
         self._rate = WindowedRate(
             settings.int("replication.quota.window.num"), 1000 * settings.int("replication.quota.window.size.seconds")
@@ -97,7 +97,7 @@ class ReplicationQuota:
                 self.throttled.pop(topic, None)
 
     def is_throttled(self, topic: str, partition: int) -> bool:
-        """Tell whether this replica counts."""
+        """Return whether this replica is throttled."""
         partitions = self.throttled.get(topic, ())
         return partitions is None or partition in partitions
 
@@ -106,7 +106,7 @@ class ReplicationQuota:
         return self._rate.measured(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Tell whether more has gone through lately than may."""
+        """Return whether the recent rate exceeds the limit."""
         return self.bound is not None and self._rate.measured(now_ms) > self.bound
 
     def note(self, size: int, now_ms: int) -> None:
@@ -120,6 +120,6 @@ class ReplicationQuotas:
     __slots__ = ("follower", "leader")
 
     def __init__(self, broker_id: int, settings: Settings) -> None:
-        """Begin without bounds."""
+        """Start without limits."""
         self.leader = ReplicationQuota(broker_id, settings)
         self.follower = ReplicationQuota(broker_id, settings)

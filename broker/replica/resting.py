@@ -30,14 +30,14 @@ class Rest:
         partition.watchers.add(watcher)
 
     def end(self, fetched_ms: int) -> None:
-        """Watch no more. The last fetch of the session was at `fetched_ms`, before the change, if there is one."""
+        """Stop watching. The last fetch of the session was at `fetched_ms`, before the change, if there is one."""
         self._partition.watchers.remove(self._watcher)
         if self._follower is not None:
             self._follower.was_at_end_until(fetched_ms)
 
 
 class RestingTarget(FetchTarget, Watcher, Protocol):
-    """A target that can be idle: it stores what its reader has received."""
+    """A target that can rest: it stores the state that its reader has received."""
 
     high_watermark: int
     local_log_start_offset: int

@@ -2,7 +2,7 @@
 
 Sans-IO.
 
-Only the leader selects, only for consumers, and never itself: a consumer without redirection reads here. A follower
+Only the leader selects, only for consumers, and never itself: a consumer without redirection reads from it. A follower
 qualifies while it is in the ISR, its broker is alive and has the client's listener, and its log, according to its last
 fetch, has the requested offset. Of several in the consumer's rack the one with the greatest log end is selected, then
 the one caught up last, then the greatest id.

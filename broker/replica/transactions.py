@@ -36,7 +36,7 @@ COMMIT_VERSION_THAT_ADDS: Final = 5
 PartitionErrors: TypeAlias = Mapping[TopicPartition, ErrorCode]
 Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
 Verified: TypeAlias = Callable[[PartitionErrors, Guards], None]
-"""Takes the rejected partitions, and the guards of the others (none if the transaction is open)."""
+"""Receives the rejected partitions, and the guards of the others (none if the transaction is open)."""
 MarkersDone: TypeAlias = Callable[[dict[TopicPartition, ErrorCode]], None]
 
 RETRIED_BY_OLD_CLIENTS: Final = frozenset(
@@ -61,17 +61,17 @@ class Support(Enum):
 
     @property
     def supports_epoch_bump(self) -> bool:
-        """Whether each transaction has an epoch of its own."""
+        """Whether each transaction has a separate epoch."""
         return self is Support.ADD_PARTITION
 
 
 def produce_support(api_version: int) -> Support:
-    """Return what a Produce of this version knows of."""
+    """Return the transaction support of a Produce version."""
     return _support(api_version, PRODUCE_VERSION_WITH_ABORTABLE, PRODUCE_VERSION_THAT_ADDS)
 
 
 def txn_offset_commit_support(api_version: int) -> Support:
-    """Return what a TxnOffsetCommit of this version knows of."""
+    """Return the transaction support of a TxnOffsetCommit version."""
     return _support(api_version, COMMIT_VERSION_WITH_ABORTABLE, COMMIT_VERSION_THAT_ADDS)
 
 
@@ -111,7 +111,7 @@ VerifierDone: TypeAlias = Callable[[PartitionErrors], None]
 
 
 class NoCoordinator:
-    """Refuses every transaction: what a broker without transaction coordinators does."""
+    """Rejects every transaction: for a broker without transaction coordinators."""
 
     def add_or_verify(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition], on_done: VerifierDone
@@ -133,7 +133,7 @@ class Transactions:
     """Appends by producer id and epoch."""
 
     def close(self) -> None:
-        """Verify no more transactions."""
+        """Stop verifying transactions."""
         for handle in self._retries:
             handle.cancel()
         self._retries.clear()
@@ -236,7 +236,7 @@ class Transactions:
         on_done: ProduceDone,
         when_done: Done,
     ) -> None:
-        """Have it verified and append it; `when_done` is called when it is in the log, or never will be."""
+        """Verify and append; `when_done` is called when the batch is in the log, or never will be."""
 
         def verified(errors: PartitionErrors, guards: Guards) -> None:
             refused: ProduceResults = {}
@@ -288,7 +288,7 @@ def _known_to(producer: TransactionalProducer, code: ErrorCode) -> ErrorCode:
 
 
 def _produce_error(code: ErrorCode, support: Support) -> KafkaError:
-    """Return what a Produce is answered where its partition was not verified."""
+    """Return the Produce error of a partition that was not verified."""
     if code is ErrorCode.INVALID_TXN_STATE:
         return KafkaError(code, "Partition was not added to the transaction")
     is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS and not support.supports_epoch_bump

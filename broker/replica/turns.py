@@ -30,7 +30,7 @@ class Turns:
     __slots__ = ("_lines",)
 
     def __init__(self) -> None:
-        """Begin with nothing under way."""
+        """Start without work."""
         self._lines: dict[Hashable, Line] = {}
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class Turns:
         return len(self._lines)
 
     def take(self, key: Hashable, work: Work) -> None:
-        """Begin a work, now or when those of its key that came before are done."""
+        """Start work, now or after earlier work of its key."""
         line = self._lines.get(key)
         if line is not None:
             line.works.append(work)

@@ -54,11 +54,11 @@ class Brokers(Protocol):
         ...
 
     def is_fenced(self, broker_id: int) -> bool:
-        """Tell whether the broker is fenced; one that is not registered counts as fenced."""
+        """Return whether the broker is fenced; an unregistered one counts as fenced."""
         ...
 
     def is_shutting_down(self, broker_id: int) -> bool:
-        """Tell whether the broker is in controlled shutdown."""
+        """Return whether the broker is in controlled shutdown."""
         ...
 
 
@@ -82,7 +82,7 @@ class PartitionListener(Protocol):
         ...
 
     def on_become_follower(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
-        """This broker follows in a new epoch; what was led is not any more."""
+        """This broker follows in a new epoch; a former leadership has ended."""
         ...
 
     def on_high_watermark_moved(self, topic_partition: TopicPartition, high_watermark: int) -> None:

@@ -12,7 +12,7 @@ class Watcher(Protocol):
     """A reader to wake. Compared by identity."""
 
     def wake(self) -> None:
-        """Note that the partition has changed, or is about to; must change no partition."""
+        """Called when the partition has changed, or is about to; must change no partition."""
         ...
 
 
@@ -34,7 +34,7 @@ class Watchers:
         self._waiting[watcher] = None
 
     def remove(self, watcher: Watcher) -> None:
-        """Wake it no more. Idempotent."""
+        """Stop waking it. Idempotent."""
         self._waiting.pop(watcher, None)
 
     def wake(self) -> None:

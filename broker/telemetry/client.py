@@ -3,7 +3,7 @@
 from kvorum.network.context import RequestContext
 
 TEXT_CHARS_MAX = 256
-"""Of a value that the client chooses itself: patterns are matched on the event loop."""
+"""Length limit of values chosen by the client: patterns are matched on the event loop."""
 
 
 def attributes_of(ctx: RequestContext) -> dict[str, str]:

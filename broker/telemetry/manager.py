@@ -35,7 +35,7 @@ from kvorum.runtime.logs import get_logger
 INSTANCES_MAX: Final = 16_384
 """Client instances known at a time (Kafka's CACHE_MAX_SIZE); the longest silent makes room."""
 EXPIRY_MS_MIN: Final = 60_000
-"""Of a silent instance (Kafka's DEFAULT_CACHE_EXPIRY_MS), or three times its interval."""
+"""Expiry of a silent instance (Kafka's DEFAULT_CACHE_EXPIRY_MS), or three times its interval."""
 ACCEPTED_CODECS: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """In the order that clients should prefer."""
 INSTANCE_ID: Final = "client_instance_id"
@@ -78,14 +78,14 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
 
     def may_ask(self, now_ms: int) -> bool:
-        """Tell whether an interval has passed since its last request, and store the time."""
+        """Return whether an interval has passed since its last request, and store the time."""
         if now_ms - max(self.last_get_ms, self.last_push_ms) < self.interval_ms:
             return False
         self.last_get_ms = now_ms
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Tell whether a push is on time (after a subscription request, or an interval after the last); record it."""
+        """Return whether a push is on time (after a subscription request, or an interval after the last); record it."""
         if self.last_get_ms <= self.last_push_ms and now_ms - self.last_push_ms < self.interval_ms:
             return False
         self.last_push_ms = now_ms
@@ -180,7 +180,7 @@ class ClientMetricsManager:
             client.is_terminating = request.terminating
 
     def connection_closed(self, connection_id: str) -> None:
-        """Forget the instance that came over a connection, if one did."""
+        """Remove the instance of a connection, if there is one."""
         instance_id = self._by_connection.get(connection_id)
         if instance_id is not None:
             self._forget(instance_id)
@@ -207,7 +207,7 @@ class ClientMetricsManager:
             raise self._too_large(instance_id)
 
     def _export(self, instance_id: Uuid, attributes: Mapping[str, str], request: PushTelemetryRequest) -> None:
-        """Read what was pushed into the series. Raises KafkaError TELEMETRY_TOO_LARGE, INVALID_RECORD."""
+        """Add pushed metrics to the series. Raises KafkaError TELEMETRY_TOO_LARGE, INVALID_RECORD."""
         try:
             data = decompress(Codec(request.compression_type), request.metrics, self._max_bytes)
             points, are_more = points_of(data, SERIES_PER_CLIENT_MAX)

@@ -1,14 +1,15 @@
-"""Reads of OpenTelemetry's MetricsData what clients send: numbers with a name and attributes. Sans-IO.
+"""Decodes client metrics in OpenTelemetry's MetricsData: numbers with a name and attributes. Sans-IO.
 
-Of the protobuf messages (opentelemetry/proto/metrics/v1) only what leads to a number is read, the rest is stepped over:
+Of the protobuf messages (opentelemetry/proto/metrics/v1) only fields that lead to a number are read, others are
+skipped:
 
     MetricsData 1 -> ResourceMetrics 2 -> ScopeMetrics 2 -> Metric {1: name, 5: Gauge, 7: Sum}
     Gauge {1: points}    Sum {1: points, 2: temporality}
     NumberDataPoint {4: double, 6: int, 7: attributes}
     KeyValue {1: key, 2: AnyValue {1: text, 2: bool, 3: int, 4: double}}
 
-Histograms and summaries, which no Kafka client sends, are counted as nothing. A message may hold a megabyte, and this
-runs on the event loop: no more than `points_max` points are read of one.
+Histograms and summaries, which no Kafka client sends, are ignored. A message may have a megabyte, and this runs on the
+event loop: at most `points_max` points of a message are read.
 """
 
 import struct
@@ -18,9 +19,9 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 TEXT_CHARS_MAX: Final = 200
-"""Of a name, of a key and of a value: more is cut off. Kafka's longest names have half of it."""
+"""Length of a name, of a key and of a value: longer ones are truncated. Kafka's longest names have half of it."""
 ATTRIBUTES_MAX: Final = 16
-"""Of one point: more are left out."""
+"""Attributes of one point: more are omitted."""
 DELTA: Final = 1
 VARINT_BYTES_MAX: Final = 10
 

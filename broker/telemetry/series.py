@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 from kvorum.broker.telemetry.otlp import Point
 
 SERIES_PER_CLIENT_MAX: Final = 500
-"""Also the points read of one push: a few milliseconds. A Java producer has some 150, and ten more a topic."""
+"""Also the points read of one push: a few milliseconds. A Java producer has about 150, and ten more per topic."""
 SERIES_MAX: Final = 10_000
-"""Of all clients together: each scrape writes them in one step."""
+"""Limit of all clients together: each scrape writes them in one step."""
 
 Labels: TypeAlias = tuple[str, str]
 """(metric, its attributes as `key=value,...`)."""
@@ -27,10 +27,10 @@ class ClientSeries:
         self._clients: dict[str, tuple[str, dict[Labels, float]]] = {}
         self._count = 0
         self.dropped = 0
-        """Points left out for a limit so far."""
+        """Points dropped because of a limit so far."""
 
     def take(self, instance_id: str, client_id: str, points: list[Point]) -> None:
-        """Take in what an instance pushed."""
+        """Add the points of an instance."""
         _, values = self._clients.setdefault(instance_id, (client_id, {}))
         for point in points:
             labels = (point.name, ",".join(f"{key}={value}" for key, value in point.attributes))

@@ -28,7 +28,7 @@ def missing_offsets(derivation: Derivation) -> Iterator[Finding]:
         process = derivation.promises(sends.process[row])
         if process.acks in ("all", "-1") and not (process.idempotent and process.client.startswith(LIBRDKAFKA)):
             value = sends.value[row]
-            reason = f"value {value} was acknowledged by acks=all at {sends.completed[row]:.3f} s without an offset"
+            reason = f"value {value} was acknowledged with acks=all at {sends.completed[row]:.3f} s without an offset"
             yield Finding("missing-offset", sends.partition[row], (row,), NOWHERE, value, reason)
 
 
@@ -50,8 +50,8 @@ def below_min_isr(derivation: Derivation, timeline: Timeline, partition: Partiti
             begin, end, largest = spans[at]
             until = "the end" if end == NEVER else f"{end:.3f} s"
             reason = (
-                f"value {sends.value[row]} was acknowledged by acks=all at {sends.completed[row]:.3f} s, but from "
-                f"{begin:.3f} s to {until} the ISR had {largest} members at most, fewer than min.insync.replicas"
+                f"value {sends.value[row]} was acknowledged with acks=all at {sends.completed[row]:.3f} s, but from "
+                f"{begin:.3f} s to {until} the ISR had at most {largest} members, fewer than min.insync.replicas"
             )
             yield Finding("acked-below-min-isr", partition.index, (row,), NOWHERE, sends.value[row], reason)
 

@@ -144,7 +144,7 @@ class Commits:
         if highest is not None and offset < highest.offset and not begun.reset:
             group, name = key
             reason = (
-                f"group {group} accepted offset {offset} for {name} (op {event.op} of process {event.process}, begun "
+                f"group {group} accepted offset {offset} for {name} (op {event.op} of process {event.process}, started "
                 f"at {begun.t:.3f} s), though op {highest.op} had committed {highest.offset} by "
                 f"{highest.completed:.3f} s without a reset"
             )
@@ -183,7 +183,7 @@ class Commits:
             if newest is not None and last < newest.invoked:
                 reason = (
                     f"{what}, though op {newest.op} had committed {newest.offset} by {newest.completed:.3f} s: "
-                    f"the last commit of {fetch.offset} had ended before that began"
+                    f"the last commit of {fetch.offset} had completed before that one started"
                 )
                 self.facts.append(self._fact("offset-lost", name, newest.offset, fetch.completed, reason, newest))
             return
@@ -192,17 +192,17 @@ class Commits:
         elif any(write.outcome != FAIL for write in writes):
             anomaly, why = (
                 "open-offset",
-                f"which only the transaction of op {writes[0].op}, still open, had committed",
+                f"which only the open transaction of op {writes[0].op} had committed",
             )
         else:
-            anomaly, why = "aborted-offset", f"which only op {writes[0].op}, aborted or refused, had committed"
+            anomaly, why = "aborted-offset", f"which only the aborted or rejected op {writes[0].op} had committed"
         first = writes[0] if writes else None
         self.facts.append(self._fact(anomaly, name, fetch.offset, fetch.completed, f"{what}, {why}", first))
 
     def _fact(self, anomaly: str, name: str, offset: int, t: float, reason: str, other: Write | None) -> Fact:
         since = 0.0 if other is None else other.invoked
         story = () if other is None else ((other.invoked, f"op {other.op} begins to commit {other.offset}"),)
-        return Fact(anomaly, name, offset, t, reason, (*story, (t, "what is found ends")), since=since, topics=TOPICS)
+        return Fact(anomaly, name, offset, t, reason, (*story, (t, "end of the finding")), since=since, topics=TOPICS)
 
 
 def offsets_in(event: Invoke | Ok | Fail | Info) -> list[tuple[tuple[str, str], int]]:

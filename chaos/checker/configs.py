@@ -55,7 +55,7 @@ class Configs:
         return None
 
     def unclean_allowed(self, topic: str, leader: int) -> bool:
-        """Tell whether a node may be elected uncleanly now."""
+        """Return whether a node may be elected uncleanly now."""
         return (self.get(topic, str(leader), UNCLEAN_CONFIG) or "").lower() == "true"
 
     def min_isr(self, topic: str, t: float = NEVER) -> int:
@@ -99,11 +99,11 @@ class Request:
         self._used: set[str] = set()
 
     def covers(self, partition: str) -> bool:
-        """Tell whether this partition, or its topic, was requested."""
+        """Return whether this partition, or its topic, was requested."""
         return not self._partitions or not self._partitions.isdisjoint((partition, partition.rpartition("-")[0]))
 
     def use(self, partition: str, t: float) -> bool:
-        """Tell whether the request explains an election of this partition; it explains one of each."""
+        """Return whether the request explains an election of this partition; it explains one of each."""
         if partition in self._used or not self.covers(partition) or t > self.done + ANSWER_LAG_MAX:
             return False
         self._used.add(partition)
@@ -133,7 +133,7 @@ class Requests:
             request.done = t
 
     def unclean(self, partition: str, t: float) -> bool:
-        """Tell whether an operator requested this unclean election; each request covers one per partition."""
+        """Return whether an operator requested this unclean election; each request covers one per partition."""
         return any(request.use(partition, t) for request in self._unclean)
 
     def deletion(self, partition: str) -> float | None:

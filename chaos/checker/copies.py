@@ -76,7 +76,7 @@ class Copies:
                 total += amount
         if total:
             gone = tuple(row for row in rows if row >= 0)
-            reason = f"the amounts of all visible records add up to {total}; each transaction's add up to 0"
+            reason = f"the amounts of all visible records sum to {total}; those of each transaction sum to 0"
             yield Fact("bank-sum", None, total, derivation.final_t, reason, rows=gone[:ROWS_MAX])
 
 
@@ -90,7 +90,7 @@ def twice(derivation: Derivation, group: str, made: dict[tuple[str, int], list[i
                 f"{sends.read_offset[row]})"
                 for row in rows
             )
-            reason = f"group {group} made {len(rows)} visible records of value {value} of {partition}: {where}"
+            reason = f"group {group} has {len(rows)} visible results of value {value} of {partition}: {where}"
             t = max(sends.first_read[row] for row in rows)
             yield Fact("processed-twice", partition, value, t, reason, _story(derivation, rows), topics=TOPICS)
 
@@ -109,8 +109,8 @@ def disordered(derivation: Derivation, group: str, made: dict[tuple[str, int], l
             if sends.read_offset[after] < sends.read_offset[before]:
                 name = derivation.partitions[target].name
                 reason = (
-                    f"group {group} made value {sends.value[before]} of {name} of an earlier record of {partition} "
-                    f"than value {sends.value[after]}, and they are at offsets {sends.read_offset[before]} and "
+                    f"group {group}: value {sends.value[before]} of {name} has an earlier source record in {partition} "
+                    f"than value {sends.value[after]}, but they are at offsets {sends.read_offset[before]} and "
                     f"{sends.read_offset[after]}"
                 )
                 t = sends.first_read[after]
@@ -147,7 +147,7 @@ def missing(
             if not sends.seen[row] & READ_FINAL or offset >= last.offset or (name, value) in made:
                 continue
             reason = (
-                f"group {group} has committed offset {last.offset} of {name}, and made nothing visible of value "
+                f"group {group} has committed offset {last.offset} of {name}, but has no visible result of value "
                 f"{value} at offset {offset}"
             )
             rows = tuple(tried.get((name, value), ()))

@@ -155,11 +155,11 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
         least = timeline.configs.least_min_isr(topic, shrunk, t) if elr else 1
         struck = sorted(lacking.values(), reverse=True)
         reason = (
-            f"all that could lead cleanly {sorted(electable)} had lost their data when "
+            f"all cleanly electable replicas {sorted(electable)} had lost their data when "
             f"{fault.fault} hit {', '.join(fault.targets)} at {fault.begin:.3f} s"
         )
         if t > fault.begin:
-            reason += f", which was not known yet when the others left the ISR at {t:.3f} s"
+            reason += f"; this was not known when the others left the ISR at {t:.3f} s"
         limit = struck[least - 1] if least <= len(struck) else NO_LIMIT
         return Empty(t, reason, limit, f"min.insync.replicas={least}" if elr else "no ELR")
 

@@ -22,7 +22,7 @@ from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.checker.verdict import Violation
 from kvorum.chaos.history import Replica
 
-NO_IDEMPOTENCE = "the producer is not idempotent: its retries may do that"
+NO_IDEMPOTENCE = "the producer is not idempotent, so retries can cause this"
 
 ROWS_MAX = 16
 """Records known at one offset that are looked at for one step of a reader."""
@@ -47,7 +47,7 @@ class Group:
     def violation(self) -> Violation:
         """Return them as one violation."""
         first = self.first
-        reason = first.reason if self.count == 1 else f"{first.reason} (and {self.count - 1} more like it)"
+        reason = first.reason if self.count == 1 else f"{first.reason} (and {self.count - 1} similar ones)"
         return Violation(
             anomaly=first.anomaly,
             partition=first.partition,
@@ -220,8 +220,8 @@ class Judge:
             for election in elections:
                 if election.marked and (election.allowed or election.last_known):
                     continue
-                config = "although unclean.leader.election.enable is not true and no operator requested it"
-                mark = "uncleanly" if election.marked else "from outside the ISR, not marked as unclean"
+                config = "but unclean.leader.election.enable is not true and no operator requested it"
+                mark = "uncleanly" if election.marked else "outside the ISR without being marked as unclean"
                 reason = f"node {election.leader} was elected leader of {name} {mark}, {config}"
                 t = election.t
                 last: list[Sentence] = [(t, f"node {election.leader} becomes leader, epoch {election.leader_epoch}")]
@@ -305,7 +305,7 @@ class Judge:
         value = self._derivation.sends.value[rows[0]] if rows else None
         excuse = self._loss.turn_between(name, step.since, step.t) or self._all_gone(finding, step.t)
         last: list[Sentence] = [
-            (step.since, f"process {step.process} polls {name} and gets up to offset {step.source}"),
+            (step.since, f"process {step.process} polls {name} up to offset {step.source}"),
             (step.t, f"process {step.process} continues with offset {step.target} (op {step.op})"),
         ]
         self._put(
@@ -337,7 +337,7 @@ class Judge:
                 self.allowed["precommitted-read"] += 1
                 continue
             value = sends.value[own.row]
-            reason = f"the transaction of op {own.op} polled value {value}, which it had itself sent and not committed"
+            reason = f"the transaction of op {own.op} polled its own uncommitted value {value}"
             finding = Finding("precommitted-read", sends.partition[own.row], (own.row,), own.offset, value, reason)
             self._add(finding, None)
 
@@ -375,11 +375,11 @@ class Judge:
                 case "wr":
                     what = f"polled value {sends.value[link.row]} of op {link.source}"
                 case "ww":
-                    what = f"wrote value {sends.value[link.row]} behind op {link.source}"
+                    what = f"wrote value {sends.value[link.row]} after op {link.source}"
                 case _:
-                    what = f"began after op {link.source} was answered"
+                    what = f"started after op {link.source} completed"
             steps.append(f"op {link.target} {what}")
-        reason = f"{len(cycle.links)} operations each came before the next, in a circle: {'; '.join(steps)}"
+        reason = f"cycle of {len(cycle.links)} operations, each before the next: {'; '.join(steps)}"
         t = max((sends.invoked[row] for row in rows), default=0.0)
         value = sends.value[rows[0]] if rows else None
         self._put(cycle.anomaly, name, value, t, reason, excuse, partial(self._teller.tell, rows, name, []))

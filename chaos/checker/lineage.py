@@ -95,7 +95,7 @@ class Lineage:
         self._build(partition)
 
     def vouched_for(self, row: int, offset: int, *, committed: bool) -> bool:
-        """Tell whether surviving records prove that the log at the end had this record."""
+        """Return whether surviving records prove that the log at the end had this record."""
         epoch = self._epoch(row)
         if epoch is not None:
             if self._survived.get(epoch, NOWHERE) > offset:
@@ -121,7 +121,7 @@ class Lineage:
         return committed
 
     def strong(self, row: int) -> bool:
-        """Tell whether the acknowledgement itself guarantees that the ISR has it."""
+        """Return whether the acknowledgement itself guarantees that the ISR has it."""
         return self._derivation.promises(self._sends.process[row]).acks in ("all", "-1")
 
     def _build(self, partition: Partition) -> None:

@@ -128,12 +128,12 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
             known,
             offset,
             values[0],
-            f"offset {offset} holds {len(values)} values: {listed(values)}",
+            f"offset {offset} has {len(values)} values: {listed(values)}",
         )
         acked = tuple(row for row in known if sends.kind[row] == OK and sends.acked_offset[row] == offset)
         if len(acked) > 1:
             named = listed([sends.value[row] for row in acked])
-            reason = f"{len(acked)} responses have offset {offset}: those of {named}"
+            reason = f"{len(acked)} responses have offset {offset}: {named}"
             yield Finding("acked-twice", partition.index, acked, offset, sends.value[acked[0]], reason)
     yield from _duplicates(derivation, partition, log)
 
@@ -157,7 +157,7 @@ def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Itera
     for row, offsets in sorted(places.items()):
         if len(offsets) > 1:
             value = sends.value[row]
-            reason = f"value {value} stands at {len(offsets)} offsets: {listed(offsets)}"
+            reason = f"value {value} is at {len(offsets)} offsets: {listed(offsets)}"
             yield Finding("duplicate", partition.index, (row,), offsets[-1], value, reason)
 
 
@@ -188,7 +188,7 @@ def aborted_reads(derivation: Derivation, partition: Partition) -> Iterator[Find
         needed = READ_COMMITTED if sends.transactional[row] else READ_OK
         if sends.seen[row] & needed:
             value, what = sends.value[row], "transaction" if sends.transactional[row] else "send"
-            reason = f"the {what} of value {value} certainly failed, yet op {sends.first_reader[row]} polled it"
+            reason = f"the {what} of value {value} failed, but op {sends.first_reader[row]} polled it"
             yield Finding("aborted-read", partition.index, (row,), sends.read_offset[row], value, reason)
 
 

@@ -108,7 +108,7 @@ class Loss:
         if NOWHERE < offset < case.log_start:
             deletion = self._timeline.deletion(name, invoked)
             if deletion is not None:
-                return f"the log's start has moved beyond it, and {deletion}"
+                return f"the log start offset is beyond it, and {deletion}"
         committed = case.lineage.committed_at(row, offset)
         vouched = offset != NOWHERE and case.lineage.vouched_for(row, offset, committed=committed < NEVER)
         excuse = None
@@ -169,12 +169,12 @@ class Loss:
         """Excuse what was acknowledged before the ISR had it, and was not known to have got there."""
         acks = self._derivation.promises(self._sends.process[row]).acks
         if acks == "0":
-            return "it was sent with acks=0, which promises nothing"
+            return "it was sent with acks=0, which gives no guarantee"
         name = self._derivation.partitions[self._sends.partition[row]].name
         invoked, states = self._sends.invoked[row], case.states
         if not states:
             hit = self._leader_hit(invoked, until)
-            return None if hit is None else f"it was sent with acks=1 and the leader was hit: {hit.story or hit.fault}"
+            return None if hit is None else f"it was sent with acks=1 and the leader failed: {hit.story or hit.fault}"
         if vouched:
             return None
         first = change = case.lineage.reigns.first(invoked)
@@ -245,7 +245,7 @@ class Loss:
         if self._strict or at >= len(case.moments) or case.moments[at].t > until + FOLLOW_LAG_MAX:
             return None
         moment = case.moments[at]
-        return f"{moment.reason}, and {moment.guarantee} protects from no more"
+        return f"{moment.reason}; {moment.guarantee} gives no guarantee beyond that"
 
     def _no_isr_known(self, name: str, invoked: float, until: float) -> str | None:
         """Decide without a followed metadata log: legal only if every broker lost its data."""
@@ -255,7 +255,7 @@ class Loss:
         for broker in brokers:
             if self._lost_data(broker, name, invoked, until) is None:
                 return None
-        return "every broker lost its data (the history does not tell the ISR)"
+        return "every broker lost its data (the ISR is not in the history)"
 
 
 def _election_reason(election: Election) -> str:

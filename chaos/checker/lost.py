@@ -32,28 +32,28 @@ def lost_values(derivation: Derivation, partition: Partition, committed: bytearr
         places = [*elsewhere.get(row, ()), sends.acked_offset[row], sends.read_offset[row]]
         last = max(places)
         if last != NOWHERE and last <= bound:
-            before = f", where op {sends.first_reader[row]} once polled it" if sends.read_offset[row] != NOWHERE else ""
+            before = f", where op {sends.first_reader[row]} had polled it" if sends.read_offset[row] != NOWHERE else ""
             what = "the final reads" if final else "the reads"
-            reason = f"value {value} at offset {last}{before} is missing: {what} went to offset {bound} without it"
+            reason = f"value {value} at offset {last}{before} is missing: {what} reached offset {bound} without it"
             yield Finding("lost-write", partition.index, (row,), last, value, reason)
         elif derivation.final_reads and sends.kind[row] != OK:
             wanted = READ_COMMITTED if sends.transactional[row] else READ_OK
             if final and sends.seen[row] & wanted:  # else it is of unknown outcome, and may have been anywhere
                 reason = (
-                    f"value {value} is missing at offset {last}, where op {sends.first_reader[row]} once polled it: "
+                    f"value {value} is missing at offset {last}, where op {sends.first_reader[row]} had polled it: "
                     f"the final reads {_reach(bound)}"
                 )
                 yield Finding("lost-write", partition.index, (row,), last, value, reason)
         elif derivation.final_reads:
             where = f"offset {last}" if last != NOWHERE else "an unknown offset"
             reason = (
-                f"value {value} was acknowledged at {where} and never seen at the end: the final reads {_reach(bound)}"
+                f"value {value} was acknowledged at {where} but not found at the end: the final reads {_reach(bound)}"
             )
             yield Finding("unseen", partition.index, (row,), last, value, reason)
 
 
 def _reach(bound: int) -> str:
-    return f"reached offset {bound}" if bound != NOWHERE else "got nothing of this partition"
+    return f"reached offset {bound}" if bound != NOWHERE else "returned no record of this partition"
 
 
 def _first_place_max(derivation: Derivation, partition: Partition, elsewhere: dict[int, list[int]]) -> int:

@@ -37,7 +37,7 @@ class Member:
     """Its heartbeats are in the history, not its commits alone."""
 
     def lapsed(self, t: float) -> bool:
-        """Tell whether its session could have ended by then, or a rebalance that it did not get."""
+        """Return whether its session could have ended by then, or a rebalance that it did not get."""
         is_dropped = self.owned.rebalance > 0 and t >= self.undisturbed + self.owned.rebalance
         return is_dropped or t >= self.contact + self.owned.session
 
@@ -114,7 +114,7 @@ class Ownership:
                 continue
             reason = (
                 f"process {event.process} owned {name} in group {event.group} from {event.t:.3f} s on "
-                f"(generation {event.generation}), while process {process} did since {other.since[name]:.3f} s "
+                f"(generation {event.generation}), while process {process} owned it since {other.since[name]:.3f} s "
                 f"(generation {other.owned.generation}): the coordinator had accepted a request of it sent at "
                 f"{other.contact:.3f} s, and its session is {other.owned.session:g} s"
             )
@@ -125,7 +125,7 @@ class Ownership:
                 )
             story = (
                 (other.since[name], f"process {process} owns {name}"),
-                (event.t, f"process {event.process} owns {name} too"),
+                (event.t, f"process {event.process} also owns {name}"),
             )
             self.facts.append(
                 Fact(
@@ -149,7 +149,7 @@ class Ownership:
         newest, since, process = known
         reason = (
             f"group {group} accepted a commit of process {event.process} for generation {generation} (op {event.op}, "
-            f"begun at {begun.t:.3f} s), though process {process} had been in generation {newest} since {since:.3f} s"
+            f"started at {begun.t:.3f} s), although process {process} was in generation {newest} since {since:.3f} s"
         )
         story = ((since, f"process {process} is in generation {newest}"), (begun.t, f"op {event.op} commits"))
         self.facts.append(

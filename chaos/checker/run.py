@@ -151,21 +151,21 @@ class Checker:
         if timeline.sampled:
             elr = "" if timeline.sampled_elr else " and without eligible leader replicas"
             yield (
-                f"Leaders and ISRs were sampled, not followed{elr}: the ISR at acknowledgement time is that of the "
+                f"Leaders and ISRs were sampled{elr}: the ISR at acknowledgement time is that of the "
                 "nearest samples, and unclean elections are not reported."
             )
         elif not timeline.followed:
-            yield "The metadata log was not followed: neither ISRs nor unclean elections are known."
+            yield "The metadata log was not read: ISRs and unclean elections are unknown."
         if not judge.replicas_compared:
-            yield "No disk was looked at: the replicas were not compared with each other."
+            yield "No disk was read: the replicas were not compared with each other."
         unseen = [f"{node} of {name}" for name, node in self._unseen_replicas()]
         if unseen:
             more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
-            yield f"These replicas are on record and were not looked at: node {', node '.join(unseen[:5])}{more}."
+            yield f"These replicas were not compared: node {', node '.join(unseen[:5])}{more}."
         if not self._images.compared:
             yield "No metadata images were compared."
         if not self._derivation.final_reads:
-            yield "There were no final reads: values that were never read cannot be judged."
+            yield "There were no final reads: values that were never read are not judged."
 
     def _unseen_replicas(self) -> Iterator[tuple[str, int]]:
         """Yield partition and node of replicas on record, of partitions of which others were looked at."""

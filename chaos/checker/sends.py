@@ -125,7 +125,7 @@ class Sends:
         return self.acked_offset[row] if self.has_offset(row) else self.read_offset[row]
 
     def has_offset(self, row: int) -> bool:
-        """Tell whether the send succeeded and its response had an offset."""
+        """Return whether the send succeeded and its response had an offset."""
         return self.kind[row] == OK and self.acked_offset[row] != NOWHERE
 
     def evident(self, row: int) -> float:

@@ -47,7 +47,7 @@ def poll_steps(partition: Partition, log: Log, allowed: Counter[str]) -> Iterato
             anomaly, missed = f"{prefix}nonmonotonic-poll", 0
             reason = (
                 f"process {step.process} polled offset {step.source} and then offset {step.target} (op {step.op}): "
-                "it must go forward"
+                "offsets must increase"
             )
         else:
             missed = log.between(step.source, step.target)
@@ -56,7 +56,7 @@ def poll_steps(partition: Partition, log: Log, allowed: Counter[str]) -> Iterato
             anomaly = f"{prefix}poll-skip"
             reason = (
                 f"process {step.process} polled offset {step.source} and then offset {step.target} (op {step.op}): "
-                f"it never got the {missed} record{'s' * (missed > 1)} in between"
+                f"it skipped the {missed} record{'s' * (missed > 1)} in between"
             )
         if step.subscribed and not step.internal:
             allowed[anomaly] += 1

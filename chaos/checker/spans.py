@@ -21,5 +21,5 @@ class FaultSpan(NamedTuple):
     """Where it is lossy: those of which data was lost, with a log directory; empty: all that the brokers had."""
 
     def lost_of(self, partition: str) -> bool:
-        """Tell whether it lost data of a partition."""
+        """Return whether it lost data of a partition."""
         return self.lossy and (not self.partitions or partition in self.partitions)

@@ -74,9 +74,9 @@ class Storyteller:
             at = f"at offset {offset}" if offset != NOWHERE else "without an offset"
             sentences.append((sends.completed[row], f"value {value} is acknowledged {at}; {self._isr(row)}"))
         elif sends.kind[row] == FAIL:
-            sentences.append((sends.completed[row], f"value {value} is refused for certain: {error}"))
+            sentences.append((sends.completed[row], f"value {value} failed: {error}"))
         elif sends.completed[row] != NEVER:
-            sentences.append((sends.completed[row], f"the outcome of value {value} is unknown: {error}"))
+            sentences.append((sends.completed[row], f"the result of value {value} is unknown: {error}"))
         if sends.first_read[row] != NEVER:
             isr = "" if sends.kind[row] == OK else f"; {self._isr(row)}"
             sentences.append(
@@ -128,7 +128,7 @@ class Storyteller:
         """Return the final logs and the final reads of a partition."""
         lines: list[str] = []
         for node, log in sorted(self._replicas.get(partition, {}).items()):
-            lines.append(f"at the end: node {node} holds offsets {log.start} to {log.end - 1} of {partition}")
+            lines.append(f"at the end: node {node} has offsets {log.start} to {log.end - 1} of {partition}")
         index = self._derivation.partition_index.get(partition)
         if index is not None and self._derivation.partitions[index].final_max != NOWHERE:
             lines.append(f"at the end: the final reads reach offset {self._derivation.partitions[index].final_max}")
@@ -137,10 +137,10 @@ class Storyteller:
     def _isr(self, row: int) -> str:
         states = self._loss.isr_at(row)
         if not states:
-            return "the history does not tell the ISR"
+            return "the ISR is not in the history"
         isrs = " or ".join(dict.fromkeys(str(list(state.isr)) for state in states[:STATES_MAX]))
         state = states[0]
-        return f"the ISR was {isrs}, the leader {state.leader} in leader epoch {state.leader_epoch}"
+        return f"the ISR was {isrs}, the leader was {state.leader} in leader epoch {state.leader_epoch}"
 
 
 def _in_order(sentences: list[Sentence]) -> tuple[list[Sentence], list[float]]:
@@ -165,7 +165,7 @@ def _change(before: PartitionState, after: PartitionState, unclean: bool) -> str
         leader = f"node {after.leader} leads" if after.leader >= 0 else "it has no leader"
         parts.append(f"{leader} in leader epoch {after.leader_epoch}")
     if unclean:
-        parts.append("that was an unclean election")
+        parts.append("unclean election")
     if after.isr != before.isr:
         parts.append(f"the ISR becomes {list(after.isr)}")
     if after.elr != before.elr:

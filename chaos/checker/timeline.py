@@ -80,7 +80,7 @@ class Rivals(NamedTuple):
 
 
 def _holds_metadata(fault: FaultSpan) -> bool:
-    """Tell whether a fault may keep any broker from hearing of an election: one of links, or of a controller."""
+    """Return whether a fault may keep any broker from hearing of an election: one of links, or of a controller."""
     return fault.fault in LINK_FAULTS or any(target.endswith("/controller") for target in fault.targets)
 
 
@@ -196,7 +196,7 @@ class Timeline:
         return max(t, ends[at]) if at >= 0 else t
 
     def cut_off(self, deposed: int, elected: float, t: float) -> bool:
-        """Tell whether a deposed leader may, at `t`, not have known this election: a fault delayed it."""
+        """Return whether a deposed leader may, at `t`, not have known this election: a fault delayed it."""
         faults, ends = self._faults_of(deposed)
         at = bisect_left(ends, elected)
         return at < len(faults) and faults[at].begin <= t
@@ -224,7 +224,7 @@ class Timeline:
             ):
                 return (
                     f"node {deposed} may not have known that node {state.leader} was elected coordinator of group "
-                    f"{heard.group} at {state.t:.3f} s, which counts the session from then on"
+                    f"{heard.group} at {state.t:.3f} s, which restarts the session"
                 )
             if elected:
                 deposed = state.leader
@@ -258,10 +258,10 @@ class Timeline:
             return f"an operator requested the deletion of records at {requested_s:.3f} s"
         jumped = any(fault.fault == "clock_jump" for fault in self.faults)
         config = self.configs.retention(partition.rpartition("-")[0], NEVER if jumped else self.ended - written)
-        return None if config is None else f"{config} lets retention delete it"
+        return None if config is None else f"{config} permits retention to delete it"
 
     def elr_in_use(self, since: float, until: float) -> bool:
-        """Tell whether ELR (KIP-966) was finalized all that time; assumed if the history has no features."""
+        """Return whether ELR (KIP-966) was finalized all that time; assumed if the history has no features."""
         if not self._features:
             return True
         at = bisect_right(self._elr_levels, since, key=lambda entry: entry[0])
@@ -269,7 +269,7 @@ class Timeline:
         return before != 0 and all(level != 0 for t, level in self._elr_levels[at:] if t <= until)
 
     def is_unnoticed(self, node: int, since: float, until: PartitionState) -> bool:
-        """Tell whether the controllers knew a broker, and got neither its end from then on, nor its next life."""
+        """Return whether the controllers knew a broker, and got neither its end from then on, nor its next life."""
         noticed = self._noticed.get(node, [])
         at = bisect_right(noticed, (since, until.offset))
         return at > 0 and (at == len(noticed) or noticed[at][1] > until.offset)
@@ -356,7 +356,7 @@ class Timeline:
 
 
 def _is_unclean(record: Mapping[str, object], before: PartitionState | None, after: PartitionState) -> bool:
-    """Tell whether a change was an unclean election: marked as one, or of a leader from outside ISR and ELR."""
+    """Return whether a change was an unclean election: marked as one, or of a leader from outside ISR and ELR."""
     if record.get("sampled"):
         known = () if before is None else before.isr + before.elr
         return bool(known) and before is not None and after.leader != before.leader and after.leader not in known

@@ -39,13 +39,13 @@ def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
         if missing:
             shown = ", ".join(str(sends.value[row]) for row in visible)
             hidden = ", ".join(str(sends.value[row]) for row in missing)
-            reason = f"of the transaction of op {transaction.op} the values {shown} are visible and {hidden} are not"
+            reason = f"of the transaction of op {transaction.op}, values {shown} are visible and {hidden} are not"
             index = sends.partition[missing[0]]
             yield Finding("torn-transaction", index, missing, NOWHERE, sends.value[missing[0]], reason)
 
 
 def _must_show(derivation: Derivation, row: int, final_reads: bool) -> bool:
-    """Tell whether the reads would have returned this value if it existed."""
+    """Return whether the reads would have returned this value if it existed."""
     sends = derivation.sends
     partition = derivation.partitions[sends.partition[row]]
     offset = sends.acked_offset[row]
@@ -62,7 +62,7 @@ def open_reads(derivation: Derivation) -> Iterator[Finding]:
         if ended is not None and t < ended:
             value, at = sends.value[row], sends.read_offset[row]
             reason = (
-                f"op {op} got value {value} at read_committed by {t:.3f} s, and the end of its transaction (op "
+                f"op {op} received value {value} at read_committed by {t:.3f} s, but the end of its transaction (op "
                 f"{sends.op[row]}) was requested at {ended:.3f} s"
             )
             yield Finding("open-read", sends.partition[row], (row,), at, value, reason)
@@ -74,6 +74,6 @@ def hanging(stable: dict[str, Stable]) -> Iterator[Fact]:
         if event.last_stable_offset < event.high_watermark:
             reason = (
                 f"the last stable offset of {name} is {event.last_stable_offset}, its high watermark "
-                f"{event.high_watermark}, though all has healed: a transaction hangs"
+                f"{event.high_watermark}, although all faults have ended: a transaction hangs"
             )
-            yield Fact("hanging-transaction", name, None, event.t, reason, ((event.t, "all should be at rest"),))
+            yield Fact("hanging-transaction", name, None, event.t, reason, ((event.t, "no open transaction expected"),))

@@ -79,7 +79,7 @@ class ProxyCuts:
     def isolate(self, name: str, kind: str, *, clients: bool) -> Injected:
         """See Cuts."""
         own, others = others_of(self.topology, name, clients)
-        story = f"{kind} between {name} and all others" + ("" if clients else " but the clients")
+        story = f"{kind} between {name} and all others" + ("" if clients else " except clients")
         return self._begin(kind, [name], story, self._by_data(own, others, kind, False), 1.0, {})
 
     def _by_data(
@@ -106,9 +106,9 @@ class ProxyCuts:
         attributes: Mapping[str, int],
     ) -> Injected:
         if kind not in PROXY_KINDS:
-            raise NotThisNetwork(f"{kind} needs network namespaces; proxies can {', '.join(PROXY_KINDS)}")
+            raise NotThisNetwork(f"{kind} needs network namespaces; proxies support {', '.join(PROXY_KINDS)}")
         if not where:
-            raise ValueError(f"no connections are ever made between {' and '.join(targets)}")
+            raise ValueError(f"{' and '.join(targets)} never connect to each other")
         number = self.register.take_id()
         placed = [Placed(proxy.name, toxics_of(kind, number, streams, attributes, share)) for proxy, streams in where]
         return self.register.begin(
@@ -140,7 +140,7 @@ class NamespaceCuts:
     def isolate(self, name: str, kind: str, *, clients: bool) -> Injected:
         """See Cuts."""
         own, others = others_of(Topology(self.parties), name, clients)
-        story = f"{kind} between {name} and all others" + ("" if clients else " but the clients")
+        story = f"{kind} between {name} and all others" + ("" if clients else " except clients")
         return self._begin(kind, [name], story, _members(own), _members(others), False, 1.0)
 
     def members(self, name: str) -> list[str]:
@@ -160,7 +160,7 @@ class NamespaceCuts:
         share: float,
     ) -> Injected:
         if kind not in NAMESPACE_KINDS:
-            raise NotThisNetwork(f"{kind} needs proxies; namespaces can {', '.join(NAMESPACE_KINDS)}")
+            raise NotThisNetwork(f"{kind} needs proxies; namespaces support {', '.join(NAMESPACE_KINDS)}")
         pairs = [(a, b) for a in own for b in others if a != b]
         pairs += [] if one_way else [(b, a) for a, b in pairs]
         rules = []

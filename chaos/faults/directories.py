@@ -39,7 +39,7 @@ class DirectoryFaults:
         """Return a log directory of a node by its number, 1 among them. Raises NoSuchDirectory."""
         found = self.disks.settings(name).list("log.dirs")
         if not 1 <= number <= len(found):
-            raise NoSuchDirectory(f"{name} has {len(found)} log directories, none is number {number}")
+            raise NoSuchDirectory(f"{name} has {len(found)} log directories, number {number} does not exist")
         return found[number - 1]
 
     def fail(self, name: str, number: int) -> Injected:
@@ -98,7 +98,7 @@ class DirectoryFaults:
         )
 
     def lies_in(self, name: str, partition: str, number: int) -> bool:
-        """Tell whether a partition's log is in a directory of a node, and no copy of it in any other."""
+        """Return whether a partition's log is in a directory of a node, and no copy of it in any other."""
         paths = self.disks.settings(name).list("log.dirs")
         moves = [
             found
@@ -111,7 +111,7 @@ class DirectoryFaults:
 
     def _that_may_go(self, name: str, number: int) -> str:
         if number == 1:
-            raise NoSuchDirectory(f"the first log directory of {name} has the node's own files: it stays")
+            raise NoSuchDirectory(f"the first log directory of {name} cannot fail: it has the node's own files")
         return self.path(name, number)
 
     def _lost(self, kind: str, name: str, path: str, story: str, do: Callable[[], None]) -> Injected:
@@ -120,6 +120,6 @@ class DirectoryFaults:
         def killed() -> str:
             self.cluster.kill(name)
             do()
-            return f"without {', '.join(partitions) or 'anything'}"
+            return f"with the loss of {', '.join(partitions) or 'no partition'}"
 
         return self.processes.down(kind, [name], story, killed, lossy=bool(partitions), partitions=partitions)

@@ -99,7 +99,7 @@ def segment_of(directories: Sequence[str], partition: str, rng: Random) -> str:
     Raises NothingToDamage.
     """
     if os.path.basename(partition) != partition:  # a path might lead to the logs of another cluster
-        raise NothingToDamage(f"{partition!r} is the name of no partition")
+        raise NothingToDamage(f"{partition!r} is not a partition")
     folders = [path for path in (os.path.join(each, partition) for each in directories) if os.path.isdir(path)]
     bases = [
         (folder, offset)
@@ -109,7 +109,7 @@ def segment_of(directories: Sequence[str], partition: str, rng: Random) -> str:
     ]
     paths = [path for folder, base in bases if os.path.getsize(path := segment_file(folder, base, LOG_SUFFIX))]
     if not paths:
-        raise NothingToDamage(f"no segment of {partition} in {', '.join(directories)} holds a byte")
+        raise NothingToDamage(f"all segments of {partition} in {', '.join(directories)} are empty")
     return rng.choice(paths)
 
 
@@ -117,7 +117,7 @@ def journal_of(folder: str) -> str:
     """Return the path of a Raft journal's newest segment. Raises NothingToDamage."""
     names = sorted(name for name in os.listdir(folder) if name.endswith(JOURNAL_SUFFIX))
     if not names:
-        raise NothingToDamage(f"no journal in {folder}")
+        raise NothingToDamage(f"{folder} has no journal")
     return os.path.join(folder, names[-1])
 
 
@@ -134,9 +134,9 @@ def flip_bits(path: str, count: int, rng: Random, position: int | None = None) -
     """
     size = used_size(path)
     if not size:
-        raise NothingToDamage(f"{path} holds nothing")
+        raise NothingToDamage(f"{path} is empty")
     if position is not None and position >= (end := os.path.getsize(path)):
-        raise NothingToDamage(f"{path} has {end} bytes, none at {position}")
+        raise NothingToDamage(f"{path} has {end} bytes, position {position} does not exist")
     found = []
     with open(path, "r+b", buffering=0) as file:
         for _ in range(count):

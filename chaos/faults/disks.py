@@ -78,7 +78,7 @@ class DiskFaults:
         It stays down until it is started. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
         """
         if name in self.small:
-            raise NoSmallDisk(f"{name} has a small disk, which cannot be wiped")
+            raise NoSmallDisk(f"the small disk of {name} cannot be wiped")
         wanted = roles or self.settings(name).list("process.roles")
         folders = [each for role in (BROKER, CONTROLLER) if role in wanted for each in self.directories(name, role)]
 
@@ -112,10 +112,10 @@ class DiskFaults:
                     for name, tails in lost.items()
                     for each in tails
                 )
-                or "nothing was unsynced"
+                or "no unsynced data"
             )
 
-        return self.processes.down("lose_tail", names, f"power cut at {', '.join(names)}", do, lossy=True)
+        return self.processes.down("lose_tail", names, f"power loss of {', '.join(names)}", do, lossy=True)
 
     def flip_bits(self, name: str, what: str, count: int, position: int | None) -> list[FlippedBit]:
         """Flip bits in a segment of a partition ("orders-0"), or in the controller's journal ("journal").
@@ -152,5 +152,5 @@ class DiskFaults:
     def small_disk(self, name: str) -> SmallDisk:
         """Return a node's small disk. Raises NoSmallDisk."""
         if name not in self.small:
-            raise NoSmallDisk(f"{name} has no small disk: give the lab one for it (small_disks)")
+            raise NoSmallDisk(f"{name} has no small disk: set small_disks of the lab")
         return self.small[name]

@@ -44,7 +44,7 @@ class Keeper:
         said = keeper._said()
         if not said.endswith(READY):
             keeper.close()
-            raise NotPermitted(f"a {kind} namespace: {said.decode(errors='replace').strip() or 'no answer'}")
+            raise NotPermitted(f"a {kind} namespace: {said.decode(errors='replace').strip() or 'no output'}")
         return keeper
 
     def _said(self) -> bytes:

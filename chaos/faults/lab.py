@@ -162,7 +162,7 @@ class Lab:
         for name, (found, _) in self.shape.nodes().items():
             if found == node_id:
                 return name
-        raise LabError(f"no node has the id {node_id}")
+        raise LabError(f"node {node_id} does not exist")
 
     def described(self) -> history.ClusterShape:
         """Return the cluster as the history's first event has it."""
@@ -193,14 +193,14 @@ class Lab:
         """Return the nodes in sync. Raises LabError for an unknown partition."""
         view = self.partitions().get(f"{topic}-{partition}")
         if view is None:
-            raise LabError(f"no node knows partition {topic}-{partition}")
+            raise LabError(f"partition {topic}-{partition} does not exist")
         return [self.name_of(node_id) for node_id in view.isr]
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
         """Return the node of the active controller. Raises LabError if there is none in time."""
         found = self._eventually(
             lambda: None if (node_id := self.observer.active_controller()) is None else (node_id,),
-            lambda: "no controller is active",
+            lambda: "no active controller",
             timeout_seconds,
         )
         return self.name_of(found[0])
@@ -354,5 +354,5 @@ class Lab:
 
     def _cuts(self) -> Cuts:
         if self.cuts is None:
-            raise NotThisNetwork("this lab has plain links: no fault can be put on them")
+            raise NotThisNetwork("this lab has no proxies, so links cannot have faults")
         return self.cuts

@@ -69,7 +69,7 @@ def toxics_of(
     toxic_type, usual = TOXIC_OF[kind]
     unknown = attributes.keys() - usual.keys()
     if unknown or any(value < 0 for value in attributes.values()):
-        raise ValueError(f"{kind} takes {', '.join(usual)}, none negative; given were {dict(attributes)}")
+        raise ValueError(f"{kind} needs non-negative {', '.join(usual)}, not {dict(attributes)}")
     return tuple(
         Toxic(f"{kind}-{fault_id}-{stream}", toxic_type, stream, {**usual, **attributes}, share) for stream in streams
     )
@@ -161,7 +161,7 @@ class Links:
 
     def _wrong(self, placed: Placed, state: ProxyState | None, present: bool) -> str | None:
         if state is None:
-            return f"{placed.proxy} is gone"
+            return f"{placed.proxy} no longer exists"
         names = {toxic.name for toxic in placed.toxics}
         if names:
             differing = names - state.toxics if present else names & state.toxics

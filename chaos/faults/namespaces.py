@@ -117,7 +117,7 @@ class Namespaces:
     def lose(self, source: str, target: str, percent: int) -> list[Rule]:
         """Lose this share of the packets from source to target. Raises NotPermitted."""
         if not 0 < percent <= 100:
-            raise ValueError(f"{percent} % of packets cannot be lost")
+            raise ValueError(f"invalid packet loss: {percent} %")
         return [self._rule(source, target, f"numgen random mod 100 < {percent} drop")]
 
     def _rule(self, source: str, target: str, what: str) -> Rule:
@@ -147,7 +147,7 @@ class Namespaces:
         self.members[member].run("tc", "qdisc", "del", "dev", "eth0", "root")
 
     def has_netem(self) -> bool:
-        """Tell whether `delay` works here."""
+        """Return whether `delay` works here."""
         member = next(iter(self.members))
         try:
             self.delay(member, 0)

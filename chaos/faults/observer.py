@@ -99,13 +99,11 @@ class Observer:
         for broker_id in self.brokers:
             answer = answers.get(broker_id)
             if answer is None:
-                found.append(f"broker {broker_id} does not answer")
+                found.append(f"broker {broker_id} does not respond")
                 continue
             known = {broker.node_id for broker in answer.brokers}
-            found += [
-                f"broker {each} is fenced in the eyes of {broker_id}" for each in sorted(self.brokers.keys() - known)
-            ]
-            found += [f"{wrong} in the eyes of {broker_id}" for wrong in under_replicated(views(answer))]
+            found += [f"broker {each} is fenced at broker {broker_id}" for each in sorted(self.brokers.keys() - known)]
+            found += [f"{wrong} at broker {broker_id}" for wrong in under_replicated(views(answer))]
         return found + self._quorum_ailments()
 
     def _quorum_ailments(self) -> list[str]:
@@ -114,8 +112,8 @@ class Observer:
             return [f"{len(rows)} controllers claim to be active"]
         (row,) = rows.values()
         behind = {voter.replica_id: row.high_watermark - voter.log_end_offset for voter in row.current_voters}
-        found = [f"controller {each} does not vote" for each in sorted(self.controllers.keys() - behind.keys())]
-        return found + [f"controller {each} is {lag} behind" for each, lag in behind.items() if lag > VOTER_LAG_MAX]
+        found = [f"controller {each} is not a voter" for each in sorted(self.controllers.keys() - behind.keys())]
+        return found + [f"controller {each} lags by {lag}" for each, lag in behind.items() if lag > VOTER_LAG_MAX]
 
     def _metadata(self, timeout_ms: int = ASK_MS) -> dict[int, MetadataResponse]:
         """Return the metadata of all topics from each broker that answers in time."""

@@ -59,7 +59,7 @@ class PortBlock:
             self._next += 1
             if is_free(port):
                 return port
-        raise NoPorts(f"ports {self.first} to {self.first + BLOCK_PORTS - 1} are all used")
+        raise NoPorts(f"all ports from {self.first} to {self.first + BLOCK_PORTS - 1} are in use")
 
     def release(self) -> None:
         """Let others have the block. Idempotent."""
@@ -69,7 +69,7 @@ class PortBlock:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether one could listen on a port of the loopback address now."""
+    """Return whether one could listen on a port of the loopback address now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

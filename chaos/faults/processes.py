@@ -119,7 +119,7 @@ class ProcessFaults:
             self.cluster.stop(*names)
             self.started(names)
 
-        self.register.at_once("restart", names, f"{', '.join(names)} restarted in order", restarted)
+        self.register.at_once("restart", names, f"{', '.join(names)} restarted", restarted)
 
     def kill_all(self) -> Injected:
         """kill -9 everything, all in the same instant; ends when all are started."""
@@ -177,4 +177,4 @@ def _none(result: object) -> None:
 
 def _late(names: Sequence[str]) -> str | None:
     """Return the story of nodes that had to be killed."""
-    return f"{', '.join(names)} did not end in time and was killed" if names else None
+    return f"{', '.join(names)} did not stop in time and was killed" if names else None

@@ -44,7 +44,7 @@ class LabShape:
     def nodes(self) -> dict[str, tuple[int, tuple[str, ...]]]:
         """Return {name: (node.id, its roles)}. Raises ValueError for a shape that cannot be."""
         if not (1 <= self.brokers <= NODES_MAX and 1 <= self.controllers <= NODES_MAX):
-            raise ValueError(f"a lab has 1 to {NODES_MAX} brokers and as many controllers")
+            raise ValueError(f"a lab has 1 to {NODES_MAX} brokers and 1 to {NODES_MAX} controllers")
         if not self.combined:
             found: dict[str, tuple[int, tuple[str, ...]]] = {
                 f"controller-{number}": (CONTROLLER_ID_BASE + number, (CONTROLLER,))
@@ -52,7 +52,7 @@ class LabShape:
             }
             return found | {f"broker-{number}": (number, (BROKER,)) for number in range(1, self.brokers + 1)}
         if self.controllers > self.brokers:
-            raise ValueError("combined nodes are brokers first: there cannot be more controllers than brokers")
+            raise ValueError("combined nodes cannot have more controllers than brokers")
         both = (BROKER, CONTROLLER)
         return {
             f"node-{number}": (number, both if number <= self.controllers else (BROKER,))
@@ -172,7 +172,7 @@ def _entries(
     given = {**shape.configs, **shape.node_configs.get(name, {})}
     fixed = sorted(given.keys() & lab.keys())
     if fixed:
-        raise ValueError(f"{', '.join(fixed)}: a lab sets this itself")
+        raise ValueError(f"{', '.join(fixed)}: set by the lab")
     wrong: list[str] = []
     wished = known(override_entries([f"{key}={value}" for key, value in given.items()]), wrong)
     if wrong:

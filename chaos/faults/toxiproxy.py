@@ -94,7 +94,7 @@ class ToxiproxyApi:
         self._call("post", "/populate", body)
         missing = {name for name, _, _ in proxies} - self.proxies().keys()
         if missing:
-            raise ToxiproxyError(f"the server did not make {', '.join(sorted(missing))}")
+            raise ToxiproxyError(f"the server did not create {', '.join(sorted(missing))}")
 
     def enable(self, proxy: str, enabled: bool) -> None:
         """Let a proxy listen, or close its listener and its connections. Raises ToxiproxyError."""
@@ -117,7 +117,7 @@ class ToxiproxyApi:
         self._call("delete", f"/proxies/{quote(proxy)}", missing_ok=True)
 
     def answers(self) -> bool:
-        """Tell whether the server answers."""
+        """Return whether the server answers."""
         try:
             self.proxies()
         except ToxiproxyError:

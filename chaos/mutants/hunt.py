@@ -46,7 +46,7 @@ def hunt_named(name: str, *, first: int = 1, seeds: int, swarm: bool = False) ->
 
 
 def passes(mutant: Mutant, seed: int) -> bool:
-    """Tell whether a seed of the mutant's means finds nothing where no mutant is in place."""
+    """Return whether a seed of the mutant's means finds nothing where no mutant is in place."""
     return FINDERS[mutant.means](mutant, seed) is None
 
 

@@ -77,7 +77,7 @@ def _shape(start: Start, figures: Figures) -> str:
         controllers = sum("controller" in node.roles for node in nodes)
         of_controllers = (
             f", {plural(controllers, 'controller')}" if controllers else ""
-        )  # of a cluster of others none is known
+        )  # unknown for an external cluster
         parts.append(f"{plural(len(nodes), 'node')} ({plural(brokers, 'broker')}{of_controllers})")
     topics = [
         f"{name}: {plural(topic.partitions, 'partition')} of {plural(topic.replication_factor, 'replica')}"
@@ -103,20 +103,20 @@ def _gap(picture: Aggregate, figures: Figures) -> Markup:
     if worst.partition is not None:
         at = unbroken(f"{worst.begin:.3f} s")
         force = _in_force(figures, worst.begin, worst.begin + worst.seconds)
-        text = f"{clipped(f'{worst.partition} had sends waiting and acknowledged none, from {at}{force}', 300)}."
+        text = f"{clipped(f'{worst.partition} acknowledged none of its pending sends from {at} on{force}', 300)}."
     begin, gap = picture.longest_gap(figures.longest_gap_at, figures.longest_gap)
     whole = f"{unbroken(seconds(gap))}, from {unbroken(f'{begin:.3f} s')}"
     return _card(
         title,
         tag("p", seconds(worst.seconds), class_="big", data_value=f"{worst.seconds:.6f}"),
         tag("p", text),
-        tag("p", f"No partition at all acknowledged anything for {whole} (faults or not).", class_="quiet"),
+        tag("p", f"Longest time without any acknowledgement, faults or not: {whole}.", class_="quiet"),
         id="gap",
     )
 
 
 def _in_force(figures: Figures, begin: float, end: float) -> str:
-    """Name the fault that a gap began with, and the first that came while it lasted."""
+    """Name the fault at the start of a gap, and the first ones that started during it."""
     there = [f for f in figures.faults if f.begin < end and (f.end is None or f.end > begin)]
     before = [f for f in there if f.begin <= begin + FAULT_LAG_MAX]
     named = [*before[-1:], *[f for f in there if f not in before]]
@@ -128,15 +128,15 @@ def _in_force(figures: Figures, begin: float, end: float) -> str:
 def _first(verdict: Verdict) -> Markup:
     if verdict.violations:
         more = len(verdict.violations) - 1
-        link = tag("a", f"its story{f', and {number(more)} more' if more else ''}", href="#violations")
+        link = tag("a", f"details{f', and {number(more)} more' if more else ''}", href="#violations")
         text = tag("p", tell(verdict.violations[0]))
         return _card("First violation", text, tag("p", link), id="first", class_="card wide bad-card")
     if verdict.explained:
         finding = tell(verdict.explained[0])
-        link = tag("a", f"all {plural(len(verdict.explained), 'explained finding')}", href="#explained")
+        link = tag("a", f"all {plural(len(verdict.explained), 'legal finding')}", href="#explained")
         return _card(
             "No violation",
-            tag("p", "The first finding that was legal: ", finding),
+            tag("p", "The first legal anomaly: ", finding),
             tag("p", link),
             _not_judged(verdict.figures),
             id="first",
@@ -166,14 +166,14 @@ def _not_judged(figures: Figures) -> Markup | None:
 
 
 def _answers(figures: Figures) -> str:
-    """Describe the answers of sends, and the most frequent error."""
+    """Describe the results of sends, with the most frequent error."""
     sends = figures.operations.get("send", {})
     failed, unknown = sends.get("fail", 0), sends.get("info", 0)
     if not failed and not unknown:
-        return f"Every one of {plural(sends.get('ok', 0), 'send')} that ended was acknowledged."
-    text = f"Of the sends {number(failed)} were refused for certain, of {number(unknown)} the outcome is unknown"
+        return f"All of {plural(sends.get('ok', 0), 'completed send')} were acknowledged."
+    text = f"{plural(failed, 'send')} failed, {number(unknown)} have an unknown result"
     common = next(iter(figures.errors.items()), None)
-    return text + (f"; the commonest error is {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
+    return text + (f"; most frequent error: {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
 
 
 def _tiles(verdict: Verdict) -> Markup:
@@ -181,15 +181,19 @@ def _tiles(verdict: Verdict) -> Markup:
     operations = sum(sum(counts.values()) for counts in figures.operations.values())
     illegally = figures.lost - figures.lost_legally
     values = (
-        ("operations", operations, "completed, of all kinds", False),
+        ("operations", operations, "completed operations of all kinds", False),
         ("acknowledged", figures.acked, f"of {plural(figures.sends, 'send')}", False),
-        ("lost", illegally, "gone, and illegal", illegally > 0),
-        ("explained", figures.lost_legally, "gone, and legal", False),
-        ("duplicated", figures.duplicated, *_judged(verdict, DUPLICATES, "in the log twice", "twice, legally")),
+        ("lost", illegally, "acknowledged, illegally lost", illegally > 0),
+        ("explained", figures.lost_legally, "acknowledged, legally lost", False),
+        (
+            "duplicated",
+            figures.duplicated,
+            *_judged(verdict, DUPLICATES, "in the log twice", "twice, legally"),
+        ),
         (
             "reordered",
             figures.reordered,
-            *_judged(verdict, REORDERINGS, "not as they were sent", "out of order, legally"),
+            *_judged(verdict, REORDERINGS, "not in the order of sends", "not in order, legally"),
         ),
     )
     tiles = [
@@ -206,7 +210,7 @@ def _tiles(verdict: Verdict) -> Markup:
 
 
 def _judged(verdict: Verdict, anomalies: frozenset[str], what: str, explained: str) -> tuple[str, bool]:
-    """Return the text of a tile for its number, and whether some of it is illegal."""
+    """Return the hint of a tile, and whether any of its findings is illegal."""
     return explained if all_explained(verdict, anomalies) else what, found_illegal(verdict, anomalies)
 
 

@@ -1,4 +1,4 @@
-"""JUnit XML, as CI systems read it: a test case a scenario, a failure's text the stories of its first violations."""
+"""JUnit XML for CI systems: one test case per scenario; a failure has the details of its first violations."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 
 
 def write_junit(path: Path, results: Sequence[ScenarioResult]) -> None:
-    """Write the results of one campaign. A violated or missed scenario is a failure, one that could not run an error.
+    """Write the results of one campaign. A violated or missed scenario is a failure, an incomplete run is an error.
 
     Raises:
         OSError: the file cannot be written.
@@ -75,7 +75,7 @@ def _stories(violations: Sequence[Violation], result: ScenarioResult) -> str:
     lines: list[str] = []
     for violation in violations[:STORIES_MAX]:
         where = f" in {violation.partition}" if violation.partition else ""
-        lines += [f"{violation.anomaly}{where}, {violation.count} in all: {violation.reason}"]
+        lines += [f"{violation.anomaly}{where}, {violation.count} in total: {violation.reason}"]
         lines += [f"    {sentence}" for sentence in violation.story]
     if len(violations) > STORIES_MAX:
         lines.append(f"and {len(violations) - STORIES_MAX} more")

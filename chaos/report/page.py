@@ -1,4 +1,4 @@
-"""The report of a run as one HTML file that needs nothing else: no network, no fonts, no other file."""
+"""The report of a run as one self-contained HTML file."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from kvorum.chaos.report.timeline import timeline
 from kvorum.chaos.report.words import UNFINISHED, outcome_of
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
-"""Content-Security-Policy: the browser itself holds the page to what it promises, should an escape ever be missing."""
+"""Content-Security-Policy, a second line of defence if an escape is missing."""
 
 
 def write_html(
@@ -63,9 +63,9 @@ def render(
         head(picture, verdict, outcome, failures, could_not_run),
         sections.section("Timeline", timeline(picture, verdict), id="when"),
         sections.gaps(picture, verdict.figures),
-        sections.findings("Violations", verdict.violations, "violations", "Nothing illegal was found."),
+        sections.findings("Violations", verdict.violations, "violations", "No violation was found."),
         sections.findings(
-            "Explained: legal, and why", verdict.explained, "explained", "Nothing needed an explanation."
+            "Legal anomalies with their reasons", verdict.explained, "explained", "No anomaly was found."
         ),
         sections.not_judged(verdict.figures),
         sections.anomalies(verdict),

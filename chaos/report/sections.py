@@ -15,18 +15,18 @@ from kvorum.chaos.report.markup import Child, Markup, join, tag
 from kvorum.chaos.report.words import PLAIN, clipped, command, number, plural, seconds
 
 ROWS_MAX: Final = 300
-"""Of one table. Of the faults, those with the longest gaps."""
+"""Rows of a table. Of the faults, those with the longest gaps."""
 
 FINDINGS_MAX: Final = 200
-"""Findings with stories in the report. One has some 40 sentences at most."""
+"""Findings with details in the report. Each has about 40 sentences at most."""
 
 VALUES_MAX: Final = 40
 TEXT_MAX: Final = 600
-"""Letters of one cell or sentence that came from the history."""
+"""Length of a cell or sentence from the history, in characters."""
 
 
 def gaps(picture: Aggregate, figures: Figures) -> Markup:
-    """Return the table of faults, each with what it cost."""
+    """Return the table of faults with their availability gaps."""
     places = range(len(figures.faults))
     if len(places) > ROWS_MAX:
         worst = sorted(places, key=lambda place: figures.faults[place].unavailable, reverse=True)[:ROWS_MAX]
@@ -38,7 +38,7 @@ def gaps(picture: Aggregate, figures: Figures) -> Markup:
         fault = figures.faults[place]
         swatch = tag("i", class_="swatch", style=f"background:{palette.fault(fault.fault)}")
         story = picture.outcomes.get(place) or ", ".join(fault.targets)
-        lossy = tag("span", " data lost", class_="bad") if fault.lossy else None
+        lossy = tag("span", " loses data", class_="bad") if fault.lossy else None
         lasted = "never ended" if fault.end is None else seconds(fault.end - fault.begin)
         where = f" ({fault.unavailable_partition})" if fault.unavailable_partition else ""
         cells: list[Child] = [
@@ -46,17 +46,17 @@ def gaps(picture: Aggregate, figures: Figures) -> Markup:
             [swatch, fault.fault],
             [clipped(story, TEXT_MAX), lossy],
             lasted,
-            "none came" if fault.first_ack is None else seconds(fault.first_ack),
-            (seconds(fault.unavailable) if fault.unavailable else f"none over {seconds(GAP_MIN)}") + clipped(where, 60),
+            "none" if fault.first_ack is None else seconds(fault.first_ack),
+            (seconds(fault.unavailable) if fault.unavailable else f"below {seconds(GAP_MIN)}") + clipped(where, 60),
         ]
         rows.append(tag("tr", [tag("td", cell) for cell in cells], data_kind=fault.fault))
-    columns = ("at", "fault", "story", "lasted", "gap until first ack", "longest wait of a partition")
+    columns = ("at", "fault", "details", "duration", "gap until first ack", "longest partition gap")
     left = len(figures.faults) - len(rows)
-    note = tag("p", f"{plural(left, 'more fault')} with shorter waits.", class_="quiet") if left else None
+    note = tag("p", f"{plural(left, 'more fault')} with shorter gaps.", class_="quiet") if left else None
     intro = (
-        "Gap until first ack: from the fault's begin to the first acknowledgement of a send that began after it. "
-        "Longest wait: the longest time, touching the fault and counted from its begin, in which a partition had sends "
-        "waiting and acknowledged none."
+        "Gap until first ack: time from the start of the fault to the first acknowledgement of a send that started "
+        "after it. Longest partition gap: longest time during the fault, from its start on, in which a partition "
+        "acknowledged none of its pending sends."
     )
     body = (
         [tag("p", intro, class_="quiet"), table(columns, rows, id="faults"), note]
@@ -67,13 +67,13 @@ def gaps(picture: Aggregate, figures: Figures) -> Markup:
 
 
 def findings(title: str, found: Sequence[Violation], id: str, empty: str) -> Markup:
-    """Return findings with their stories, the first one open."""
+    """Return findings with their details, the first one open."""
     if not found:
         return section(title, tag("p", empty, class_="quiet"), id=id)
     items = [_finding(each, first=place == 0 and id == "violations") for place, each in enumerate(found[:FINDINGS_MAX])]
     left = Counter(each.anomaly for each in found[FINDINGS_MAX:])
     more = tag("p", "Not shown: " + ", ".join(f"{count} {name}" for name, count in left.items())) if left else None
-    box = tag("input", type="search", placeholder="Filter by any word", data_search=id, aria_label=f"Filter {title}")
+    box = tag("input", type="search", placeholder="filter by words", data_search=id, aria_label=f"Filter {title}")
     return section(f"{title} ({len(found)})", box if len(found) > 3 else None, items, more, id=id)
 
 
@@ -110,7 +110,7 @@ def not_judged(figures: Figures) -> Markup | None:
 
 
 def anomalies(verdict: Verdict) -> Markup:
-    """Return how often each anomaly was found: illegal, legal, and allowed by Kafka's design."""
+    """Return the number of findings per anomaly: illegal, legal, and allowed by Kafka's design."""
     illegal: Counter[str] = Counter()
     legal: Counter[str] = Counter()
     for found, counts in ((verdict.violations, illegal), (verdict.explained, legal)):
@@ -127,8 +127,8 @@ def anomalies(verdict: Verdict) -> Markup:
         )
         for name in names
     ]
-    body: Child = table(("anomaly", "what it is", "illegal", "explained", "allowed by design"), rows, id="counts")
-    return section("Anomalies by name", body if rows else tag("p", "None at all.", class_="quiet"), id="anomalies")
+    body: Child = table(("anomaly", "meaning", "violations", "legal", "allowed by design"), rows, id="counts")
+    return section("Anomalies by name", body if rows else tag("p", "None.", class_="quiet"), id="anomalies")
 
 
 def operations(figures: Figures) -> Markup:
@@ -141,7 +141,7 @@ def operations(figures: Figures) -> Markup:
     ]
     return section(
         "Operations, clients and errors",
-        tag("div", by_f, by_client, table(("error", "times"), errors, id="errors") if errors else None, class_="side"),
+        tag("div", by_f, by_client, table(("error", "count"), errors, id="errors") if errors else None, class_="side"),
         id="who",
     )
 
@@ -155,7 +155,7 @@ def _outcomes(what: str, counts: dict[str, dict[str, int]], id: str) -> Markup:
         )
         for name, each in list(counts.items())[:ROWS_MAX]
     ]
-    return table((what, "ok", "failed for certain", "unknown"), rows, id=id)
+    return table((what, "ok", "failed", "unknown"), rows, id=id)
 
 
 def cluster(picture: Aggregate, figures: Figures) -> Markup:
@@ -225,14 +225,14 @@ def _configs(configs: dict[str, str]) -> Markup:
 
 
 def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
-    """Return the command that runs it again, remarks on the run, and versions."""
+    """Return the command to repeat the run, notes on the run, and versions."""
     notes = [tag("li", f"{note.t:.3f} s: {clipped(note.text, TEXT_MAX)}") for note in picture.notes]
     if picture.notes_left:
         notes.append(tag("li", f"and {plural(picture.notes_left, 'more note')} in the history"))
     items = [tag("li", clipped(each, TEXT_MAX)) for each in remarks]
     software = ", ".join(f"{name} {found}" for name, found in start.software.items())
     return section(
-        "Run it again",
+        "Repeat the run",
         tag("pre", tag("code", command(start), id="command")),
         tag("ul", items) if items else None,
         tag("details", tag("summary", f"Notes ({len(picture.notes) + picture.notes_left})"), tag("ul", notes))
@@ -255,6 +255,6 @@ def section(title: str, *children: Child, id: str) -> Markup:
 
 
 def table(columns: Sequence[str], rows: Sequence[Markup], *, id: str) -> Markup:
-    """Return rows under their column names, in a box of its own that scrolls sideways where it must."""
+    """Return a table in a box that scrolls horizontally if necessary."""
     header = tag("tr", [tag("th", name) for name in columns])
     return tag("div", tag("table", tag("thead", header), tag("tbody", rows), id=id), class_="scroll")

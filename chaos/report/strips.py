@@ -17,10 +17,10 @@ from kvorum.chaos.report.markup import Markup, join, tag
 from kvorum.chaos.report.words import clipped, plural, seconds
 
 PARTITIONS_DRAWN_MAX: Final = 24
-"""Partitions with strips of their own: those that were worst off."""
+"""Partitions with separate strips: those with the longest gaps."""
 
 SLOTS: Final = 800
-"""Width on the axis: changes within one are drawn as the last of them, which limits the pieces of a strip."""
+"""Width on the axis. Of the changes within one only the last is drawn, which limits the pieces of a strip."""
 
 LEADER: Final = 14
 ISR: Final = 11
@@ -28,11 +28,11 @@ WAIT: Final = 4
 """Pixels of the strips' heights."""
 
 NODE: Final = "n"
-"""Before a node's id, where there is little room."""
+"""Prefix of a node's id in short labels."""
 
 
 class Piece(NamedTuple):
-    """Something that stayed the same for a while."""
+    """A state with its time span."""
 
     begin: float
     end: float
@@ -88,7 +88,7 @@ def controller(picture: Aggregate, axis: Axis) -> Markup:
         (t, f"epoch {epoch}") for t, epoch in picture.controller_epochs
     ]
     if not changes:
-        return row("Active controller", tag("p", "The history does not tell it.", class_="none"))
+        return row("Active controller", tag("p", "Not in the history.", class_="none"))
     ids = {name: node.id for name, node in picture.start.cluster.nodes.items()}
     colours: dict[str, str] = {}
     for _, name in changes:
@@ -114,12 +114,12 @@ def controller(picture: Aggregate, axis: Axis) -> Markup:
         )
         for piece in pieces
     ]
-    known = "" if picture.controllers else "by epoch of the metadata log"
+    known = "" if picture.controllers else "by epochs of the metadata log"
     return row(["Active controller", tag("small", known)], svg(LEADER + 4, bars))
 
 
 def partitions(picture: Aggregate, verdict: Verdict, axis: Axis) -> list[Markup]:
-    """Return the strips of the partitions that were worst off."""
+    """Return the strips of the partitions with the longest gaps."""
     states, figures = picture.timeline.states, verdict.figures.partitions
     names = list(dict.fromkeys([*figures, *states]))
     blank = PartitionFigures()
@@ -137,7 +137,7 @@ def partitions(picture: Aggregate, verdict: Verdict, axis: Axis) -> list[Markup]
     ]
     rows.insert(0, row("", _legend(picture), class_="legend"))
     if len(names) > len(worst):
-        text = f"and {plural(len(names) - len(worst), 'partition')} that fared better or got no sends"
+        text = f"and {plural(len(names) - len(worst), 'partition')} with shorter gaps or without sends"
         rows.append(row("", tag("p", text, class_="none")))
     return rows
 
@@ -166,7 +166,7 @@ def _partition(name: str, picture: Aggregate, figures: PartitionFigures, broken:
     y += ISR + 1
     waiting = picture.waiting.get(name)
     for span in waiting.spans.in_order() if waiting is not None else ():
-        tip = f"{name} acknowledged nothing for {seconds(span.length)}, from {span.begin:.3f} s, with sends waiting"
+        tip = f"{name} acknowledged none of its pending sends for {seconds(span.length)}, from {span.begin:.3f} s on"
         bars.append(rect(axis, span.begin, span.end, y, WAIT, class_="waiting", tip=tip))
     lost = tag("span", f", {figures.lost} lost", class_="bad" if broken else None) if figures.lost else ""
     label = [clipped(name, 40), tag("small", "unavailable ", seconds(figures.unavailable), lost)]
@@ -176,7 +176,7 @@ def _partition(name: str, picture: Aggregate, figures: PartitionFigures, broken:
 def _pieces(
     states: Sequence[PartitionState], end: float, axis: Axis, what: Callable[[PartitionState], int]
 ) -> Iterable[Piece]:
-    """Return the strip of one property: equal neighbours joined, what is too short to see left out."""
+    """Return the strip of one property. Equal neighbours are joined; pieces that are too short to see are omitted."""
     joined: list[Piece] = []
     for place, state in enumerate(states):
         until = states[place + 1].t if place + 1 < len(states) else end
@@ -191,7 +191,7 @@ def _pieces(
 
 
 def _thinned(pieces: Sequence[Piece], axis: Axis) -> list[Piece]:
-    """Return at most a piece a slot: the last that begins in it."""
+    """Return at most one piece per slot: the last one that begins in it."""
     if len(pieces) <= SLOTS:
         return list(pieces)
     slots = {int(axis.at(piece.begin) / 100 * SLOTS): piece for piece in pieces}
@@ -214,7 +214,7 @@ def _legend(picture: Aggregate) -> Markup:
         _swatch(palette.ISR_FULL, "all"),
         _swatch(palette.ISR_SHORT, "fewer"),
         _swatch(palette.ISR_UNDER, "under min.insync.replicas"),
-        tag("b", "Sends waiting, none acknowledged "),
+        tag("b", "No acknowledgement of pending sends "),
         tag("i", class_="swatch waits"),
     )
 

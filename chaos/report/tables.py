@@ -1,4 +1,4 @@
-"""Tables as text and as JSON: what `make chaos` and `kvorum chaos mutants` end with."""
+"""Result tables of `make chaos` and `kvorum chaos mutants`, as text and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ SCENARIO_COLUMNS: Final = (
     "worst gap under a fault",
     "verdict",
 )
-MUTANT_COLUMNS: Final = ("mutant", "what is wrong", "caught by", "after")
+MUTANT_COLUMNS: Final = ("mutant", "mistake", "caught by", "after")
 NUMBERS: Final = frozenset({*SCENARIO_COLUMNS[2:8]})
 """Columns that are aligned to the right."""
 
 
 def scenario_table(results: Sequence[ScenarioResult]) -> str:
-    """Return a line for each run, and one that sums up."""
+    """Return one line per run, and a total."""
     rows = [_scenario_cells(result) for result in results]
     held = sum(result.outcome == Outcome.HELD for result in results)
     skipped = sum(result.outcome == Outcome.SKIPPED for result in results)
@@ -34,7 +34,7 @@ def scenario_table(results: Sequence[ScenarioResult]) -> str:
 
 
 def mutant_table(results: Sequence[MutantResult]) -> str:
-    """Return a line for each mutant, and one that sums up."""
+    """Return one line per mutant, and a total."""
     rows = [(each.name, each.wrong, each.caught_by or "NOT CAUGHT", _effort(each)) for each in results]
     caught = sum(each.caught_by is not None for each in results)
     return text_table(MUTANT_COLUMNS, rows) + f"\n{caught} of {len(results)} caught\n"
@@ -69,7 +69,7 @@ def unavailability(result: ScenarioResult) -> float | None:
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under their column names, aligned, a line each."""
+    """Return aligned rows below their column names, one line per row."""
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     lines: list[str] = []
     for row in (tuple(name.upper() for name in columns), *rows):

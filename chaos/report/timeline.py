@@ -1,4 +1,4 @@
-"""The timeline's upper half: faults, violations, throughput and latency, all on one axis of time."""
+"""The upper half of the timeline: faults, violations, throughput and latency on one time axis."""
 
 import math
 import re
@@ -15,24 +15,24 @@ from kvorum.chaos.report.strips import controller, elections, partitions
 from kvorum.chaos.report.words import clipped, number, plural, seconds, tell
 
 FAULTS_MAX: Final = 1_500
-"""Faults drawn one by one. Of more, the longest one is drawn of each node or link in each of SLOTS parts of the run."""
+"""Limit of separately drawn faults. Beyond it, only the longest per node or link and slot is drawn (SLOTS)."""
 
 SLOTS: Final = 200
 
 LANES_MAX: Final = 16
-"""Nodes and links with a lane of their own; the rest share one."""
+"""Nodes and links with separate lanes; the others share one."""
 
 OVERLAPS_MAX: Final = 4
-"""Faults in force on one node that are drawn under each other."""
+"""Simultaneous faults of a node that are drawn below each other."""
 
 BAR: Final = 16
-"""Pixels of a fault's height."""
+"""Height of a fault in pixels."""
 
 BURST_MAX: Final = 1.6
-"""Times the rate that all but a tenth of the buckets stay under; what is above leaves the chart at its upper edge."""
+"""Scale of the chart, in multiples of the 90th percentile of the rates. Higher values are cut off."""
 
 CHART: Final = 84
-"""Pixels of a chart's height."""
+"""Height of a chart in pixels."""
 
 
 def timeline(picture: Aggregate, verdict: Verdict) -> Markup:
@@ -90,12 +90,12 @@ def _fault_rows(picture: Aggregate, axis: Axis) -> list[Markup]:
     if not rows:
         rows = [row("Faults", tag("p", "No fault was injected.", class_="none"))]
     if len(spans) > FAULTS_MAX:
-        rows.append(row("", tag("p", f"Of {number(len(spans))} faults the longest ones of each place are drawn.")))
+        rows.append(row("", tag("p", f"{number(len(spans))} faults; only the longest ones are drawn.")))
     return rows
 
 
 def _thinned(members: Sequence[tuple[int, FaultSpan]], axis: Axis) -> list[tuple[int, FaultSpan]]:
-    """Return the longest fault of each slot, in the order of their begin."""
+    """Return the longest fault of each slot, ordered by start."""
     longest: dict[int, tuple[int, FaultSpan]] = {}
     for place, span in members:
         slot = int(axis.at(span.begin) / 100 * SLOTS)
@@ -106,7 +106,7 @@ def _thinned(members: Sequence[tuple[int, FaultSpan]], axis: Axis) -> list[tuple
 
 
 def _order(lane: str) -> tuple[bool, str, tuple[int, ...], str]:
-    """Return what sorts lanes: nodes before links, node-2 before node-10."""
+    """Return the sort key of a lane: nodes before links, node-2 before node-10."""
     numbers = tuple(int(digits) for digits in re.findall("[0-9]{1,9}", lane))
     return ("\N{LEFT RIGHT ARROW}" in lane, re.sub("[0-9].*", "", lane), numbers, lane)
 
@@ -129,7 +129,7 @@ def _lane(label: str, members: Sequence[tuple[int, FaultSpan]], picture: Aggrega
 def _bar(span: FaultSpan, story: str, level: int, axis: Axis) -> Markup:
     end = min(span.end, axis.begin + axis.duration)
     ended = f"{seconds(end - span.begin)}" if math.isfinite(span.end) else "never ended"
-    lossy = " (data lost)" if span.lossy else ""
+    lossy = " (loses data)" if span.lossy else ""
     text = f"{span.fault}{lossy}, {span.begin:.3f} s, {ended}: {clipped(story or ', '.join(span.targets), 200)}"
     y = 2 + level * (BAR + 2)
     bar = segment(axis, span.begin, end, y, BAR, span.fault, fill=palette.fault(span.fault), tip=text, kind=span.fault)
@@ -155,7 +155,7 @@ def _throughput(picture: Aggregate, verdict: Verdict, axis: Axis) -> Markup:
     area = f"{line}V{CHART - 4}H0Z"
     paths = curve(CHART - 4, tag("path", d=area, class_="area"), tag("path", d=line, class_="line"))
     places = [((CHART - 4) * (1 - share / 1.05), f"{number(round(top * share))}/s") for share in (1.0, 0.5)]
-    hint = f"acknowledged sends a second, by buckets of {seconds(picture.width)}"
+    hint = f"acknowledged sends per second, in buckets of {seconds(picture.width)}"
     label = ["Throughput", tag("small", f"acknowledged sends/s, peak {number(round(max(rates, default=0.0)))}")]
     return row(
         label,
@@ -166,7 +166,7 @@ def _throughput(picture: Aggregate, verdict: Verdict, axis: Axis) -> Markup:
 
 
 def _top(rates: Sequence[float]) -> float:
-    """Return the upper end of the scale: a burst after a failover must not flatten all the rest."""
+    """Return the upper end of the scale. A burst after a failover must not flatten the curve."""
     busy = sorted(rate for rate in rates if rate > 0)
     if not busy:
         return 1.0
@@ -190,7 +190,7 @@ def _latency(picture: Aggregate, axis: Axis) -> Markup:
         tag("small", tag("b", "p50", class_="p50"), " and ", tag("b", "p99", class_="p99"), " of sends, log scale"),
     ]
     plot = svg(CHART, _gaps(picture, axis), curve(height, paths), levels(places))
-    return row(label, plot, class_="chart", hint=f"by buckets of {seconds(picture.width)}, to 5 %")
+    return row(label, plot, class_="chart", hint=f"in buckets of {seconds(picture.width)}, within 5 %")
 
 
 def _logs(values: Iterable[float | None]) -> list[float | None]:
@@ -208,7 +208,7 @@ def _gaps(picture: Aggregate, axis: Axis) -> Markup:
 
 
 def _worst(picture: Aggregate, verdict: Verdict, axis: Axis) -> Markup | None:
-    """Return the name of the longest time without any acknowledgement."""
+    """Return the label of the longest time without any acknowledgement."""
     begin, length = picture.longest_gap(verdict.figures.longest_gap_at, verdict.figures.longest_gap)
     if length < _seen_least(picture):
         return None

@@ -1,4 +1,4 @@
-"""The page's words: the outcome of a run, anomalies in plain language, and numbers as people write them."""
+"""Texts of the report: the outcome of a run, anomalies in plain language, formatted numbers."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,53 +8,53 @@ from typing import Final
 from kvorum.chaos.checker import Verdict, Violation
 from kvorum.chaos.history import Start
 
-UNFINISHED: Final = "the history ends before the run did: it has no finish event"
+UNFINISHED: Final = "the history is incomplete: it has no finish event"
 
 SENTENCE_MAX: Final = 320
-"""Letters of the one sentence about a violation; its story has the rest."""
+"""Length of the sentence about a violation, in characters; its details have the rest."""
 
 PLAIN: Final[dict[str, str]] = {
-    "lost-write": "an acknowledged record is gone",
-    "unseen": "an acknowledged record was never seen by any reader",
-    "duplicate": "one record is in the log twice",
-    "acked-twice": "two sends were acknowledged at one offset",
-    "missing-offset": "a send was acknowledged by the ISR without an offset",
-    "acked-below-min-isr": "a send was acknowledged though too few replicas were in sync",
-    "inconsistent-offsets": "one offset held different records",
-    "aborted-read": "a record was read that had been refused for certain",
+    "lost-write": "an acknowledged record is lost",
+    "unseen": "no reader received an acknowledged record",
+    "duplicate": "a record is in the log twice",
+    "acked-twice": "two sends were acknowledged with the same offset",
+    "missing-offset": "a send with acks=all was acknowledged without an offset",
+    "acked-below-min-isr": "a send was acknowledged with fewer in-sync replicas than min.insync.replicas",
+    "inconsistent-offsets": "an offset has different records",
+    "aborted-read": "a record was read although its send or transaction failed",
     "unknown-value": "a record was read that was never sent",
-    "poll-skip": "a reader went past a record",
-    "int-poll-skip": "one poll went past a record",
-    "nonmonotonic-poll": "a reader went backwards",
-    "int-nonmonotonic-poll": "one poll went backwards",
-    "nonmonotonic-send": "a producer's records are in another order than it sent them",
-    "int-nonmonotonic-send": "one transaction's records are in another order than it sent them",
-    "send-skip": "other records are between those that a producer sent one after the other",
-    "int-send-skip": "other records are between those that a transaction sent",
+    "poll-skip": "a reader skipped a record",
+    "int-poll-skip": "one poll skipped a record",
+    "nonmonotonic-poll": "a reader moved backwards",
+    "int-nonmonotonic-poll": "one poll moved backwards",
+    "nonmonotonic-send": "a producer's records are not in the order of its sends",
+    "int-nonmonotonic-send": "a transaction's records are not in the order of its sends",
+    "send-skip": "records of other producers are between consecutive records of a producer",
+    "int-send-skip": "other records are between the records of a transaction",
     "precommitted-read": "a record was read before its transaction committed",
-    "realtime-order": "a record is before one that was acknowledged before it was sent",
-    "torn-transaction": "a transaction was seen in part",
-    "open-read": "a record was read at read_committed while its transaction was open",
-    "hanging-transaction": "a transaction was never ended: its partition's last stable offset does not advance",
-    "bank-sum": "money appeared or vanished: transactions were seen in part",
-    "processed-twice": "two records were made of one",
-    "never-processed": "a record was gone past, and nothing was made of it",
-    "copy-order": "the results of records are in another order than the records",
-    "two-owners": "a partition had two owners in one group",
-    "stale-commit": "a group took a commit of a generation that was over",
-    "offset-lost": "an acknowledged commit of an offset was forgotten",
-    "offset-regression": "a group's committed offset went back",
-    "aborted-offset": "an offset showed that only an aborted transaction had committed",
-    "open-offset": "an offset showed that only an open transaction had committed",
-    "unknown-offset": "an offset was returned that was never committed",
-    "unclean-election": "a leader was elected from outside the in-sync replicas",
-    "two-leaders": "one leader epoch had two leaders",
-    "replica-divergence": "replicas hold different bytes at one offset",
-    "epoch-divergence": "replicas disagree about leader epochs",
+    "realtime-order": "a record precedes one that was acknowledged before it was sent",
+    "torn-transaction": "a transaction was visible in part",
+    "open-read": "read_committed returned a record of an open transaction",
+    "hanging-transaction": "a transaction never ended: the last stable offset of its partition does not advance",
+    "bank-sum": "amounts do not sum to zero: transactions were visible in part",
+    "processed-twice": "a source record has two results",
+    "never-processed": "a source record has no result although the group's offset is beyond it",
+    "copy-order": "results are not in the order of their source records",
+    "two-owners": "a partition had two owners in a group",
+    "stale-commit": "a group accepted a commit of an ended generation",
+    "offset-lost": "an acknowledged offset commit is lost",
+    "offset-regression": "a group's committed offset moved backwards",
+    "aborted-offset": "the committed offset is that of an aborted transaction",
+    "open-offset": "the committed offset is that of an open transaction",
+    "unknown-offset": "the returned offset was never committed",
+    "unclean-election": "a leader outside the ISR was elected",
+    "two-leaders": "a leader epoch had two leaders",
+    "replica-divergence": "replicas have different bytes at an offset",
+    "epoch-divergence": "replicas have different leader epochs",
     "missing-on-replica": "a replica lacks an acknowledged record",
-    "image-divergence": "nodes hold different metadata at one offset",
-    "G1c": "operations follow each other in a circle",
-    "G1c-realtime": "operations follow each other in a circle of real time",
+    "image-divergence": "nodes have different metadata at an offset",
+    "G1c": "operations depend on each other in a cycle",
+    "G1c-realtime": "operations depend on each other in a cycle, real time included",
 }
 """Meaning of an anomaly, by the checker's name."""
 
@@ -69,13 +69,13 @@ class Outcome(StrEnum):
     HELD = "held"
     VIOLATED = "violated"
     MISSED = "missed"
-    """Nothing illegal, but not what the scenario expects."""
+    """No violation, but an expectation of the scenario was not met."""
     COULD_NOT_RUN = "could not run"
     SKIPPED = "skipped"
 
 
 def outcome_of(verdict: Verdict | None, failures: Sequence[str] = (), could_not_run: str | None = None) -> Outcome:
-    """Return what a run came to. A violation outweighs everything: what was seen broken is broken."""
+    """Return the outcome of a run. A violation takes precedence over an incomplete run."""
     if verdict is not None and verdict.violations:
         return Outcome.VIOLATED
     if could_not_run is not None or verdict is None or not verdict.figures.operations:
@@ -94,29 +94,29 @@ def outcome_sentence(
             found = sum(violation.count for violation in verdict.violations)
             kinds = ", ".join(dict.fromkeys(violation.anomaly for violation in verdict.violations))
             lost = f" {plural(lost_illegally, 'acknowledged record')} lost." if lost_illegally else ""
-            also = f" And it could not run to its end: {could_not_run}" if could_not_run else ""
-            return f"{plural(found, 'illegal finding')}: {kinds}.{lost}{also}"
+            also = f" The run did not complete: {could_not_run}" if could_not_run else ""
+            return f"{plural(found, 'violation')}: {kinds}.{lost}{also}"
         case Outcome.COULD_NOT_RUN | Outcome.SKIPPED:
-            why = could_not_run or "the history holds no completed operation"
-            so_far = " Nothing illegal was found up to there." if figures.operations else ""
+            why = could_not_run or "the history has no completed operation"
+            so_far = " No violation was found until then." if figures.operations else ""
             return f"{why[:1].upper()}{why[1:]}.{so_far}"
         case Outcome.MISSED:
-            return "Nothing illegal was found, but the scenario expects more: " + "; ".join(failures)
+            return "No violation was found, but an expectation was not met: " + "; ".join(failures)
         case Outcome.HELD:
             if not figures.acked:
-                return "Nothing illegal was found, but nothing was acknowledged either: this proves little."
+                return "No violation was found, but nothing was acknowledged, so the result has little value."
             if figures.lost:
-                return f"Nothing illegal. {plural(figures.lost, 'acknowledged record')} lost, every one legally."
-            return f"All {number(figures.acked)} acknowledged records are there, in order, once."
+                return f"No violation. {plural(figures.lost, 'acknowledged record')} lost, all legally."
+            return f"All {number(figures.acked)} acknowledged records exist once and in order."
 
 
 def found_illegal(verdict: Verdict, anomalies: frozenset[str]) -> bool:
-    """Tell whether one of these is among the violations."""
+    """Return whether the violations include one of these anomalies."""
     return any(found.anomaly in anomalies for found in verdict.violations)
 
 
 def all_explained(verdict: Verdict, anomalies: frozenset[str]) -> bool:
-    """Tell whether there are any of these, and all of them were legal."""
+    """Return whether any of these anomalies was found and all of them were legal."""
     return not found_illegal(verdict, anomalies) and any(found.anomaly in anomalies for found in verdict.explained)
 
 
@@ -148,7 +148,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return a duration with as many digits as it deserves; "-" for one that is not known."""
+    """Return a duration with three significant digits; "-" for an unknown one."""
     if value is None:
         return "-"
     if value <= 0:
@@ -159,7 +159,7 @@ def seconds(value: float | None) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return a text that stays on one line."""
+    """Return a text without line breaks between its words."""
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 

@@ -17,7 +17,7 @@ NO_ANSWERS: Final = frozenset({*TIMEOUTS, "NETWORK_EXCEPTION", "LEADER_NOT_AVAIL
 
 
 def needs_events(expect: Expectation) -> bool:
-    """Tell whether there is something to be held against the events."""
+    """Return whether there is something to be held against the events."""
     return bool(expect.isr_changes_max) or expect.late_answers is not None
 
 
@@ -30,13 +30,13 @@ def unmet_in_events(expect: Expectation, events: Iterable[AnyEvent]) -> list[str
         else:
             late.feed(event)
     found = [
-        f"the ISR of {name} changed {changes.counts.get(name, 0)} times, more than {most}"
+        f"the ISR of {name} changed {changes.counts.get(name, 0)} times, the limit is {most}"
         for name, most in expect.isr_changes_max.items()
         if changes.counts.get(name, 0) > most
     ]
     wanted = expect.late_answers
     if wanted is not None and late.count < wanted.min:
-        found.append(f"{late.count} sends were answered {wanted.after:g} s late or more, not {wanted.min}")
+        found.append(f"{late.count} sends took {wanted.after:g} s or more, expected at least {wanted.min}")
     return found
 
 

@@ -123,7 +123,7 @@ class ExternalCluster:
             found = admin_client(self.bootstrap).list_topics(timeout=ASK_SECONDS).controller_id
             return None if found < 0 else self.name_of(found)
 
-        name = self._eventually(controller, "a controller is known", timeout_seconds)
+        name = self._eventually(controller, "an active controller", timeout_seconds)
         if name not in self.ids:
             raise LabError(
                 f"the active controller is {name}, which is not a broker: hooks apply to {', '.join(self.ids)}"
@@ -170,12 +170,12 @@ class ExternalCluster:
         def well() -> bool:
             return not self._ailments()
 
-        self._eventually(well, lambda: "; ".join(self._ailments()) or "all is well", timeout_seconds)
+        self._eventually(well, lambda: "; ".join(self._ailments()) or "healthy", timeout_seconds)
 
     def _ailments(self) -> list[str]:
         views = {name: view for name, view in self.partitions().items() if name.rpartition("-")[0] in self.topics}
         missing = sorted(self.topics - {name.rpartition("-")[0] for name in views})
-        return under_replicated(views) + [f"no node knows topic {topic}" for topic in missing]
+        return under_replicated(views) + [f"topic {topic} does not exist" for topic in missing]
 
     def _begin(self, verb: str, name: str, story: str, end: str) -> Injected:
         self._hook(end)
@@ -185,7 +185,7 @@ class ExternalCluster:
 
     def _hook(self, verb: str) -> str:
         if verb not in self.hooks:
-            raise HookFailed(f"there is no hook to {verb} a node (--{verb}-hook COMMAND)")
+            raise HookFailed(f"no hook to {verb} a node: give --{verb}-hook COMMAND")
         return self.hooks[verb]
 
     def _run(self, verb: str, name: str) -> None:

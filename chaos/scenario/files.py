@@ -42,7 +42,7 @@ def find(name: str) -> list[Scenario]:
     chosen = [run for run in runs if run.name.rpartition("/")[2] == cell]
     if not chosen:
         cells = ", ".join(run.name.rpartition("/")[2] for run in runs)
-        raise ScenarioError(f"{path.stem} has no cell {cell!r}; there are {cells}")
+        raise ScenarioError(f"{path.stem} has no cell {cell!r}; its cells: {cells}")
     return chosen
 
 
@@ -56,7 +56,7 @@ def _located(name: str) -> tuple[Path, str]:
         return path, cell
     near = difflib.get_close_matches(stem, shipped(), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise ScenarioError(f"there is no scenario {stem!r}{hint} (kvorum chaos list; or the path of a .yaml file)")
+    raise ScenarioError(f"scenario {stem!r} does not exist{hint} (see `kvorum chaos list`, or give a path)")
 
 
 def load(path: Path) -> list[Scenario]:
@@ -72,12 +72,12 @@ def load(path: Path) -> list[Scenario]:
         where = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
         raise ScenarioError(f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(content, dict):
-        raise ScenarioError(f"{path}: a scenario is a mapping with name, title, topics, workload, ...")
+        raise ScenarioError(f"{path}: a scenario must be a mapping with name, title, topics, workload, ...")
     cells = content.get("matrix")
     if not cells:
         return [_scenario(path, content)]
     if not isinstance(cells, list) or not all(isinstance(each, dict) and "name" in each for each in cells):
-        raise ScenarioError(f"{path}: matrix: a list of cells, each with a name and what it changes")
+        raise ScenarioError(f"{path}: matrix must be a list of cells, each with a name and its changes")
     plain = {key: value for key, value in content.items() if key != "matrix"}
     return [_cell(path, plain, each) for each in cells]
 
@@ -115,7 +115,7 @@ def _error_lines(error: ValidationError, content: dict[str, Any]) -> Iterable[st
         message = slip["msg"].removeprefix("Value error, ")
         hint = ""
         if slip["type"] == "extra_forbidden":
-            message = "there is no such key"
+            message = "unknown key"
             near = difflib.get_close_matches(str(slip["loc"][-1]), _known_keys(), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
         elif slip["type"] == "literal_error":

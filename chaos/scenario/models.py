@@ -347,21 +347,21 @@ class Scenario(Strict):
     def _consistent(self) -> "Scenario":
         times = [step.at for step in self.steps if step.at is not None]
         if times != sorted(times) and not all(step.at is not None for step in self.steps):
-            raise ValueError("steps: their times (at) must not go back")
+            raise ValueError("steps: times (at) must not decrease")
         if self.random is not None and self.steps:
-            raise ValueError("either steps or random, not both")
+            raise ValueError("give steps or random, not both")
         counts = {name: topic.partitions for name, topic in self.every_topic().items()}
         for plan in self.workload:
             if isinstance(plan, WorkerClients):
                 source, sink = counts.get(plan.source), counts.get(plan.sink)
                 if source is None or source != sink:
-                    raise ValueError(f"kind: rpw: {plan.source} and {plan.sink} need to be topics of equal size")
+                    raise ValueError(f"kind: rpw: {plan.source} and {plan.sink} need the same number of partitions")
         partitions = {f"{name}-{n}" for name, topic in self.every_topic().items() for n in range(topic.partitions)}
         for step in self.steps:
             for partition in step.partitions():
                 if partition not in partitions:
                     raise ValueError(
-                        f"do: {step.do}: there is no partition {partition}; topics: {', '.join(self.topics)}"
+                        f"do: {step.do}: partition {partition} does not exist; topics: {', '.join(self.topics)}"
                     )
         return self
 

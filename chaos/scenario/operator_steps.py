@@ -94,7 +94,7 @@ class OperatorSteps:
 
     def _lab(self, what: str) -> Lab:
         if not isinstance(self.cluster, Lab):
-            raise LabError(f"{what} needs a cluster that the lab makes itself")
+            raise LabError(f"{what} needs a lab cluster")
         return self.cluster
 
 

@@ -39,7 +39,7 @@ class Outcome:
         return Path(self.folder) / HISTORY
 
     def result(self) -> ScenarioResult:
-        """Return the run as tables and JUnit take it."""
+        """Return the run as a row of tables and JUnit."""
         return ScenarioResult(
             scenario=self.scenario,
             seed=self.seed,
@@ -53,27 +53,27 @@ class Outcome:
 
     @property
     def valid(self) -> bool:
-        """The run held."""
+        """Whether there was no violation and all expectations were met."""
         return self.verdict is not None and self.verdict.valid and not self.failures and not self.could_not_run
 
 
 def unmet(
     scenario: Scenario, verdict: Verdict, acked: Sequence[Acked], windows: Sequence[Window], faults_wanted: bool
 ) -> list[str]:
-    """Return which expectations were not met."""
+    """Return the expectations that were not met, as sentences."""
     expect, figures = scenario.expect, verdict.figures
     found: list[str] = []
     if figures.acked < expect.acked_min:
-        found.append(f"only {figures.acked} sends were acknowledged, not {expect.acked_min}")
+        found.append(f"{figures.acked} sends were acknowledged, expected at least {expect.acked_min}")
     if faults_wanted and not figures.faults:
         found.append("no fault was injected")
     if expect.acked_during_faults:
         during = _acked_during(acked, [(fault.begin, fault.end) for fault in figures.faults])
         if during < expect.acked_during_faults:
-            found.append(f"{during} sends were acknowledged during faults, not {expect.acked_during_faults}")
+            found.append(f"{during} sends were acknowledged during faults, expected {expect.acked_during_faults}")
     worst = max((each.unavailable for each in figures.partitions.values()), default=0.0)
     if expect.unavailable_max is not None and worst > expect.unavailable_max:
-        found.append(f"a partition was unavailable for {worst:.2f} s, more than {expect.unavailable_max:g} s")
+        found.append(f"a partition was unavailable for {worst:.2f} s, the limit is {expect.unavailable_max:g} s")
     if expect.unavailable_min is not None and worst < expect.unavailable_min:
         found.append(
             f"no partition was unavailable for {expect.unavailable_min:g} s; the longest time was {worst:.2f} s"
@@ -81,11 +81,11 @@ def unmet(
     sends = figures.operations.get("send", {})
     failed = sends.get("fail", 0) + sends.get("info", 0)
     if expect.failed_sends_max is not None and failed > expect.failed_sends_max:
-        found.append(f"{failed} sends were refused or not answered, more than {expect.failed_sends_max}")
-    found += [f"the error {name} was never seen" for name in expect.errors if name not in figures.errors]
-    found += [f"the error {name} was seen" for name in expect.errors_not if name in figures.errors]
+        found.append(f"{failed} sends failed or have an unknown result, the limit is {expect.failed_sends_max}")
+    found += [f"error {name} did not occur" for name in expect.errors if name not in figures.errors]
+    found += [f"error {name} occurred" for name in expect.errors_not if name in figures.errors]
     seen = {finding.anomaly for finding in verdict.explained}
-    found += [f"nothing was explained as {name}" for name in expect.anomalies if name not in seen]
+    found += [f"no legal anomaly {name} was found" for name in expect.anomalies if name not in seen]
     return found + _losses(scenario, verdict) + [line for window in windows for line in _window(window, acked)]
 
 
@@ -98,7 +98,7 @@ def _acked_during(acked: Iterable[Acked], spans: Sequence[tuple[float, float | N
 
 
 def _losses(scenario: Scenario, verdict: Verdict) -> list[str]:
-    """Hold each topic's losses against what is expected of it. Illegal ones are violations by themselves."""
+    """Compare the losses of each topic with the expectation. Illegal losses are violations in any case."""
     lost: dict[str, int] = {name: 0 for name in scenario.every_topic()}
     for partition, figures in verdict.figures.partitions.items():
         topic = partition.rpartition("-")[0]
@@ -108,17 +108,17 @@ def _losses(scenario: Scenario, verdict: Verdict) -> list[str]:
     for topic, count in lost.items():
         pattern, wanted = matching(topic, scenario.expect.topics) or ("", scenario.expect.loss)
         if wanted == "none" and count:
-            found.append(f"{topic}: {count} acknowledged records are gone; none may be")
+            found.append(f"{topic}: {count} acknowledged records are lost, expected none")
         elif wanted == "required":
             required.setdefault(pattern, []).append(topic)
     for pattern, topics in required.items():
         if not any(lost[topic] for topic in topics):
-            found.append(f"{pattern or 'the run'}: no acknowledged record was lost; some had to be, and be explained")
+            found.append(f"{pattern or 'the run'}: no acknowledged record was lost, expected an explained loss")
     return found
 
 
 def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
-    """Hold the acknowledgements within a window against what it must see."""
+    """Compare the acknowledgements within a window with the expectation."""
     inside = [send for send in acked if window.begin <= send.invoked and send.completed <= window.end]
     wanted = window.step.acked
     rules = {"": wanted} if isinstance(wanted, str) else wanted
@@ -128,24 +128,24 @@ def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
         where = f"{pattern}: " if pattern else ""
         span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or step_text(window.step)})"
         if rule == "some" and not count:
-            found.append(f"{where}no send was acknowledged {span}; it had to be available")
+            found.append(f"{where}no send was acknowledged {span}, expected some")
         elif rule == "none" and count:
-            found.append(f"{where}{count} sends were acknowledged {span}; it had to refuse")
+            found.append(f"{where}{count} sends were acknowledged {span}, expected none")
     most = window.step.acked_max
     count = sum(1 for send in acked if window.begin <= send.completed <= window.end)
     if most is not None and count > most:
         span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or step_text(window.step)})"
-        found.append(f"{count} sends were acknowledged {span}; more than {most} were too many")
+        found.append(f"{count} sends were acknowledged {span}, the limit is {most}")
     return found
 
 
 def topic_of(send: Acked) -> str:
-    """Return the topic a send went to."""
+    """Return the topic of a send."""
     return send.partition.rpartition("-")[0]
 
 
 def matching(topic: str, rules: Mapping[str, T]) -> tuple[str, T] | None:
-    """Return the first rule whose name is the topic, or a beginning of it with a star."""
+    """Return the first rule whose name is the topic, or a prefix of it with a star."""
     for pattern, rule in rules.items():
         if pattern == topic or (pattern.endswith("*") and topic.startswith(pattern[:-1])):
             return pattern, rule

@@ -232,7 +232,7 @@ class Run:
             self._recovered(system, outcome)
             self.stop.wait(scenario.quiet_end)
         finally:
-            self.watch.enter("waiting for the last answers")
+            self.watch.enter("waiting for the last responses")
             load.stop()
         outcome.failures += schedule.errors
         self._admins = load.admins
@@ -246,7 +246,7 @@ class Run:
             outcome.failures.append(f"the cluster did not recover: {error}")
 
     def _healed(self, system: System, outcome: Outcome) -> bool:
-        """Tell whether the cluster is healthy after the load."""
+        """Return whether the cluster is healthy after the load."""
         try:
             system.cluster.wait_until_healthy(self.scenario.recovery)
         except LabError as error:
@@ -269,10 +269,10 @@ class Run:
                     recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was returned before")
             behind = read_all(recorder, system.direct_bootstrap, watermarks)
             if behind:
-                outcome.failures.append(f"the final reads did not come to the end of {', '.join(behind)}")
+                outcome.failures.append(f"the final reads did not reach the end of {', '.join(behind)}")
             silent = final_offsets(recorder, system.direct_bootstrap, groups_of(self.scenario.workload, topics))
             if silent:
-                outcome.failures.append(f"the committed offsets of {', '.join(silent)} cannot be had")
+                outcome.failures.append(f"the committed offsets of {', '.join(silent)} are not available")
             self.watch.enter("comparing replicas and metadata")
             if self._admins:
                 metadata = admin_client(system.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)

@@ -96,7 +96,7 @@ class Schedule:
                 fault.end()
             except Exception as error:
                 # After any exception of the end of a fault the run must record it and continue the repair.
-                self.errors.append(f"{fault.story}: its end failed: {error}")
+                self.errors.append(f"{fault.story}: not ended: {error}")
 
     def _sleep_until(self, moment: float) -> None:
         while (left := moment - time.monotonic()) > 0 and not self.stopped():

@@ -199,11 +199,11 @@ class LabSystem:
         roles = [(name, role) for name, (_, found) in lab.shape.nodes().items() for role in found]
         homes = {f"{name}/{role}": lab.disks.directories(name, role)[0] for name, role in roles}
         images = write_images(recorder, homes)
-        failures = [f"{', '.join(late)} did not shut down in order and had to be killed"] if late else []
+        failures = [f"{', '.join(late)} did not shut down in time and had to be killed"] if late else []
         if replicas < self._replicas_expected:
-            failures.append(f"only {replicas} of {self._replicas_expected} replicas were there to be compared")
+            failures.append(f"only {replicas} of {self._replicas_expected} replicas could be compared")
         if images < len(roles):
-            failures.append(f"only {images} of {len(roles)} metadata images were there to be compared")
+            failures.append(f"only {images} of {len(roles)} metadata images could be compared")
         return failures
 
     def close(self) -> None:
@@ -267,7 +267,7 @@ class ExternalSystem:
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
         """Report that the disks are not accessible."""
-        recorder.note("the disks of this cluster cannot be looked at: replicas are not compared")
+        recorder.note("the disks of this cluster are not accessible: replicas are not compared")
         return []
 
     def close(self) -> None:

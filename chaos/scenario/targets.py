@@ -135,7 +135,7 @@ class Targets:
     def _view(self, partition: str) -> PartitionView:
         found = self._seen.partitions().get(partition)
         if found is None:
-            raise UnknownTarget(f"no broker knows partition {partition!r}")
+            raise UnknownTarget(f"partition {partition!r} does not exist")
         return found
 
 
@@ -147,5 +147,5 @@ def _split(partition: str) -> tuple[str, int]:
 
 
 def no_leader(view: PartitionView | None) -> bool:
-    """Tell whether a partition has no leader."""
+    """Return whether a partition has no leader."""
     return view is None or view.leader == NO_LEADER

@@ -158,7 +158,7 @@ class Verbs:
             self.cluster.heal()
             return
         if not isinstance(name, str) or name not in self._begun:
-            raise CannotDo(f"do: heal: no step before is called {name!r}; there are {', '.join(self._begun)}")
+            raise CannotDo(f"do: heal: no earlier step has the name {name!r}; names: {', '.join(self._begun)}")
         for fault in self._begun[name]:
             fault.end()
 
@@ -204,7 +204,7 @@ class Verbs:
 
     def _lab_for(self, what: str) -> Lab:
         if not isinstance(self.cluster, Lab):
-            raise CannotDo(f"{what} needs a cluster that the lab makes itself")
+            raise CannotDo(f"{what} needs a lab cluster")
         return self.cluster
 
     def _by_lab(self, step: Step, found: Sequence[str]) -> list[Injected]:
@@ -277,7 +277,7 @@ class Verbs:
                         assert kind in LINK_KINDS, step.do
                         began.append(lab.fault(kind, a, b, one_way=step.one_way, share=step.share, **_attributes(step)))
         if not began and "random" not in f"{step.target} {step.to}":
-            raise CannotDo(f"do: {step.do}: there is no link between {step.target} and {step.to}")
+            raise CannotDo(f"do: {step.do}: no link exists between {step.target} and {step.to}")
         return began
 
     def _roll(self, step: Step) -> None:
@@ -374,7 +374,7 @@ class Verbs:
             active = self._lab_for("until: resigned").say_they_are_active()
             still = [each for each in self.targets.resolve(wanted.resigned) if each in active]
             if still:
-                return f"{', '.join(still)} not active any more"
+                return f"{', '.join(still)} no longer active"
         if wanted.healthy:
             self.cluster.wait_until_healthy(max(left, 0.0))
         return ""

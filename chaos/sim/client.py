@@ -166,7 +166,7 @@ class SimClient:
 
 
 def is_retriable(code: ErrorCode) -> bool:
-    """Tell whether another try may bring another answer."""
+    """Return whether another try may bring another answer."""
     return code in RETRIABLE
 
 

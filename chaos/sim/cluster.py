@@ -302,7 +302,7 @@ class SimCluster:
         return {ledger.name: ledger.losses for ledger in self.invariants.ledgers.values() if ledger.losses}
 
     def coordination_lost(self) -> bool:
-        """Tell whether what groups and transactions rest on lost something legally: no promise of theirs holds then."""
+        """Return whether the logs of groups and transactions had legal losses, so that their guarantees do not hold."""
         rests_on = (OFFSETS, TRANSACTIONS, SOURCE, SINK)
         return any(name.rpartition("-")[0] in rests_on for name in self.lossy_partitions())
 
@@ -400,5 +400,5 @@ def unexpected(host: str, where: str, error: BaseException) -> Violation:
 
 
 def is_bug(error: BaseException) -> bool:
-    """Tell whether Python itself raised it, and no disk or network: no injected fault explains that."""
+    """Return whether Python itself raised it, and no disk or network: no injected fault explains that."""
     return type(error).__module__ == "builtins" and not isinstance(error, OSError)

@@ -186,7 +186,7 @@ class DirectoryFaults:
         self._configure(process, list(process.all_log_dirs))
 
     def _lay_here(self, process: SimProcess, path: str, name: TopicPartition, directory_id: Uuid) -> bool:
-        """Tell whether this was the partition's log: another one may be elsewhere, older or newer."""
+        """Return whether this was the partition's log: another one may be elsewhere, older or newer."""
         if not any(process.disk.is_dir(f"{each}/{name}") for each in process.log_dirs if each != path):
             return True
         topic = self._cluster.metadata.newest.topics.topic(name.topic)

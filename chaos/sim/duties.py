@@ -77,7 +77,7 @@ def check_duties(
 
 
 def could_lead(images: tuple[MetadataImage, MetadataImage], partition: PartitionRegistration, broker_id: int) -> bool:
-    """Tell whether a broker might as well have been elected."""
+    """Return whether a broker might as well have been elected."""
     directory = partition.directory(broker_id)
     return all(
         image.cluster.is_active(broker_id)

@@ -69,7 +69,7 @@ class SimServer:
         self._network.unlisten(self)
 
     def is_serving(self) -> bool:
-        """Tell whether connections are accepted."""
+        """Return whether connections are accepted."""
         return self._network.listening(self.address) is self
 
     async def wait_closed(self) -> None:

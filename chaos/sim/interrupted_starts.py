@@ -60,7 +60,7 @@ def interrupting(
 
 
 def is_lossy(fault: Fault) -> bool:
-    """Tell whether it takes what was not synced."""
+    """Return whether it takes what was not synced."""
     return fault.kind == START_CUT and POWER in fault.detail
 
 

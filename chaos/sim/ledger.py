@@ -88,7 +88,7 @@ class Shadow:
         return self.entries[-1].next_offset if self.entries else self.start
 
     def has(self, entry: Entry) -> bool:
-        """Tell whether it holds this very batch."""
+        """Return whether it holds this very batch."""
         place = place_of(self.entries, entry.base_offset)
         return self.entries[place : place + 1] == [entry]
 
@@ -191,7 +191,7 @@ class Ledger:
         return self.entries[-1].next_offset if self.entries else 0
 
     def has_batch(self, base_offset: int, inside: int) -> bool:
-        """Tell whether a committed batch begins there and holds the other offset, but not as its first."""
+        """Return whether a committed batch begins there and holds the other offset, but not as its first."""
         place = self.index_of.get(base_offset)
         return place is not None and base_offset < inside < self.entries[place].next_offset
 

@@ -49,7 +49,7 @@ class Retention:
         self._bytes = least(self._bytes, configs.get(RETENTION_BYTES))
 
     def may_delete(self, removed: Sequence[Kept], kept_bytes: int, wall_ms: int | None) -> bool:
-        """Tell whether time or size explains it. `wall_ms` is the replica's, None where its clock has jumped."""
+        """Return whether time or size explains it. `wall_ms` is the replica's, None where its clock has jumped."""
         if self._bytes is not None and kept_bytes >= self._bytes:
             return True
         if self._ms is None:

@@ -103,7 +103,7 @@ class FrameNetwork:
         self._cut.add((source, target))
 
     def passes(self, source: int, target: int) -> bool:
-        """Tell whether anything passes from source to target now: the target exists, and nothing is cut."""
+        """Return whether anything passes from source to target now: the target exists, and nothing is cut."""
         return target in self._endpoints and (source, target) not in self._cut
 
     def heal(self, source: int, target: int) -> None:

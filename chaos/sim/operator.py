@@ -77,7 +77,7 @@ Ask = Callable[[SimClient], Awaitable[int]]
 
 
 def is_operator(client: str) -> bool:
-    """Tell whether a client of this name does a request of the operator."""
+    """Return whether a client of this name does a request of the operator."""
     return client.startswith(CLIENT_PREFIX)
 
 

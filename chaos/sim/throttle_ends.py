@@ -22,12 +22,12 @@ DELETE: Final = 1
 
 
 def has_throttles(cluster: SimCluster) -> bool:
-    """Tell whether a run has any."""
+    """Return whether a run has any."""
     return not {RATE_KIND, DEPARTURE_KIND}.isdisjoint(cluster.options.fault_kinds)
 
 
 def has_rates_of_its_own(cluster: SimCluster) -> bool:
-    """Tell whether an operator sets rates, or marks replicas: then their owner is unknown."""
+    """Return whether an operator sets rates, or marks replicas: then their owner is unknown."""
     return not {RATE_KIND, REPLICAS_KIND}.isdisjoint(cluster.options.fault_kinds)
 
 

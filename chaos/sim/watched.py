@@ -50,7 +50,7 @@ class Watched:
         self.isr_state: IsrState | None = None
 
     def began_anew(self, start: int) -> bool:
-        """Tell whether a follower's empty log begins there: its leader's history parts from its own below its start.
+        """Return whether a follower's empty log begins there: its leader's history parts from its own below its start.
 
         A log whose records retention has all deleted knows its last leader epochs from its last checkpoint alone.
         """
@@ -72,7 +72,7 @@ def check_moved(process: SimProcess, name: str, before: Watched, after: Watched)
 
 
 def is_there(process: SimProcess, folder: str) -> bool:
-    """Tell whether the log directory of a log is in use and works."""
+    """Return whether the log directory of a log is in use and works."""
     return any(folder.startswith(f"{each}/") for each in process.log_dirs if each not in process.disk.broken)
 
 

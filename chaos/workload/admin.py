@@ -139,8 +139,8 @@ class Administrator:
         return True
 
     def verify(self, existing: set[str]) -> None:
-        """Hold the cluster's topics at the end against what was answered."""
+        """Compare the final topics of the cluster with the responses."""
         for name in sorted(self.created - existing):
-            self._recorder.problem(f"topic {name} was created and is not there")
+            self._recorder.problem(f"topic {name} was created but does not exist")
         for name in sorted(self.deleted & existing):
-            self._recorder.problem(f"topic {name} was deleted and is still there")
+            self._recorder.problem(f"topic {name} was deleted but still exists")

@@ -41,7 +41,7 @@ async def _elect(bootstrap: str, kind: int, partitions: Sequence[str]) -> None:
         topics.setdefault(topic, []).append(number)
     wanted = [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in topics.items()]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout=ANSWER_MS)
-    why = "no broker is known"
+    why = "no broker known"
     for attempt in range(ATTEMPTS):
         for text in bootstrap.split(","):
             address = split_address(text)
@@ -61,7 +61,7 @@ async def _elect(bootstrap: str, kind: int, partitions: Sequence[str]) -> None:
 def _judge(answer: ElectLeadersResponse) -> None:
     """Raise KafkaError where the whole was refused, NotElected where a partition was."""
     if answer.error_code:
-        raise KafkaError(ErrorCode(answer.error_code), "elections were refused")
+        raise KafkaError(ErrorCode(answer.error_code), "elections were rejected")
     for result in answer.replica_election_results:
         for row in result.partition_result:
             if ErrorCode(row.error_code) not in FINE:

@@ -102,7 +102,7 @@ class MetadataFollower:
         )
         answer = await channel.ask(request, FetchResponse, timeout_ms=ASK_MS)
         if answer.error_code or not answer.responses:
-            raise KafkaError(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), "no answer to a fetch")
+            raise KafkaError(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), "no response to a fetch")
         return answer.responses[0].partitions[0]
 
     def _take(self, node: int, row: PartitionData) -> None:

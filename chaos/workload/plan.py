@@ -60,7 +60,7 @@ class SendClients(Strict):
         if self.client == "kvorum" and self.idempotent:
             raise ValueError("client kvorum sends each record once: set idempotent: false")
         if self.client == "kvorum" and self.acks == "0":
-            raise ValueError("client kvorum waits for answers: acks all or 1")
+            raise ValueError("client kvorum needs responses: set acks to all or 1")
         return self
 
 
@@ -82,7 +82,7 @@ class AssignClients(Strict):
     @model_validator(mode="after")
     def _can_be(self) -> "AssignClients":
         if self.rack and self.client == "aiokafka":
-            raise ValueError("client aiokafka knows no racks")
+            raise ValueError("client aiokafka does not support racks")
         return self
 
 
@@ -163,7 +163,7 @@ class TransactionClients(Strict):
     @model_validator(mode="after")
     def _even(self) -> "TransactionClients":
         if self.kind == "bank" and self.records % 2:
-            raise ValueError("a bank's transactions have an even number of records: what one takes another gives")
+            raise ValueError("transactions of a bank need an even number of records, because their amounts sum to zero")
         return self
 
 
@@ -183,7 +183,7 @@ def chosen(wanted: tuple[str, ...], topics: dict[str, int]) -> dict[str, int]:
             if name == each or (each.endswith("*") and name.startswith(each[:-1]))
         }
         if not matching:
-            raise ValueError(f"no topic is called {each!r}; there are {', '.join(topics)}")
+            raise ValueError(f"topic {each!r} does not exist; topics: {', '.join(topics)}")
         found |= matching
     return found
 

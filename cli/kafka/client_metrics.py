@@ -20,8 +20,8 @@ KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
 @click.option("--alter", is_flag=True)
 @click.option("--delete", is_flag=True)
 @click.option("--name")
-@click.option("--generate-name", is_flag=True, help="With --alter: a uuid as the name.")
-@click.option("--interval", metavar="MS", help="Empty: as if it had never been set.")
+@click.option("--generate-name", is_flag=True, help="With --alter: use a random UUID as the name.")
+@click.option("--interval", metavar="MS", help="An empty value resets the config.")
 @click.option("--match", metavar="k1=v1,k2=v2")
 @click.option("--metrics", metavar="m1,m2")
 @connected()
@@ -70,7 +70,7 @@ def client_metrics(
 
 
 def change(connection: Connection, name: str, given: dict[str, str | None]) -> None:
-    """Set what is given; what is given empty goes."""
+    """Set the given configs; empty values delete a config."""
     from kvorum.cli.config_entities import Changes, alter_resource
 
     changes = Changes(

@@ -1,7 +1,7 @@
 """Common parts of the scripts: --bootstrap-server, --command-config, exactly one action, tables as Kafka prints them.
 
-An option that a script of Kafka does not have is an error here, too. One that it has and that makes no difference here
-is named where it is declared.
+An option that Kafka's script does not have is an error here too. Options without effect here have this in their
+declaration.
 """
 
 import functools
@@ -24,14 +24,14 @@ F = TypeVar("F", bound=Callable[..., object])
 Files = click.Path(exists=True, dir_okay=False)
 
 ARGUMENTS_KEY = "kvorum.arguments"
-"""Where the words of a script are kept in click's context."""
+"""Key of a script's arguments in click's context."""
 TIMEOUT_KEYS = ("default.api.timeout.ms", "request.timeout.ms")
 SUPPORTED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id", "security.protocol"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Where the cluster is, and the properties of a --command-config file."""
+    """Address of the cluster, and the properties of a --command-config file."""
 
     where: str | None
     properties: dict[str, str] = field(default_factory=dict)
@@ -66,9 +66,9 @@ class Connection:
     def client_options(
         self, own: Mapping[str, Any], given: Mapping[str, str], typed: Mapping[str, Any] = NOTHING
     ) -> dict[str, Any]:
-        """Return what an unmodified client (librdkafka) is made with; what comes later wins.
+        """Return the properties of an unmodified client (librdkafka); later ones have precedence.
 
-        The script's own, the file's, what is given as a property, and what is typed as an option.
+        The script's own, those of the file, given properties, and options.
         """
         return for_librdkafka({**own, **self.properties, **given, **typed}, self.bootstrap)
 

@@ -48,7 +48,7 @@ SHOWN_KIND = {"user": "user-principal"}
 @click.command("kafka-configs", cls=Remembering)
 @click.option("--describe", is_flag=True)
 @click.option("--alter", is_flag=True)
-@click.option("--all", "everything", is_flag=True, help="Static configs and defaults, too.")
+@click.option("--all", "everything", is_flag=True, help="Include static configs and defaults.")
 @click.option("--entity-type", "types", multiple=True, type=click.Choice(TYPES))
 @click.option("--entity-name", "names", multiple=True)
 @click.option("--entity-default", "defaults", is_flag=True)
@@ -165,7 +165,7 @@ def ordered_as_given(
 
 
 def describe_entity(connection: Connection, entity: dict[str, str | None], everything: bool) -> None:
-    """Print what an entity, or each of a type, has."""
+    """Print the configs of an entity, or of each of a type."""
     from kvorum.admin.quotas import describe_quotas
     from kvorum.cli.config_entities import QUOTA_ENTITIES, entity_names, resource_configs
 
@@ -202,7 +202,7 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
 
 
 async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
-    """Tell whether an entity of this name exists, if listed: controllers list none of these."""
+    """Return whether an entity of this name exists, if listed: controllers list none of these."""
     from kvorum.cli.config_entities import entity_names
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -227,7 +227,7 @@ def quota_line(quotas: "Quotas") -> str:
 
 
 def alter_entity(connection: Connection, entity: dict[str, str], changes: "Changes") -> None:
-    """Change what an entity has."""
+    """Change the configs of an entity."""
     from kvorum.cli.config_entities import alter_entity_quotas, alter_resource
 
     kind, name = next(iter(entity.items()))

@@ -31,13 +31,13 @@ DEPRECATED = (
 
 @click.command("kafka-console-consumer")
 @click.option("--topic", shell_complete=topic_names)
-@click.option("--include", metavar="REGEX", help="Topics that match, instead of one.")
+@click.option("--include", metavar="REGEX", help="Topics that match this pattern.")
 @click.option("--group", shell_complete=group_names)
-@click.option("--from-beginning", is_flag=True, help="Where the group has no offset: from the first record.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record if the group has no committed offset.")
 @click.option("--offset", help="earliest, latest or a number; with --partition.")
 @click.option("--partition", type=click.IntRange(0))
-@click.option("--max-messages", type=int, default=NO_LIMIT, help="-1 is no limit.")
-@click.option("--timeout-ms", type=int, default=NO_LIMIT, help="End after so long without a record; -1: never.")
+@click.option("--max-messages", type=int, default=NO_LIMIT, help="-1: no limit.")
+@click.option("--timeout-ms", type=int, default=NO_LIMIT, help="Exit after this time without a record; -1: never.")
 @click.option(
     "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted"
 )
@@ -49,7 +49,7 @@ DEPRECATED = (
 @click.option("--value-deserializer")
 @click.option("--skip-message-on-error", is_flag=True)
 @click.option("--enable-systest-events", is_flag=True, hidden=True)
-@click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Properties of the consumer.")
+@click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Consumer properties.")
 @click.option("--consumer-property", multiple=True, metavar="KEY=VALUE", help="Deprecated: --command-property.")
 @click.option("--consumer.config", "consumer_config", type=Files, help="Deprecated: --command-config.")
 @connected()
@@ -137,12 +137,12 @@ def check(options: dict[str, Any]) -> None:
 
 
 def is_word(text: str) -> bool:
-    """Tell whether a text names an end of the log."""
+    """Return whether a text names an end of the log."""
     return text.lower() in ("earliest", "latest")
 
 
 def is_offset(text: str) -> bool:
-    """Tell whether a text is a number that an offset can be."""
+    """Return whether a text is a valid offset."""
     return text.isdecimal() and len(text) <= len(str(OFFSET_MAX)) and int(text) <= OFFSET_MAX
 
 
@@ -164,7 +164,7 @@ def start(consumer: "Consumer", options: dict[str, Any]) -> None:
 
 
 def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any]) -> None:
-    """Print records until there are enough, none arrives for too long, or Ctrl-C; print their number."""
+    """Print records until the limit, the timeout, or Ctrl-C; print their number."""
     from confluent_kafka import KafkaException
 
     count = Count()
@@ -183,10 +183,10 @@ def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any])
 
 
 class Count:
-    """How many records were taken, printed or not."""
+    """Number of received records, printed or not."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without records."""
         self.records = 0
 
 
@@ -206,7 +206,7 @@ def read(consumer: "Consumer", formatter: Formatter, options: dict[str, Any], co
         error = None if message is None else message.error()
         if message is None or (error is not None and error.code() in passing):
             if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
-                click.echo(f"no record came for {timeout_ms} ms", err=True)
+                click.echo(f"no record was received for {timeout_ms} ms", err=True)
                 return
             continue
         if error is not None:
@@ -217,5 +217,5 @@ def read(consumer: "Consumer", formatter: Formatter, options: dict[str, Any], co
         except FormatError as problem:
             if not options["skip_message_on_error"]:
                 fail(str(problem))
-            click.echo(f"kvorum: this record is left out: {problem}", err=True)
+            click.echo(f"kvorum: record skipped: {problem}", err=True)
         out.flush()

@@ -50,24 +50,24 @@ DEPRECATED = (
 
 @click.command("kafka-console-producer")
 @click.option("--topic", required=True, shell_complete=topic_names)
-@click.option("--sync", is_flag=True, help="Wait for each record's acknowledgement; end with the first that fails.")
+@click.option("--sync", is_flag=True, help="Wait for the acknowledgement of each record; exit at the first failure.")
 @click.option("--compression-codec", is_flag=False, flag_value="gzip", default="none", type=click.Choice(CODECS))
 @click.option("--batch-size", type=click.IntRange(1), help="Bytes.")
 @click.option("--message-send-max-retries", type=click.IntRange(0), default=3)
 @click.option("--retry-backoff-ms", type=click.IntRange(1))
-@click.option("--timeout", "linger_ms", type=click.IntRange(0), help="ms to wait for more records in a batch.")
+@click.option("--timeout", "linger_ms", type=click.IntRange(0), help="Time to wait for more records in a batch, in ms.")
 @click.option("--request-required-acks", default="-1", type=click.Choice(["0", "1", "-1", "all"]))
 @click.option("--request-timeout-ms", type=click.IntRange(1))
 @click.option("--metadata-expiry-ms", type=click.IntRange(1))
-@click.option("--max-block-ms", type=click.IntRange(0), help="Makes no difference here.")
-@click.option("--max-memory-bytes", type=click.IntRange(1), help="Records waiting to be sent.")
+@click.option("--max-block-ms", type=click.IntRange(0), help="Ignored.")
+@click.option("--max-memory-bytes", type=click.IntRange(1), help="Maximum size of buffered records.")
 @click.option("--max-partition-memory-bytes", type=click.IntRange(1), help="Deprecated: --batch-size.")
 @click.option("--socket-buffer-size", type=click.IntRange(-1))
-@click.option("--line-reader", default=LINE_READER, help="Kafka's own, by the name of its class.")
+@click.option("--line-reader", default=LINE_READER, help="Class name of one of Kafka's readers.")
 @click.option("--reader-property", multiple=True, metavar="KEY=VALUE", help=" ".join(READER_KEYS))
 @click.option("--property", "property_", multiple=True, metavar="KEY=VALUE", help="Deprecated: --reader-property.")
-@click.option("--reader-config", type=Files, help="Reader properties in a file.")
-@click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Properties of the producer.")
+@click.option("--reader-config", type=Files, help="File with reader properties.")
+@click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Producer properties.")
 @click.option("--producer-property", multiple=True, metavar="KEY=VALUE", help="Deprecated: --command-property.")
 @click.option("--producer.config", "producer_config", type=Files, help="Deprecated: --command-config.")
 @connected()
@@ -136,9 +136,9 @@ def read_lines(stream: BinaryIO, reader: LineReader) -> Generator[Line, None, No
 
 
 def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> None:
-    """Send; a record without acknowledgement is reported, and the command ends with an error when all are sent.
+    """Send; a record without acknowledgement is reported, and the command exits with an error when all are sent.
 
-    An unreadable line ends it too, once those before it are sent; so does, with `sync`, the first failure.
+    An unreadable line ends it too, once earlier ones are sent; so does, with `sync`, the first failure.
     """
 
     def on_delivery(error: object, _: object) -> None:
@@ -159,7 +159,7 @@ def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> 
             stopped = f"the input failed: {error}"
         except KeyboardInterrupt as stop:
             if str(stop) != "SIGINT":  # which is how it is ended at a terminal, when all that was typed is sent
-                stopped = f"{stop}: what came behind these records was not sent"
+                stopped = f"{stop}: the records after these were not sent"
         lost = sending.finish()
     if stopped is not None:
         click.echo(f"kvorum: {stopped}", err=True)

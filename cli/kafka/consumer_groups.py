@@ -32,15 +32,17 @@ WITHOUT_EXECUTE = (
 @click.option("--delete", is_flag=True)
 @click.option("--delete-offsets", is_flag=True)
 @click.option("--reset-offsets", is_flag=True)
-@click.option("--validate-regex", metavar="REGEX", help="Say whether RE2 takes a pattern.")
+@click.option("--validate-regex", metavar="REGEX", help="Check whether a pattern is valid in RE2 syntax.")
 @click.option("--group", "group", multiple=True, shell_complete=group_names)
 @click.option("--all-groups", is_flag=True)
 @click.option("--topic", "topic", multiple=True, shell_complete=topic_names, help="TOPIC or TOPIC:0,1,2")
 @click.option("--all-topics", is_flag=True)
 @click.option("--members", is_flag=True, help="With --describe.")
 @click.option("--offsets", is_flag=True, help="With --describe: the default.")
-@click.option("--state", is_flag=False, flag_value="", help="With --describe, or with --list and states.")
-@click.option("--type", "group_type", is_flag=False, flag_value="", help="With --list, and types.")
+@click.option(
+    "--state", is_flag=False, flag_value="", help="With --describe: show the state; with --list: show or select states."
+)
+@click.option("--type", "group_type", is_flag=False, flag_value="", help="With --list: show or select types.")
 @click.option("--verbose", is_flag=True, help="With --describe.")
 @click.option("--dry-run", is_flag=True)
 @click.option("--execute", is_flag=True)
@@ -53,7 +55,7 @@ WITHOUT_EXECUTE = (
 @click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
 @click.option("--by-duration", metavar="PnDTnHnMnS")
 @click.option("--from-file", type=Files)
-@click.option("--timeout", "timeout_ms", type=click.IntRange(1), default=30_000, help="ms a request may take.")
+@click.option("--timeout", "timeout_ms", type=click.IntRange(1), default=30_000, help="Timeout of requests in ms.")
 @connected()
 def consumer_groups(connection: Connection, **options: Any) -> None:
     """List and describe consumer groups, delete them, reset and delete their offsets.
@@ -344,7 +346,7 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
 
 
 def scenarios_are_of_time(options: dict[str, Any]) -> bool:
-    """Tell whether groups are reset to a time."""
+    """Return whether groups are reset to a time."""
     return options["to_datetime"] is not None or options["by_duration"] is not None
 
 
@@ -361,7 +363,7 @@ def plan_lines(found: Sequence["Reset"]) -> list[str]:
 
 
 def validate_regex(pattern: str) -> None:
-    """Tell whether RE2 accepts a pattern."""
+    """Return whether RE2 accepts a pattern."""
     import re2  # type: ignore[import-untyped]  # the wheel has no stubs
 
     options = re2.Options()

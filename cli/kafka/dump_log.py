@@ -30,7 +30,7 @@ def text_of(name: str, option: str) -> str:
 @click.option("--deep-iteration", is_flag=True)
 @click.option("--verify-index-only", is_flag=True)
 @click.option("--index-sanity-check", is_flag=True)
-@click.option("--max-message-size", type=int, default=5 * 1024 * 1024, help="Makes no difference here.")
+@click.option("--max-message-size", type=int, default=5 * 1024 * 1024, help="Ignored.")
 @click.option("--max-bytes", type=click.IntRange(0), default=INT32_MAX)
 @click.option("--key-decoder-class", default="StringDecoder")
 @click.option("--value-decoder-class", default="StringDecoder")

@@ -1,7 +1,7 @@
 """`kafka-e2e-latency`: one record after the other, from its send until it is read. Source: Kafka's EndToEndLatency.
 
-The clients are librdkafka's, which brings records as they come: nothing is gained by fetch.max.wait.ms=0, which Kafka's
-tool sets.
+The clients are librdkafka's, which returns records as they arrive: fetch.max.wait.ms=0, which Kafka's tool sets, has no
+benefit.
 """
 
 import random
@@ -68,7 +68,7 @@ class Sent(NamedTuple):
 @click.option("--topic", required=True, shell_complete=topic_names)
 @click.option("--num-records", type=int, required=True)
 @click.option("--producer-acks", required=True, metavar="1|all")
-@click.option("--record-size", type=int, required=True, help="Bytes of the value.")
+@click.option("--record-size", type=int, required=True, help="Size of the value in bytes.")
 @click.option("--record-key-size", type=int, default=0)
 @click.option("--num-headers", type=int, default=0)
 @click.option("--record-header-key-size", type=int, default=0)
@@ -141,7 +141,7 @@ def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
             return sorted(found.partitions)
         if time.monotonic() >= deadline:
             fail(str(found.error or f"topic {topic} has no partitions"))
-        consumer.poll(AGAIN_SECONDS)  # nothing is assigned yet: it only waits
+        consumer.poll(AGAIN_SECONDS)  # no partition is assigned yet: it only waits
 
 
 def create(connection: Connection, topic: str) -> None:
@@ -182,7 +182,7 @@ def measure(producer: Any, consumer: Any, topic: str, count: int, sizes: dict[st
 
 
 def drawn(chance: random.Random, sizes: dict[str, int]) -> Sent:
-    """Draw a record: each part is one capital letter, over and over, as in Kafka's tool."""
+    """Create a random record: each part is one capital letter, repeated, as in Kafka's tool."""
 
     def letters(size: int) -> bytes:
         return bytes([chance.randrange(65, 91)]) * size
@@ -194,7 +194,7 @@ def drawn(chance: random.Random, sizes: dict[str, int]) -> Sent:
 
 
 def validate(sent: Sent, message: "Message | None") -> None:
-    """End the command where what came back is not what was sent."""
+    """End the command if the received record differs from the sent one."""
     if message is None:
         fail(f"poll() timed out before finding a result (timeout:[{POLL_SECONDS * 1000:g}ms])")
     error = message.error()

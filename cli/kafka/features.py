@@ -28,7 +28,7 @@ def features(connection: Connection) -> None:
 
 
 @features.command()
-@click.option("--node-id", type=click.IntRange(0), help="Ask this broker.")
+@click.option("--node-id", type=click.IntRange(0), help="Query this broker.")
 @click.pass_obj
 def describe(connection: Connection, node_id: int | None) -> None:
     """Print the features.
@@ -56,7 +56,7 @@ def describe(connection: Connection, node_id: int | None) -> None:
 def change_options(command: Any) -> Any:
     """Add the options for the levels."""
     command = click.option("--dry-run", is_flag=True)(command)
-    command = click.option("--metadata", metavar="RELEASE", help="Deprecated: metadata.version by name.")(command)
+    command = click.option("--metadata", metavar="RELEASE", help="Deprecated: metadata.version, by name.")(command)
     command = click.option("--release-version", metavar="RELEASE", help="All features of a release.")(command)
     return click.option("--feature", "levels", multiple=True, metavar="FEATURE=LEVEL")(command)
 

@@ -1,4 +1,4 @@
-"""How records are printed: kafka-console-consumer's formatters by Kafka's names of their classes.
+"""Output formats of records: kafka-console-consumer's formatters by Kafka's class names.
 
 Source: DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter, OffsetsMessageFormatter,
 GroupMetadataMessageFormatter, TransactionLogMessageFormatter.
@@ -58,7 +58,7 @@ def number(shape: str, written: Callable[[Any], str] = str) -> Deserializer:
 
 
 def text(data: bytes) -> bytes:
-    """Return UTF-8; what is none of it is U+FFFD, as in Java's strings."""
+    """Return UTF-8; invalid bytes are U+FFFD, as in Java's strings."""
     return data.decode(errors="replace").encode()
 
 
@@ -120,7 +120,7 @@ def deserializer_of(name: str | None) -> Deserializer:
         return raw
     found = DESERIALIZERS.get(name.rpartition(".")[2])
     if found is None:
-        warn(f"there is no deserializer {name}, bytes are printed as they are; there are {', '.join(DESERIALIZERS)}")
+        warn(f"unknown deserializer {name}, bytes are printed as they are; there are {', '.join(DESERIALIZERS)}")
     return found or raw
 
 
@@ -167,7 +167,7 @@ class DefaultFormatter:
         return self.headers_separator.join(shown) if shown else b"NO_HEADERS"
 
     def _text(self, deserializer: Deserializer, data: bytes | str | None) -> bytes:
-        if data is None:  # what stands for nothing goes through the deserializer in Kafka, too
+        if data is None:  # null markers go through the deserializer in Kafka too
             return deserializer(self.null_literal)
         return deserializer(data.encode() if isinstance(data, str) else data)
 
@@ -234,7 +234,7 @@ def default_formatter(properties: Mapping[str, str]) -> DefaultFormatter:
     known |= {f"{side}.deserializer" for side in ("key", "value", "headers")}
     for key in properties:
         if key not in known and not key.startswith(tuple(f"{each}." for each in known)):
-            warn(f"there is no formatter property {key}; there are {', '.join(sorted(known))}")
+            warn(f"unknown formatter property {key}; there are {', '.join(sorted(known))}")
     switches = {name: properties.get(f"print.{name}", str(name == "value")).strip().lower() for name in SWITCHES}
     return DefaultFormatter(
         shown=frozenset(name for name, wanted in switches.items() if wanted == "true"),

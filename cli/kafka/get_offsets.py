@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.option("--topic", help="A pattern.")
 @click.option("--partitions", metavar="0,1,2")
 @click.option("--topic-partitions", metavar="orders:0,payments:2-")
-@click.option("--time", "at", default="latest", help="latest, earliest, max-timestamp, ..., or ms.")
+@click.option("--time", "at", default="latest", help="latest, earliest, max-timestamp, ..., or a timestamp in ms.")
 @click.option("--exclude-internal-topics", is_flag=True)
 @connected()
 def get_offsets(

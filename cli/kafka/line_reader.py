@@ -22,7 +22,7 @@ class LineError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReader:
-    """How lines are read: headers, key, value. `headers_separator` is a regular expression, the others are texts."""
+    """Format of lines: headers, key, value. `headers_separator` is a regular expression, the others are texts."""
 
     parse_key: bool = False
     parse_headers: bool = False
@@ -65,7 +65,7 @@ class LineReader:
         return found
 
     def read(self, line: str, number: int) -> Line:
-        """Cut a line. Raises LineError."""
+        """Split a line. Raises LineError."""
         headers = self._part(self.parse_headers, line, 0, self.headers_delimiter, "headers delimiter", number)
         start = 0 if headers is None else len(headers) + len(self.headers_delimiter)
         key = self._part(self.parse_key, line, start, self.key_separator, "key separator", number)
@@ -114,5 +114,5 @@ def java_split(pattern: str, text: str) -> list[str]:
 
 
 def is_true(properties: Mapping[str, str], key: str) -> bool:
-    """Tell whether a property is true."""
+    """Return whether a property is true."""
     return properties.get(key, "").strip().lower() == "true"

@@ -31,8 +31,8 @@ def metadata_quorum(connection: Connection) -> None:
 
 @metadata_quorum.command()
 @click.option("--status", is_flag=True, help="A short summary.")
-@click.option("--replication", is_flag=True, help="Each voter and observer.")
-@click.option("--human-readable", is_flag=True, help="With --replication: how long ago.")
+@click.option("--replication", is_flag=True, help="Show each voter and observer.")
+@click.option("--human-readable", is_flag=True, help="With --replication: times relative to now.")
 @click.pass_obj
 def describe(connection: Connection, status: bool, replication: bool, human_readable: bool) -> None:
     """Print the quorum's state.

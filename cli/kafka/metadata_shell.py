@@ -10,7 +10,11 @@ from kvorum.cli.profiles import profile_option
 
 @click.command("kafka-metadata-shell")
 @click.option(
-    "-s", "--snapshot", required=True, type=click.Path(exists=True), help="A .checkpoint, a .log, or a folder."
+    "-s",
+    "--snapshot",
+    required=True,
+    type=click.Path(exists=True),
+    help="A .checkpoint file, a .log file, or a folder.",
 )
 @click.argument("command", nargs=-1)
 @profile_option

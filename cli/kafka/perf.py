@@ -78,11 +78,11 @@ def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
 @click.command("kafka-producer-perf-test", cls=ManyWords)
 @click.option("--topic", required=True, shell_complete=topic_names)
 @click.option("--num-records", type=int, required=True)
-@click.option("--throughput", type=float, required=True, help="Records a second, about; -1 is no limit.")
+@click.option("--throughput", type=float, required=True, help="Records per second, approximately; -1: no limit.")
 @click.option("--record-size", type=int, help="Bytes.")
-@click.option("--payload-file", help="Payloads, one of which is drawn each time.")
+@click.option("--payload-file", help="File of payloads; each record has a random one.")
 @click.option("--payload-monotonic", is_flag=True, help="Payloads are 0, 1, 2, ...")
-@click.option("--payload-delimiter", default="\\n", help="Of the file; a new line if it is left out.")
+@click.option("--payload-delimiter", default="\\n", help="Delimiter of the payload file (default: newline).")
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE...")
 @click.option("--producer-props", multiple=True, metavar="KEY=VALUE...", help="Deprecated.")
 @click.option("--producer.config", "producer_config", type=Files, help="Deprecated.")
@@ -130,7 +130,7 @@ def producer(connection: Connection, **options: Any) -> None:
     )
     failed = run_producer(client, load, payloads_of(options)).failed
     if options["print_metrics"]:
-        client.poll(1.0)  # the next ones come half a second later at the latest
+        client.poll(1.0)  # the next ones are half a second later at most
         for line in metric_lines(statistics):
             say(line)
     if failed:
@@ -187,7 +187,7 @@ def read_payloads(path: str, delimiter: str) -> list[bytes]:
     found = [text[start:end].encode() for start, (end, _) in zip(starts, ends, strict=False)]
     if starts[-1] < len(text):
         found.append(text[starts[-1] :].encode())
-    if ends and ends[0][0] == 0:  # what the text begins with cuts nothing off
+    if ends and ends[0][0] == 0:  # an empty text before the first delimiter is no payload
         found = found[1:]
     say(f"Number of records read: {len(found)}")
     if not found:
@@ -205,7 +205,7 @@ def random_id() -> str:
 
 @click.command("kafka-consumer-perf-test", cls=ManyWords)
 @click.option("--topic", shell_complete=topic_names)
-@click.option("--include", metavar="REGEX", help="Topics by a pattern.")
+@click.option("--include", metavar="REGEX", help="Topics that match this pattern.")
 @click.option("--num-records", type=click.IntRange(1))
 @click.option("--messages", type=click.IntRange(1), help="Deprecated.")
 @click.option("--group", help="Group id (default: a new one).")
@@ -216,9 +216,9 @@ def random_id() -> str:
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE...")
 @click.option("--print-metrics", is_flag=True)
 @click.option("--show-detailed-stats", is_flag=True)
-@click.option("--timeout", type=click.IntRange(0), default=10_000, help="ms between records.")
+@click.option("--timeout", type=click.IntRange(0), default=10_000, help="Idle timeout in ms.")
 @click.option("--reporting-interval", type=click.IntRange(1), default=REPORTING_MS, help="ms.")
-@click.option("--date-format", default=DATE_FORMAT, help="As Java's SimpleDateFormat has it.")
+@click.option("--date-format", default=DATE_FORMAT, help="Date format, as for Java's SimpleDateFormat.")
 @click.option("--hide-header", is_flag=True)
 @connected()
 def consumer(connection: Connection, **options: Any) -> None:

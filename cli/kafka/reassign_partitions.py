@@ -48,17 +48,22 @@ VERIFY_PERIODICALLY = (
 @click.command("kafka-reassign-partitions")
 @click.option("--generate", is_flag=True, help="Propose replicas for all partitions of some topics.")
 @click.option("--execute", is_flag=True, help="Start the moves of a file.")
-@click.option("--verify", is_flag=True, help="Say how far it is; at its end the throttles are taken off.")
-@click.option("--cancel", is_flag=True, help="Partitions go back to the replicas they had.")
-@click.option("--list", "listing", is_flag=True, help="List present reassignments.")
+@click.option("--verify", is_flag=True, help="Show the progress; remove the throttles once all moves are completed.")
+@click.option("--cancel", is_flag=True, help="Cancel the moves of a file and restore the original replicas.")
+@click.option("--list", "listing", is_flag=True, help="List current reassignments.")
 @click.option("--topics-to-move-json-file", type=Json, help='{"topics": [{"topic": "orders"}], "version": 1}')
-@click.option("--reassignment-json-file", type=Json, help="As --generate writes it.")
+@click.option("--reassignment-json-file", type=Json, help="File in the format of --generate.")
 @click.option("--broker-list", metavar="0,1,2", help="Target brokers.")
 @click.option("--disable-rack-aware", is_flag=True)
-@click.option("--throttle", type=int, default=-1, help="Bytes a second, between brokers.")
-@click.option("--replica-alter-log-dirs-throttle", type=int, default=-1, help="Bytes a second, on one broker.")
+@click.option("--throttle", type=int, default=-1, help="Bytes per second between brokers.")
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    type=int,
+    default=-1,
+    help="Bytes per second between log directories of a broker.",
+)
 @click.option("--timeout", type=int, default=TIMEOUT_MS, help="ms.")
-@click.option("--additional", is_flag=True, help="In addition to present reassignments; or to change their throttle.")
+@click.option("--additional", is_flag=True, help="Permit other reassignments in progress, or change their throttle.")
 @click.option("--preserve-throttles", is_flag=True)
 @click.option("--disallow-replication-factor-change", is_flag=True)
 @connected(controller=True)
@@ -88,7 +93,7 @@ def reassign_partitions(connection: Connection, **options: Any) -> None:
 
 
 def check(action: str) -> None:
-    """Refuse what is missing, and what does not go with the action, in Kafka's words."""
+    """Reject missing and conflicting options, with Kafka's messages."""
     context = click.get_current_context()
     source = click.core.ParameterSource.COMMANDLINE
     given = {name.replace("_", "-") for name in context.params if context.get_parameter_source(name) is source}
@@ -136,7 +141,7 @@ def assignment_in(path: Path) -> "Assignment":
 
 
 def generate(connection: Connection, options: dict[str, Any]) -> None:
-    """Print what is, and what could be."""
+    """Print the current and the proposed assignment."""
     from kvorum.admin.reassignments import read_topics
 
     try:
@@ -230,7 +235,7 @@ async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignmen
 
 
 def lines_of(refused: Mapping[Any, str]) -> list[str]:
-    """Return what was refused, a partition a line."""
+    """Return the errors, one line per partition."""
     return [f"{place}: {why}" for place, why in sorted(refused.items())]
 
 
@@ -263,7 +268,7 @@ def verify(connection: Connection, options: dict[str, Any]) -> None:
 
 
 def line_of(replica: "Replica", state: "MoveState") -> str:
-    """Return how far a replica is on its way to another log directory (replicaMoveStatesToString)."""
+    """Return the progress of a replica's move to another log directory (replicaMoveStatesToString)."""
     place = f"Partition {replica.topic}-{replica.partition}"
     if not state.current:
         return f"{place} cannot be found in any live log directory on broker {replica.broker}."
@@ -285,7 +290,7 @@ async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
 
 
 def cancel(connection: Connection, options: dict[str, Any]) -> None:
-    """Give up what is under way of the file's partitions."""
+    """Cancel current moves of the file's partitions."""
     path = options["reassignment_json_file"]
     wanted, moves = assignment_in(path), moves_in(path)
 
@@ -314,7 +319,7 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
 
 
 def list_under_way(connection: Connection) -> None:
-    """Print what is under way, a partition a line."""
+    """Print current reassignments, one line per partition."""
 
     async def work(found: "Reassignments") -> list[str]:
         lines = []

@@ -1,4 +1,4 @@
-"""Which of Kafka's scripts there are: `kvorum kafka-topics`, with or without .sh at its end."""
+"""List of Kafka's scripts: `kvorum kafka-topics`, with or without .sh."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,13 +91,13 @@ def ending_as_kafkas(ctx: click.Context) -> Iterator[None]:
 
 
 def runs_script(ctx: click.Context) -> bool:
-    """Tell whether what was called is one of the scripts, or `kvorum kafka`."""
+    """Return whether the called command is one of the scripts, or `kvorum kafka`."""
     name = ctx.invoked_subcommand
     return name is not None and (name == "kafka" or script_name(name) is not None)
 
 
 def spelt_out(name: str | None, command: click.Command | None, words: list[str]) -> list[str]:
-    """Return a script's words as click knows them.
+    """Return a script's arguments for click.
 
     joptsimple accepts a long option behind one dash too; argparse4j any unique prefix of an option. An ambiguous prefix
     is unchanged, and rejected as an unknown option.
@@ -129,7 +129,7 @@ def spelt_out(name: str | None, command: click.Command | None, words: list[str])
 
 
 def takes_value(option: click.Parameter | None) -> bool:
-    """Tell whether the next word is an option's value, whatever it looks like."""
+    """Return whether the next argument is an option's value, whatever its form."""
     if not isinstance(option, click.Option) or option.is_flag or option.count:
         return False
     return not getattr(option, "_flag_needs_value", False)  # one that may do without, as --compression-codec
@@ -138,7 +138,9 @@ def takes_value(option: click.Parameter | None) -> bool:
 def with_version(command: click.Command) -> click.Command:
     """Add --version: the release whose tools these are as."""
     if not any("--version" in option.opts for option in command.params):
-        click.version_option(KAFKA_VERSION, "--version", message="%(version)s", help="Of Kafka's tools.")(command)
+        click.version_option(KAFKA_VERSION, "--version", message="%(version)s", help="Version of Kafka's tools.")(
+            command
+        )
     return command
 
 

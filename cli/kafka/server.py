@@ -38,7 +38,7 @@ class Daemon(click.Command):
 @click.command("kafka-server-start", cls=Daemon)
 @click.argument("config", type=click.Path(exists=True, dir_okay=False), metavar="server.properties")
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config. Repeatable.")
-@click.option("--daemon", is_flag=True, help="In the background; its output goes to $LOG_DIR (./logs).")
+@click.option("--daemon", is_flag=True, help="Run in the background, with output in $LOG_DIR (./logs).")
 def start(config: str, override: tuple[str, ...], daemon: bool) -> None:
     """Run a node that was formatted, until SIGTERM: `kvorum node`.
 
@@ -80,7 +80,7 @@ def stop(process_role: str | None, node_id: int | None) -> None:
 
 
 def running(proc: Path) -> Iterator[Running]:
-    """Yield the nodes of this user that run by themselves; those of `kvorum up` and `dev` are its own."""
+    """Yield the independent nodes of this user; those of `kvorum up` and `dev` belong to them."""
     for folder in sorted(proc.iterdir(), key=lambda path: path.name):
         try:
             if not folder.name.isdecimal() or folder.stat().st_uid != os.getuid():
@@ -103,7 +103,7 @@ def behind_command(words: Sequence[str]) -> Sequence[str] | None:
 
 
 def is_child(folder: Path, proc: Path) -> bool:
-    """Tell whether a process was forked by a node: it has the node's words, and ends with it."""
+    """Return whether a process was forked by a node: it has the node's arguments, and ends with it."""
     try:
         parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
         words = (proc / parent / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
@@ -113,7 +113,7 @@ def is_child(folder: Path, proc: Path) -> bool:
 
 
 def is_meant(node: Running, role: str | None, node_id: int | None) -> bool:
-    """Tell whether a node has this role and this id, by the file it was started with."""
+    """Return whether a node has this role and this id, by its configuration file."""
     from kvorum.runtime.properties import PropertiesError, parse_properties
 
     if role is None and node_id is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvorum.runtime.config import Settings
 
 config_option = click.option(
-    "-c", "--config", required=True, type=click.Path(exists=True, dir_okay=False), help="The node's properties."
+    "-c", "--config", required=True, type=click.Path(exists=True, dir_okay=False), help="Properties file of the node."
 )
 
 
@@ -73,13 +73,23 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
 @storage.command("format")
 @config_option
 @click.option("-t", "--cluster-id", required=True)
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave directories alone that are formatted already.")
-@click.option("-r", "--release-version", help="Of the features: 4.3 and nothing else.")
-@click.option("-f", "--feature", "levels", multiple=True, metavar="FEATURE=LEVEL", help="As the release has it.")
-@click.option("-s", "--standalone", is_flag=True, help="A dynamic quorum with this controller alone.")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="Joins a dynamic quorum as an observer.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are already formatted.")
+@click.option("-r", "--release-version", help="Release version; only 4.3 is supported.")
 @click.option(
-    "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRECTORY-ID,...", help="A dynamic quorum with these voters."
+    "-f",
+    "--feature",
+    "levels",
+    multiple=True,
+    metavar="FEATURE=LEVEL",
+    help="Feature level; only the level of this release is supported.",
+)
+@click.option("-s", "--standalone", is_flag=True, help="Start a dynamic quorum with this controller as the only voter.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="Join a dynamic quorum as an observer.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+    help="Start a dynamic quorum with these voters.",
 )
 @click.option("-S", "--add-scram", multiple=True, hidden=True)
 def format_(
@@ -141,7 +151,7 @@ def checked_release(release: str | None, levels: tuple[str, ...]) -> str:
             fail(f"Unsupported feature: {feature}. Supported features are: {', '.join(own)}")
         if level != own[feature]:
             fail(
-                f"{feature}={level} is not what this release formats with ({own[feature]}); "
+                f"{feature}={level} is not the level of this release ({own[feature]}); "
                 "other levels are set by kafka-features once the cluster runs"
             )
     return newest

@@ -31,7 +31,7 @@ GOES_WITH = {
     "if_not_exists": ("create",),
     "exclude_internal": ("list", "describe"),
 }
-"""Which actions an option is for."""
+"""Actions of each option."""
 NEVER_TOGETHER = (
     *(("replica_assignment", each) for each in ("partitions", "replication_factor")),
     *((report, "topics_with_overrides") for report in REPORTS),
@@ -44,13 +44,17 @@ T = TypeVar("T")
 @click.option("--create", is_flag=True)
 @click.option("--list", "listing", is_flag=True)
 @click.option("--describe", is_flag=True)
-@click.option("--alter", is_flag=True, help="More partitions; configs are kafka-configs'.")
+@click.option("--alter", is_flag=True, help="Add partitions. Use kafka-configs for configs.")
 @click.option("--delete", is_flag=True)
-@click.option("--topic", shell_complete=topic_names, help="A pattern, but with --create.")
+@click.option("--topic", shell_complete=topic_names, help="Topic name; a pattern except with --create.")
 @click.option("--topic-id", help="With --describe.")
 @click.option("--partitions", type=int)
 @click.option("--replication-factor", type=int)
-@click.option("--replica-assignment", metavar="1:2,2:3", help="Replicas of each partition, instead of the two above.")
+@click.option(
+    "--replica-assignment",
+    metavar="1:2,2:3",
+    help="Replicas of each partition, instead of --partitions and --replication-factor.",
+)
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="With --create.")
 @click.option("--delete-config", "deleted", multiple=True, hidden=True)
 @click.option("--if-exists", is_flag=True)
@@ -61,7 +65,7 @@ T = TypeVar("T")
 @click.option("--at-min-isr-partitions", is_flag=True)
 @click.option("--topics-with-overrides", is_flag=True)
 @click.option("--exclude-internal", is_flag=True)
-@click.option("--partition-size-limit-per-response", type=click.IntRange(1), help="Makes no difference here.")
+@click.option("--partition-size-limit-per-response", type=click.IntRange(1), help="Ignored.")
 @connected()
 def topics(
     connection: Connection,
@@ -118,7 +122,7 @@ def topics(
 
 
 def check(action: str, options: Mapping[str, Any]) -> None:
-    """Refuse what does not go together, in Kafka's words."""
+    """Reject conflicting options, with Kafka's messages."""
 
     def refuse(one: str, other: str) -> NoReturn:
         first, second = (f'"[{name.replace("_", "-")}]"' for name in (one, other))
@@ -208,16 +212,16 @@ def matching(topic: str | None, exclude_internal: bool) -> Callable[["MetadataRe
 
 
 async def chosen_for_change(cluster: "ClusterClient", topic: str, if_exists: bool) -> list["MetadataResponseTopic"]:
-    """Return the topics that --alter or --delete changes: an internal topic only where --topic names it.
+    """Return the topics that --alter or --delete changes: an internal topic only if --topic names it.
 
-    Kafka's script lets a pattern take internal topics, too, and with them all committed offsets.
+    With Kafka's script a pattern matches internal topics too, and with them all committed offsets.
     """
     found = await chosen(cluster, matching(topic, exclude_internal=False))
     require(found, topic, if_exists)
     named = {name.strip(" \"'") for name in re.split(r"[,|]", topic)}
     kept = [each.name or "" for each in found if each.is_internal and each.name not in named]
     if kept:
-        warn(f"internal topics are left out, because --topic {topic!r} does not name them: {', '.join(kept)}")
+        warn(f"internal topics are skipped, because --topic {topic!r} does not name them: {', '.join(kept)}")
     if kept and len(kept) == len(found):
         stop(f"Topic pattern '{topic}' matches internal topics only; name each of them exactly to change it")
     return [each for each in found if each.name not in kept]

@@ -17,7 +17,7 @@ DEFAULT_CONFIG = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Which partitions to describe; with none of these all, and the topics themselves."""
+    """Filters of partitions; without any of these all, and the topics themselves."""
 
     under_replicated_partitions: bool = False
     unavailable_partitions: bool = False
@@ -27,7 +27,7 @@ class Shown:
 
     @property
     def everything(self) -> bool:
-        """Tell whether no partition filter is requested."""
+        """Return whether no partition filter is requested."""
         return not (
             self.under_replicated_partitions
             or self.unavailable_partitions
@@ -100,7 +100,7 @@ def topic_lines(
 def is_shown(
     row: "MetadataResponsePartition", moving: "UnderWay | None", shown: Shown, live: set[int], min_isr: int
 ) -> bool:
-    """Tell whether a partition matches the requested filter."""
+    """Return whether a partition matches the requested filter."""
     from kvorum.admin.replication import is_under_replicated
 
     leaderless = row.leader_id < 0
@@ -128,5 +128,5 @@ def partition_line(
 
 
 def ids(numbers: Iterable[int] | None) -> str:
-    """Return brokers in a line."""
+    """Return brokers as a text."""
     return "N/A" if numbers is None else ",".join(map(str, numbers))

@@ -48,7 +48,7 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
     *(None, "-v", "--version"),
     package_name="kvorum",
     message=f"{KAFKA_VERSION} (Kvorum:%(version)s)",  # Kafka has its commit there
-    help="Of Kafka's tools.",
+    help="Version of Kafka's tools.",
 )
 @connected()
 def transactions(connection: Connection) -> None:

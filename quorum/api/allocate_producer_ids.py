@@ -13,6 +13,6 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: AllocateProducerIdsRequest, services: ControllerServices
 ) -> AllocateProducerIdsResponse:
-    """Give a block of producer ids to a broker."""
+    """Allocate a block of producer ids for a broker."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     return await services.submit(ctx, allocate_producer_ids, request, name="allocateProducerIds")

@@ -37,7 +37,7 @@ def refused(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClient
 
 
 async def unresolved(request: AlterClientQuotasRequest) -> frozenset[str]:
-    """Return the names of ip entities that stand for no address."""
+    """Return the names of ip entities that do not resolve to an address."""
     names = dict.fromkeys(
         part.entity_name
         for entry in request.entries

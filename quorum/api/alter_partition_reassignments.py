@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (45): v0-v1 (KIP-455). The rules: controller/reassignments.py.
 
 v1: whether the replication factor may change (KIP-860).
-Order: authorise, decide, answer when committed. A rejection of the whole request is returned for each partition too.
+Order: authorise, decide, respond when committed. A rejection of the whole request is returned for each partition too.
 """
 
 from kvorum.network.authorizer import Operation
@@ -29,7 +29,7 @@ async def handle(
 
 
 def _refusal(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
-    """Give the answer and every partition the error."""
+    """Set the error of the response and of every partition."""
     code, message = error.code, error.message
     return AlterPartitionReassignmentsResponse(
         error_code=code,

@@ -1,7 +1,7 @@
 """ApiVersions (18): v0-v4.
 
 v3: flexible, supported and finalized features (KIP-584). v4: a feature may begin at level 0 (KIP-1022).
-Order: check the client's name, answer what this listener serves and what is finalized in the committed image.
+Order: check the client's name; return this listener's APIs, and finalized features of the committed image.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ async def handle(
     services: ControllerServices,
     versions: Mapping[int, tuple[int, int]],
 ) -> ApiVersionsResponse:
-    """Answer what is served here; `versions` is the router's own table."""
+    """Return the APIs of this listener; `versions` is the router's table."""
     if not valid_software(request, ctx.api_version):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = services.controller.image

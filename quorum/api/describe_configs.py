@@ -1,12 +1,12 @@
 """DescribeConfigs (32): v1-v4.
 
-The answer, as for brokers: quorum/configs/describe.
+The response, as for brokers: quorum/configs/describe.
 
-v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569). Any controller answers, leader or not, from
+v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569). Any controller responds, leader or not, from
 its committed metadata: for its own node id as BROKER and BROKER_LOGGER, for another id INVALID_REQUEST (except
 kvorum.broker.state); for topics, groups, subscriptions to client metrics (KIP-714) and, under the empty name, for
 configs of all brokers. Inherited values of a topic or a group are from this node's own configuration, as on a broker.
-Order: authorise each resource, then answer it.
+Order: authorise each resource, then describe it.
 """
 
 from kvorum.network.authorizer import Operation

@@ -1,7 +1,7 @@
 """ElectLeaders (43): v0-v2 (KIP-183, KIP-460). The rules: controller/elections.py.
 
 v0: preferred leaders only, no top-level error. v1: election type. v2: flexible.
-Order: authorise, decide, answer when committed. A rejection of the whole request is returned for each partition too.
+Order: authorise, decide, respond when committed. A rejection of the whole request is returned for each partition too.
 """
 
 from kvorum.network.authorizer import Operation
@@ -29,7 +29,7 @@ async def handle(
 
 
 def _refusal(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
-    """Give the answer and every partition that was named the error."""
+    """Set the error of the response and of every named partition."""
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[

@@ -1,10 +1,10 @@
 """Envelope (58): v0. A client's request, forwarded by a broker, with the client's principal and address (KIP-590).
 
-The embedded request is handled as if the client had sent it here; its answer comes back whole, with its header, and
-with the offset of the committed metadata (`metadata_offset`, Kvorum's own tagged field): the broker waits until it has
-published that offset. If the embedded answer has NOT_CONTROLLER, the envelope has it too, so that the broker finds the
-new active controller.
-Order: authorise, principal, address, activity, dispatch, answer. Answers are sent as soon as they are complete.
+The embedded request is handled as if the client had sent it here; the complete response is returned, with its header,
+and with the offset of the committed metadata (`metadata_offset`, Kvorum's own tagged field): the broker waits until it
+has published that offset. If the embedded response has NOT_CONTROLLER, the envelope has it too, so that the broker
+finds the new active controller. Order: authorise, principal, address, activity, dispatch, respond. Responses are sent
+as soon as they are complete.
 """
 
 from kvorum.network.authorizer import Operation
@@ -50,7 +50,7 @@ async def handle(
     for part in parts:
         assert not isinstance(part, FileSlice), "what is forwarded is answered from memory"
         answer += part
-    # Looked at only when it could matter: a decode costs more than the rest of this.
+    # Decoded only if it may matter: a decode costs more than the rest of this.
     if services.controller.epoch != epoch and _says_not_controller(data, answer):
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "leadership was lost during the request")
     return EnvelopeResponse(response_data=bytes(answer), metadata_offset=services.store.image.offset)

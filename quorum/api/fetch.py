@@ -2,10 +2,9 @@
 
 v12: flexible, last fetched epoch, diverging epoch, snapshot id. v13: topic ids. v15: replica state. v16: endpoints.
 v17: directory id. v18: the follower's high watermark, not needed here: only committed batches are served, so a copy is
-never taken back. Nothing is served before the term's first entry is applied, nor once a majority is out of reach.
-Sessions are not kept: every fetch is a full one.
-Order: authorise, cluster id, the one partition, epoch, leadership, place in the log (snapshot, diverging epoch), wait
-for something to be committed, answer.
+never truncated. Nothing is served before the term's first entry is applied, nor when a majority is unreachable.
+Sessions are not kept: every fetch is a full one. Order: authorise, cluster id, the one partition, epoch, leadership,
+position in the log (snapshot, diverging epoch), wait for a commit, respond.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ FIRST_SHORT_VERSION: Final = 12
 
 
 async def handle(ctx: RequestContext, request: FetchRequest, services: ControllerServices) -> FetchResponse:
-    """Answer with what is committed behind the fetch offset, as soon as there is something."""
+    """Return committed batches after the fetch offset, as soon as there are any."""
     services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
     if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -82,7 +81,7 @@ def _only_partition(ctx: RequestContext, request: FetchRequest) -> FetchPartitio
 
 
 def refusal(services: ControllerServices, epoch: int) -> ErrorCode:
-    """Return why nothing is served (KafkaRaftClient.validateLeaderOnlyRequest); an epoch of -1 is not checked."""
+    """Return the error of a request that is not served (validateLeaderOnlyRequest); an epoch of -1 is not checked."""
     leader_id, current = services.leader_and_epoch()
     if 0 <= epoch < current:
         return ErrorCode.FENCED_LEADER_EPOCH

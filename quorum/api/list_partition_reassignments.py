@@ -1,6 +1,6 @@
 """ListPartitionReassignments (46): v0 (KIP-455). The rules: controller/reassignments.py.
 
-Order: authorise, look, answer when all that was looked at is committed.
+Order: authorise, list, respond when the listed state is committed.
 """
 
 from kvorum.network.authorizer import Operation
@@ -17,7 +17,7 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest, services: ControllerServices
 ) -> ListPartitionReassignmentsResponse:
-    """Answer what is being reassigned."""
+    """Return current reassignments."""
     try:
         services.authorize_cluster(ctx, Operation.DESCRIBE)
         return await services.submit(ctx, list_partition_reassignments, request, name="listPartitionReassignments")

@@ -15,6 +15,6 @@ from kvorum.quorum.services import ControllerServices
 async def handle(
     ctx: RequestContext, request: UnregisterBrokerRequest, services: ControllerServices
 ) -> UnregisterBrokerResponse:
-    """Forget a broker."""
+    """Unregister a broker."""
     services.authorize_cluster(ctx, Operation.ALTER)
     return await services.submit(ctx, unregister_broker, request, name="unregisterBroker")

@@ -35,7 +35,9 @@ def check_key(key: str, *, cluster_wide: bool) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     if definition is not None and definition.sensitive:
         # Kafka stores it unchanged; here the metadata, which every client may read, contain no secret in clear.
-        problem = f"{key} is a secret, which cannot be set dynamically yet: the metadata would hold it in clear"
+        problem = (
+            f"{key} is a secret and cannot be set dynamically yet, because the metadata would contain it unencrypted"
+        )
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
 
 

@@ -48,7 +48,7 @@ class DescribedNode:
     """Dynamic configs of the metadata, for all resources."""
     has_topic: Callable[[str], bool]
     may: Callable[[ResourceType, str], bool]
-    """Tells whether the client may describe the configs of this resource."""
+    """Return whether the client may describe the configs of this resource."""
 
 
 def described(request: DescribeConfigsRequest, node: DescribedNode) -> list[DescribeConfigsResult]:

@@ -54,7 +54,7 @@ class TopicEntries:
     __slots__ = ("_inherited",)
 
     def __init__(self, layers: ConfigLayers) -> None:
-        """Take the node's present layers."""
+        """Use the node's present layers."""
         said = tuple(layers)
         self._inherited = {
             name: entry(
@@ -115,7 +115,7 @@ def unknown_entry(name: str, sources: Sequence[ConfigSource]) -> ConfigEntry:
 
 
 def cluster_default_entries(values: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Yield what was set dynamically for all brokers, by name."""
+    """Yield the dynamic configs of all brokers, by name."""
     layer = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, value in sorted(values.items()):
         definition = config_defs.broker_def(name)
@@ -127,7 +127,7 @@ def cluster_default_entries(values: Mapping[str, str]) -> Iterator[ConfigEntry]:
 
 
 def kept_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Yield what of a broker's configs the metadata alone know, by name, where these are the broker's dynamic ones."""
+    """Yield a broker's configs that exist in the metadata only, by name, from its dynamic ones."""
     for name in sorted(config_defs.KEPT_IN_METADATA):
         definition = BROKER[name]
         text = overrides.get(name)

@@ -1,8 +1,8 @@
-"""One node's configuration, layer by layer: its static settings, and what the metadata set dynamically over them.
+"""One node's configuration, layer by layer: static settings with the dynamic configs of the metadata over them.
 
     this node's own > cluster-wide default > static settings > built-in default
 
-A value that cannot be read, or that breaks a rule with others, is left out: an earlier release may have stored it.
+A value that cannot be parsed, or that violates a rule with others, is ignored: an earlier release may have stored it.
 Source: Kafka's DynamicBrokerConfig (KIP-226).
 """
 
@@ -48,7 +48,7 @@ class ConfigLayers:
     """All layers together."""
     cluster: Mapping[str, str]
     own: Mapping[str, str]
-    """As stored; `in_force` is what of them counts."""
+    """The stored configs; `in_force` are the valid ones."""
     in_force: tuple[Mapping[str, str], Mapping[str, str]]
     """The dynamic values that count: cluster-wide ones, and this node's own."""
     left_out: tuple[LeftOut, ...]
@@ -63,9 +63,9 @@ class ConfigLayers:
         before: "ConfigLayers | None" = None,
         refused: Refused = MappingProxyType({}),
     ) -> "ConfigLayers":
-        """Return the layers of a node by the metadata. O(dynamic configs of brokers).
+        """Return the layers of a node from the metadata. O(dynamic configs of brokers).
 
-        In place of a value that cannot count, that of `before` stays; at a start (None) the next layer's counts.
+        An invalid value is replaced by that of `before`; at a start (None) by the next layer's.
         """
         cluster, own = dynamic_layers(configs, node_id)
         previous = ({}, {}) if before is None else before.in_force
@@ -112,7 +112,7 @@ class ConfigLayers:
 
 
 def dynamic_layers(configs: ConfigsImage, node_id: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return what is set for all brokers, and for this one."""
+    """Return the configs of all brokers, and of this one."""
     cluster = dict(configs.of(ResourceType.BROKER, CLUSTER_DEFAULT))
     own = dict(configs.of(ResourceType.BROKER, str(node_id)))
     return MappingProxyType(cluster), MappingProxyType(own)
@@ -157,7 +157,7 @@ def settled(
 def taken_back(
     texts: Texts, keys: Collection[str], layer: Source, old: Mapping[str, str], reason: str
 ) -> Iterator[LeftOut]:
-    """Give keys of one layer their earlier texts; yield what does not count any more."""
+    """Restore the former texts of a layer's keys; yield those that no longer apply."""
     for key in keys:
         if key in texts and texts[key] != old.get(key):
             yield LeftOut(key, shown(key, texts[key]), layer.where, reason)

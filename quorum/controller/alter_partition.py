@@ -62,7 +62,7 @@ def _alter_topic(
         if topic is None:
             answers.append(_refusal(data, ErrorCode.UNKNOWN_TOPIC_ID))
         elif data.partition_index in changed:
-            # The second change of a partition in one request would be judged on what the first one replaced.
+            # A second change of a partition in one request would be checked against the state that the first replaced.
             answers.append(_refusal(data, ErrorCode.INVALID_UPDATE_VERSION))
         else:
             answers.append(_alter(context, broker_id, topic, data, records))

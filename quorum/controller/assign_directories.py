@@ -53,7 +53,7 @@ def assign_replicas_to_dirs(
     broker = context.checked_broker(request.broker_id, request.broker_epoch)
     count = sum(len(topic.partitions) for directory in request.directories for topic in directory.topics)
     if count > ASSIGNMENTS_MAX:
-        message = f"{count} replicas are assigned at once, at most {ASSIGNMENTS_MAX} are taken"
+        message = f"{count} replicas in one request, at most {ASSIGNMENTS_MAX} are accepted"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     assigning = Assigning(context, broker)
     response = AssignReplicasToDirsResponse()
@@ -66,7 +66,7 @@ class Assigning:
     """One request, while it is decided."""
 
     def __init__(self, context: Context, broker: BrokerRegistration) -> None:
-        """Begin with nothing decided."""
+        """Start without decisions."""
         self._context = context
         self._broker = broker
         self._changed: dict[TopicIdPartition, PartitionRegistration] = {}

@@ -69,9 +69,9 @@ def new_partition(
 ) -> Partition:
     """Return the record of a new partition: all active replicas are in sync (there is nothing yet), the first leads.
 
-    Of those the first that does not rest for maintenance, where there is one.
+    Preferably the first one that is not in maintenance.
 
-    Raises KafkaError with the code `nobody_active` where no replica is active.
+    Raises KafkaError with the code `nobody_active` if no replica is active.
     """
     isr = tuple(replica for replica in replicas if context.image.cluster.is_active(replica))
     willing = [replica for replica in isr if not context.rests(replica)]

@@ -53,12 +53,12 @@ def admin_states_in(image: MetadataImage) -> dict[int, BrokerAdminState]:
 
 
 def rests(configs: ConfigsImage, broker_id: int) -> bool:
-    """Tell whether a broker is in maintenance."""
+    """Return whether a broker is in maintenance."""
     return admin_state_of(configs, broker_id) is BrokerAdminState.MAINTENANCE
 
 
 def is_leaving(configs: ConfigsImage, broker_id: int) -> bool:
-    """Tell whether a broker is being decommissioned."""
+    """Return whether a broker is being decommissioned."""
     return admin_state_of(configs, broker_id) is BrokerAdminState.DECOMMISSIONED
 
 
@@ -79,7 +79,7 @@ Refusals = Mapping[int, KafkaError]
 def refusals_of(image: MetadataImage, wanted: Sequence[int]) -> Steps[Refusals]:
     """Find the brokers that cannot be decommissioned because too few would be left for a partition.
 
-    Cost: all partitions. A broker that is being decommissioned already is never refused.
+    Cost: all partitions. A broker that is already being decommissioned is never rejected.
     """
     leaving = sorted({each for each in wanted if not is_leaving(image.configs, each)})
     left = len([each for each in staying_brokers(image.cluster, image.configs) if each not in leaving])
@@ -87,7 +87,7 @@ def refusals_of(image: MetadataImage, wanted: Sequence[int]) -> Steps[Refusals]:
     if not leaving:
         return refused
     if left == 0:
-        message = f"Broker(s) {named(leaving)} cannot be decommissioned: no broker would be left."
+        message = f"Broker(s) {named(leaving)} cannot be decommissioned: no broker would remain."
         return {broker_id: KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message) for broker_id in leaving}
     for topic in image.topics.by_id.values():
         for piece in pieces(topic.partitions.items()):
@@ -103,7 +103,7 @@ def refusals_of(image: MetadataImage, wanted: Sequence[int]) -> Steps[Refusals]:
 def _too_few(broker_id: int, partition: str, size: int, left: int) -> KafkaError:
     message = (
         f"Broker {broker_id} cannot be decommissioned: {partition} has {size} replica(s), and {left} broker(s) would "
-        "be left to have them. Add brokers, or reassign it to fewer replicas."
+        "remain. Add brokers, or reassign it to fewer replicas."
     )
     return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
@@ -127,7 +127,7 @@ def check_admin_state_configs(image: MetadataImage, refusals: Refusals, changes:
         if change.name != STATE_KEY or change.resource_type != ResourceType.BROKER or change.value is None:
             continue
         if change.resource_name == CLUSTER_DEFAULT or not change.resource_name.isdigit():
-            continue  # what else is checked of brokers' configs refuses it
+            continue  # rejected by other checks of broker configs
         broker_id = int(change.resource_name)
         if image.cluster.broker(broker_id) is None:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found.")

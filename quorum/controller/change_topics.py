@@ -1,6 +1,6 @@
 """DeleteTopics (20): v1-v6, and CreatePartitions (37): v0-v3.
 
-DeleteTopics v6: topics by name or by id. Each topic stands or falls alone; those that stand are one change
+DeleteTopics v6: topics by name or by id. Each topic succeeds or fails alone; the successful ones are one change
 (ControllerApis.deleteTopics, ControllerApis.createPartitions, ReplicationControlManager).
 """
 
@@ -62,7 +62,7 @@ def delete_topics(context: Context, request: DeleteTopicsRequest) -> Result[Dele
             refused.append(_refused_deletion(topic.name, topic.topic_id, error))
             continue
         if topic.name is not None and image.topic_id in ids:
-            # Named both ways: one answer for the two, and the topic stays.
+            # Named by name and by id: one error for the two, and the topic is kept.
             deleted.pop(image.topic_id, None)
             message = "The provided topic name maps to an ID that was already supplied."
             refusal = KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,9 +1,9 @@
 """AlterClientQuotas (49): v0-v1 (KIP-546, ClientQuotaControlManager).
 
-Each entity stands or falls alone; those that stand are one change. An entity is a user, a client id, both, or an
+Each entity succeeds or fails alone; the successful ones are one change. An entity is a user, a client id, both, or an
 address (KIP-612); a name that is null is the default of its type. An equal value is not written again. Order of the
-checks: duplicate keys, duplicate entity, types and names, their combination, then each key and its value. Ours, where
-Kafka has none: a value is a finite number (a record cannot hold another), a name has NAME_BYTES_MAX.
+checks: duplicate keys, duplicate entity, types and names, their combination, then each key and its value. Added by
+Kvorum: a value is a finite number (a record cannot contain another), a name has at most NAME_BYTES_MAX.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from kvorum.quorum.records import MetadataRecord
 RECORDS_MAX: Final = 10_000
 """Quotas that one request may change (Kafka's MAX_RECORDS_PER_USER_OP)."""
 NAME_BYTES_MAX: Final = 32_767
-"""Of an entity's name: Kafka's longest string."""
+"""Size of an entity's name: Kafka's longest string."""
 FRACTION_MAX: Final = 1e-6
 """Tolerance of an integer."""
 
@@ -50,14 +50,14 @@ CLIENT_QUOTAS: Final[Mapping[str, Kind]] = MappingProxyType(
         "controller_mutation_rate": Kind.DOUBLE,
     }
 )
-"""Of users and client ids."""
+"""Quotas of users and client ids."""
 IP_QUOTAS: Final[Mapping[str, Kind]] = MappingProxyType({"connection_creation_rate": Kind.INT})
-"""Of addresses."""
+"""Quotas of addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaAlterations:
-    """The request, and what of it only the network knows."""
+    """The request, with the facts that only the network layer knows."""
 
     request: AlterClientQuotasRequest
     unresolved: frozenset[str] = frozenset()

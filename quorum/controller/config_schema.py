@@ -35,7 +35,7 @@ class ConfigSchema(Protocol):
         *,
         changed: Collection[str] | None = None,
     ) -> None:
-        """Check all that a resource (of any type but BROKER_LOGGER) would have set, of a broker what `changed` alone.
+        """Check all resulting configs of a resource (of any type but BROKER_LOGGER); of a broker only `changed`.
 
         Raises KafkaError INVALID_CONFIG, for CLIENT_METRICS INVALID_REQUEST too.
         """
@@ -46,7 +46,7 @@ class ConfigSchema(Protocol):
         ...
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
-        """Tell whether values of this config can be appended and subtracted."""
+        """Return whether values of this config can be appended and subtracted."""
         ...
 
     def default(self, resource_type: ResourceType, key: str) -> str | None:
@@ -54,11 +54,11 @@ class ConfigSchema(Protocol):
         ...
 
     def topic_value(self, configs: ConfigsImage, topic: str, key: str) -> str:
-        """Return what is in effect for a topic, the built-in default in the end."""
+        """Return the effective value for a topic, down to the built-in default."""
         ...
 
     def describe_new_topic(self, configs: ConfigsImage, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """Return all topic configs with what will be in effect for a topic with these overrides, by name."""
+        """Return all topic configs with the effective values for a topic with these overrides, by name."""
         ...
 
 
@@ -105,7 +105,7 @@ class KafkaConfigSchema:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
-        """Tell whether values of this config can be appended and subtracted."""
+        """Return whether values of this config can be appended and subtracted."""
         definition = _definition(resource_type, key)
         return definition is not None and definition.type is ConfigType.LIST
 
@@ -115,13 +115,13 @@ class KafkaConfigSchema:
         return None if definition is None else definition.default
 
     def topic_value(self, configs: ConfigsImage, topic: str, key: str) -> str:
-        """Return what is in effect for a topic. The config has to have a default."""
+        """Return the effective value for a topic. The config must have a default."""
         value = self._effective(configs, configs.topic(topic), config_defs.TOPIC[key])
         assert value is not None, f"{key} has a default"
         return value.value
 
     def describe_new_topic(self, configs: ConfigsImage, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """Return all topic configs with what will be in effect for a topic with these overrides, by name."""
+        """Return all topic configs with the effective values for a topic with these overrides, by name."""
         described = []
         for definition in config_defs.TOPIC.values():
             if definition.internal:
@@ -137,7 +137,7 @@ class KafkaConfigSchema:
         return described
 
     def _check_group(self, values: Mapping[str, Value]) -> None:
-        """Hold a group's values against what brokers allow (Kafka's GroupConfig.validateValues)."""
+        """Check a group's values against the limits of brokers (Kafka's GroupConfig.validateValues)."""
         for key, value in values.items():
             name = key.removeprefix("consumer.")
             low, high = (self._broker_int(f"group.consumer.{bound}.{name}") for bound in ("min", "max"))
@@ -192,7 +192,7 @@ class KafkaConfigSchema:
 
 
 def _is_readable(found: EffectiveValue) -> bool:
-    """Tell whether a dynamic broker config counts: what an earlier release stored may be no value."""
+    """Return whether a dynamic broker config is valid: an earlier release may have stored an invalid value."""
     return is_value(config_defs.BROKER[found.key], found.value)
 
 
@@ -207,7 +207,7 @@ def _check_size(configs: Mapping[str, str]) -> None:
 
 
 def _check_topic(values: Mapping[str, Value]) -> None:
-    """Refuse what a topic cannot have here whatever the value's form (LogConfig.validateRemoteStorage...)."""
+    """Reject topic configs that are never permitted here (LogConfig.validateRemoteStorage...)."""
     if values.get("remote.storage.enable"):
         message = (
             "Tiered Storage functionality is disabled in the broker. "

@@ -75,7 +75,7 @@ def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Step
 
 
 def _with_refusals(context: Context, items: "Iterable[tuple[Altered, Mapping[str, str | None]]]") -> Steps[Context]:
-    """Return the context with what is against decommissioning the brokers that a request decommissions."""
+    """Return the context with the errors of decommissions in a request."""
     leaving = decommissioned_by([(item.resource_type, item.resource_name, configs) for item, configs in items])
     if not leaving:
         return context
@@ -140,7 +140,7 @@ def _each_resource(
 
 
 def recommission_consequences(context: Context, changes: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """Return what has partitions stay on brokers that are not decommissioned any more."""
+    """Return the records that cancel reassignments off brokers that are no longer decommissioned."""
     changed = {TopicIdPartition(c.topic_id, c.partition_id) for c in changes if isinstance(c, PartitionChange)}
     return moves_taken_back(context, taken_back(context.image, changes), changed)
 

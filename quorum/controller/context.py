@@ -1,8 +1,8 @@
 """Input of a decision besides the request. Sans-IO: image, time and randomness are passed in.
 
-Every decision is a function `(context, request) -> Result`, or Steps of one where much may follow from little; what it
-refuses as a whole it raises as KafkaError. It sees the *speculative* image: all that was decided before it, committed
-or not; nothing else is decided before its last step.
+Every decision is a function `(context, request) -> Result`, or Steps of one if the result may be large; it raises
+KafkaError to reject the whole request. It sees the *speculative* image: all earlier decisions, committed or not; no
+other decision is made before its last step.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ from kvorum.quorum.image.topics import TopicImage
 from kvorum.runtime.config_defs import BROKER, is_value
 
 LATEST_VERSION: Final = 2**15 - 1
-"""Stands for the newest version of any request, for callers that have none."""
+"""The newest version of any request, for callers without one."""
 
 RESERVED_IDS: Final = 100
-"""Uuids below this number mean something of their own (DirectoryId.reserved, Uuid.RESERVED)."""
+"""Uuids below this number have a special meaning (DirectoryId.reserved, Uuid.RESERVED)."""
 
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 DECOMMISSION_PARTITIONS_MAX: Final = "kvorum.decommission.partitions.max"
@@ -61,7 +61,7 @@ class ControllerSettings:
     delete_topic_enable: bool = True
     decommission_partitions_max: int = 20
     shutdown_wait_ms_max: int = 30_000
-    """How long a controlled shutdown is held back so that no ISR falls below min.insync.replicas. It ends sooner when
+    """Maximum delay of a controlled shutdown so that no ISR falls below min.insync.replicas. It ends sooner when
     waiting can no longer help; a rolling restart's fetchers catch up within it."""
 
     @classmethod
@@ -113,7 +113,7 @@ class Context:
     def charge(self, partitions_count: int) -> None:
         """Count partition changes; KafkaError THROTTLING_QUOTA_EXCEEDED: not now.
 
-        Before anything is made of them, with `validate_only` too (ControllerRequestContext.applyPartitionChangeQuota).
+        Before any record is created, with `validate_only` too (ControllerRequestContext.applyPartitionChangeQuota).
         """
         if self.mutation_quota is not None:
             self.mutation_quota.record(partitions_count)
@@ -132,7 +132,7 @@ class Context:
         return broker
 
     def unclean_election_enabled(self, topic: str) -> bool:
-        """Tell whether unclean.leader.election.enable is in effect for a topic."""
+        """Return whether unclean.leader.election.enable is in effect for a topic."""
         enabled = self._unclean.get(topic)
         if enabled is None:
             value = self.schema.topic_value(self.image.configs, topic, UNCLEAN_LEADER_ELECTION_ENABLE)
@@ -149,7 +149,7 @@ class Context:
         return value
 
     def describe_new_topic(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """Return all topic configs with what will be in effect for a topic with these overrides, by name."""
+        """Return all topic configs with the effective values for a topic with these overrides, by name."""
         key = frozenset(overrides.items())
         found = self._described.get(key)
         if found is None:
@@ -157,7 +157,7 @@ class Context:
         return list(found)
 
     def rests(self, broker_id: int) -> bool:
-        """Tell whether a broker is in maintenance: it leads only partitions without another in-sync replica."""
+        """Return whether a broker is in maintenance: it leads only partitions without another in-sync replica."""
         resting = self._rests.get(broker_id)
         if resting is None:
             resting = self._rests[broker_id] = rests(self.image.configs, broker_id)
@@ -165,19 +165,19 @@ class Context:
 
     @property
     def decommission_partitions_max(self) -> int:
-        """How many partitions may be on their way from brokers that are decommissioned."""
+        """Maximum number of partitions that move off decommissioned brokers at a time."""
         found = self.image.configs.broker_value((DECOMMISSION_PARTITIONS_MAX,), None)
         if found is None or not is_value(BROKER[DECOMMISSION_PARTITIONS_MAX], found.value):
             return self.settings.decommission_partitions_max
         return int(found.value)
 
     def is_leaving(self, broker_id: int) -> bool:
-        """Tell whether a broker is being decommissioned: it gets no new replica."""
+        """Return whether a broker is being decommissioned: it gets no new replica."""
         return is_leaving(self.image.configs, broker_id)
 
     @property
     def elr_enabled(self) -> bool:
-        """Tell whether partitions have eligible leader replicas (KIP-966)."""
+        """Return whether partitions have eligible leader replicas (KIP-966)."""
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def default_directory(self, broker_id: int) -> Uuid:
@@ -196,7 +196,7 @@ class Context:
 
 
 def is_reserved(uuid: Uuid) -> bool:
-    """Tell whether a uuid has a meaning of its own."""
+    """Return whether a uuid has a special meaning."""
     return int.from_bytes(uuid, "big") < RESERVED_IDS
 
 

@@ -1,7 +1,7 @@
 """CreateTopics (19): v2-v7.
 
 v4: -1 for the cluster's default partitions and replication factor (KIP-464). v5: the new topic's configs and counts in
-the answer (KIP-525). v7: topic ids (KIP-516). Each topic stands or falls alone; those that stand are one change.
+the response (KIP-525). v7: topic ids (KIP-516). Each topic succeeds or fails alone; the successful ones are one change.
 Order of the checks: duplicates, the metadata topic, name, existing topic, colliding name, null configs, configs,
 assignment or counts, placement, mutation quota (ControllerApis.createTopics, ReplicationControlManager.createTopics).
 """
@@ -152,7 +152,7 @@ def _assignments(context: Context, topic: CreatableTopic) -> Steps[list[Replicas
 
 
 def _manual_assignments(context: Context, topic: CreatableTopic) -> Steps[list[Replicas]]:
-    """Take the replicas that the request names. Raises KafkaError."""
+    """Use the replicas in the request. Raises KafkaError."""
     for name, value in (("replication factor", topic.replication_factor), ("numPartitions", topic.num_partitions)):
         if value != DEFAULT:
             message = f"A manual partition assignment was specified, but {name} was not set to -1."

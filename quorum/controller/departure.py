@@ -76,7 +76,7 @@ class _Places:
 
 
 def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
-    """Begin the moves there is room for; the answer: how far it is. Cost: all partitions, if there is room."""
+    """Start as many moves as permitted; returns the progress. Cost: all partitions, if moves are permitted."""
     image = context.image
     leaving = [
         broker_id for broker_id, state in admin_states_in(image).items() if state is BrokerAdminState.DECOMMISSIONED

@@ -2,16 +2,16 @@
 
 Sans-IO.
 
-    kvorum.decommission.throttle       of a broker that is decommissioned: bytes a second; the least of all counts
-    leader., follower.replication.throttled.rate      set cluster-wide while something of it is on its way
-    leader., follower.replication.throttled.replicas  of the topics: those who have it as leaders, those who get it as
+    kvorum.decommission.throttle       of a decommissioned broker: bytes per second; the lowest of all counts
+    leader., follower.replication.throttled.rate      set cluster-wide while replicas move
+    leader., follower.replication.throttled.replicas  of the topics: sources as leaders, targets as
                                                       followers
 
 The rates are the smallest throttle of the leaving brokers, and change with it: when a broker is empty, is
-recommissioned, is unregistered or gets another throttle. After the last one all four are removed: of the replicas all
-but those of partitions in another reassignment; each step that lists others of a topic drops those that have moved
-already. It replaces an operator's own cluster-wide rate, but not before something moves. A throttle that is set before
-the decommission is kept until then.
+recommissioned, is unregistered or gets another throttle. After the last one all four are removed, except replicas of
+partitions in another reassignment; each step that adds replicas of a topic removes those that have already moved. It
+replaces an operator's own cluster-wide rate, but not before a move starts. A throttle that is set before the
+decommission is kept until then.
 """
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ def _marks_off(image: MetadataImage, departed: Container[int]) -> Steps[list[Con
 
 
 def _still_moving(image: MetadataImage, topic_name: str, key: str, departed: Container[int] = ()) -> Iterator[str]:
-    """Yield the marks of what is being reassigned, but for what leaves these brokers; and a mark of all."""
+    """Yield the throttled replicas of reassignments, except those that leave these brokers; and the mark of all."""
     topic = image.topics.topic(topic_name)
     for mark in _listed(image.configs.topic(topic_name).get(key, "")):
         number, _, broker_id = mark.partition(":")
@@ -135,7 +135,7 @@ def _still_moving(image: MetadataImage, topic_name: str, key: str, departed: Con
 
 
 def _is_moved(partition: PartitionRegistration, key: str, broker_id: str, departed: Container[int]) -> bool:
-    """Tell whether an entry belongs to a reassignment in progress that removes nothing from those brokers."""
+    """Return whether an entry belongs to a reassignment in progress that removes nothing from those brokers."""
     of_it = key == LEADERS or broker_id in map(str, partition.adding_replicas)
     return partition.is_reassigning and of_it and not any(each in departed for each in partition.removing_replicas)
 

@@ -21,7 +21,7 @@ from kvorum.quorum.steps import finish
 
 
 def check_min_isr_configs(context: Context, changes: Iterable[Config]) -> None:
-    """Refuse what would let controller and leaders disagree. Raises KafkaError INVALID_CONFIG."""
+    """Reject changes that would make controller and leaders disagree. Raises KafkaError INVALID_CONFIG."""
     if not context.elr_enabled:
         return
     for change in changes:
@@ -43,7 +43,7 @@ def min_isr_consequences(context: Context, changes: Sequence[MetadataRecord]) ->
 
 
 def enabling_records(context: Context) -> list[MetadataRecord]:
-    """Return what comes with switching the feature on: min.insync.replicas for the cluster, for no single broker."""
+    """Return the records that accompany enabling: min.insync.replicas for the cluster, for no single broker."""
     records: list[MetadataRecord] = []
     kind = ResourceType.BROKER
     if MIN_INSYNC_REPLICAS not in context.image.configs.of(kind, CLUSTER_DEFAULT):
@@ -59,7 +59,7 @@ def enabling_records(context: Context) -> list[MetadataRecord]:
 
 
 def disabling_records(context: Context, level: int) -> list[MetadataRecord]:
-    """Return what comes with switching it off: an ISR that died out is again what it was when it did."""
+    """Return the records that accompany disabling: an empty ISR is restored from its last members."""
     image = after(context.image, [Feature(name=ELIGIBLE_LEADER_REPLICAS_VERSION, level=level)])
     return _settled(context, image, _partitions_with_elr(context.image))
 
@@ -85,7 +85,7 @@ def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicI
         topic, partition = image.topics.existing(key)
         isr = partition.isr
         if not isr and not then.elr_enabled:
-            # Without ELR an ISR keeps its last member, and no other that is gone; one that has its log, if possible.
+            # Without ELR an ISR keeps its last member, and no other failed one; one that has its log, if possible.
             last = sorted(partition.elr, key=lambda each: each not in partition.last_known_elr)
             has_log = (r for r in last if image.cluster.has_online_directory(r, partition.directory(r)))
             kept = next(has_log, last[0] if last else None)

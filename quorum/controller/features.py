@@ -32,7 +32,7 @@ METADATA_VERSION_LATEST: Final = 30
 """4.3-IV0 (MetadataVersion.featureLevel): what our records were made for, and the only level there has been."""
 
 TRANSACTION_VERSION_LATEST: Final = 2
-"""1: newer records in __transaction_state. 2: each transaction has an epoch of its own (KIP-890)."""
+"""1: newer records in __transaction_state. 2: each transaction has a separate epoch (KIP-890)."""
 GROUP_VERSION_LATEST: Final = 1
 """1: the consumer protocol (KIP-848)."""
 
@@ -70,8 +70,8 @@ UPGRADE_TYPES: Final = frozenset(UpgradeType)
 def bootstrap_records(elr_level: int = 1, min_isr: int = 1) -> list[MetadataRecord]:
     """Return the first records of a new cluster: the levels of its features, metadata.version first.
 
-    With eligible leader replicas comes min.insync.replicas for the whole cluster: `min_isr` is what its brokers are
-    configured with.
+    With eligible leader replicas, min.insync.replicas is set for the whole cluster: `min_isr` is the configured value
+    of its brokers.
     """
     records: list[MetadataRecord] = [
         Feature(name=METADATA_VERSION, level=METADATA_VERSION_LATEST),
@@ -107,12 +107,12 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Result[
 
 
 def wanted(request: UpdateFeaturesRequest) -> dict[str, FeatureUpdateKey]:
-    """Return the updates by feature. Of one that is named twice the last word counts, as in Kafka."""
+    """Return the updates by feature. Of duplicates the last one counts, as in Kafka."""
     return {update.feature: update for update in request.feature_updates}
 
 
 def _records(context: Context, name: str, level: int) -> list[MetadataRecord]:
-    """Return the record of a level, and what comes with it."""
+    """Return the record of a level, with accompanying records."""
     records: list[MetadataRecord] = [Feature(name=name, level=level)]
     if name == ELIGIBLE_LEADER_REPLICAS_VERSION:
         return [*enabling_records(context), *records] if level else [*records, *disabling_records(context, level)]

@@ -51,14 +51,14 @@ class BrokerHeartbeatManager:
             existing.last_contact_ms = now_ms
 
     def touch(self, broker: BrokerRegistration, now_ms: int, metadata_offset: int) -> BrokerHeartbeat:
-        """Note a heartbeat of this incarnation."""
+        """Record a heartbeat of this incarnation."""
         state = self._session(broker, now_ms)
         state.last_contact_ms = now_ms
         state.metadata_offset = metadata_offset
         return state
 
     def has_valid_session(self, broker: BrokerRegistration, now_ms: int) -> bool:
-        """Tell whether the registered incarnation is unfenced and has sent a heartbeat within the session timeout."""
+        """Return whether the registered incarnation is unfenced and has sent a heartbeat within the session timeout."""
         return not broker.fenced and not self._is_over(self._session(broker, now_ms), now_ms)
 
     def last_contact_ms(self, broker_id: int) -> int:

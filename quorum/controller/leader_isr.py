@@ -1,7 +1,7 @@
 """Changes of partitions when a broker is fenced or unfenced (ReplicationControlManager.generateLeaderAndIsrUpdates).
 
-Sans-IO. The partitions come from the image's index, so the cost is what the broker had a part in, not what exists;
-that can be tens of thousands, so it is all done in steps.
+Sans-IO. The partitions come from the image's index, so the cost depends on the broker's partitions only. These can be
+tens of thousands, so the work is done in steps.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,13 +2,13 @@
 
 Sans-IO. The states of a broker, driven by heartbeats; a lost session or a refused connection fences from any:
 
-    FENCED              --want_shut_down--> SHUTDOWN_NOW          (it may go)
+    FENCED              --want_shut_down--> SHUTDOWN_NOW          (it may stop)
                         --not want_fence, caught up with its registration--> UNFENCED
     UNFENCED            --want_fence--> FENCED                    (with want_shut_down: SHUTDOWN_NOW)
                         --want_shut_down, leads nothing--> SHUTDOWN_NOW
                         --want_shut_down, an ISR would fall below its minimum and waiting helps--> UNFENCED
                         --want_shut_down--> CONTROLLED_SHUTDOWN
-    CONTROLLED_SHUTDOWN --leads nothing, others know all it caused--> SHUTDOWN_NOW
+    CONTROLLED_SHUTDOWN --leads nothing, others have applied its effects--> SHUTDOWN_NOW
 
 SHUTDOWN_NOW fences. A fenced or stopping broker leads nothing and joins no ISR. Unlike in Kafka, a controlled shutdown
 is delayed (at most shutdown_wait_ms_max) while it would take an ISR below min.insync.replicas and a live replica could
@@ -48,7 +48,7 @@ class BrokerState(Enum):
 
 
 def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result[BrokerHeartbeatResponse]]:
-    """Note a sign of life and move the broker to its next state.
+    """Process a heartbeat and move the broker to its next state.
 
     Raises KafkaError STALE_BROKER_EPOCH; INVALID_REQUEST for cordoned log directories that are not its own.
     """
@@ -87,7 +87,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result
 
 
 def current_state(broker: BrokerRegistration) -> BrokerState:
-    """Return where a broker stands by its registration."""
+    """Return a broker's state from its registration."""
     if broker.fenced:
         return BrokerState.FENCED
     return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
@@ -127,7 +127,7 @@ def next_state(
 
 
 def hold_back_shutdown(context: Context, broker_id: int, contact: BrokerHeartbeat) -> Steps[bool]:
-    """Tell whether a shutdown is to wait for ISRs to grow; see the head of the module. Cost: its partitions."""
+    """Return whether a shutdown must wait for ISRs to grow; see the module docstring. Cost: its partitions."""
     if contact.shutdown_wanted_since_ms is None:
         contact.shutdown_wanted_since_ms = context.now_ms
     if context.now_ms - contact.shutdown_wanted_since_ms >= context.settings.shutdown_wait_ms_max:
@@ -149,7 +149,7 @@ def hold_back_shutdown(context: Context, broker_id: int, contact: BrokerHeartbea
 def offline_log_dir_records(
     context: Context, broker: BrokerRegistration, request: BrokerHeartbeatRequest
 ) -> Steps[list[MetadataRecord]]:
-    """Find what follows from log directories that went offline: their replicas leave ISR and leadership (KIP-858).
+    """Return the changes caused by offline log directories: their replicas leave ISR and leadership (KIP-858).
 
     Replicas whose directory is not known yet stay until the broker assigns them (assign_directories). A heartbeat that
     fences the broker or shuts it down leaves this to the next one, which names the same directories again.
@@ -205,9 +205,9 @@ def fence_stale_brokers(context: Context) -> Steps[Result[list[int]]]:
 
 
 def fence_refused_broker(context: Context, broker_id: int, broker_epoch: int) -> Steps[Result[bool]]:
-    """Fence a broker whose address refuses connections; the answer tells whether that changed anything.
+    """Fence a broker whose address refuses connections; returns whether that changed anything.
 
-    `broker_epoch` is the incarnation that refused; one that registered since is not fenced. A false refusal costs a
+    `broker_epoch` is the incarnation that refused; one that registered since is not fenced. A false result costs a
     leadership change: the next heartbeat unfences.
     """
     broker = context.image.cluster.broker(broker_id)

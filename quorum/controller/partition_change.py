@@ -72,9 +72,9 @@ class PartitionChangeBuilder:
     min_isr: int = 1
     """The topic's effective one; it matters to the ELR alone."""
     unclean_shutdown: int = NOBODY
-    """A replica that may have lost what it had not synced: never eligible by what it once was."""
+    """A replica that may have lost unsynced records: never eligible because of its former state."""
     lost: int = NOBODY
-    """A replica whose log is gone with its directory: not the last leader to be waited for."""
+    """A replica whose log was lost with its directory: elections do not wait for it as the last leader."""
 
     def build(self) -> PartitionChange | None:
         """Return the change, None where nothing changes."""
@@ -116,7 +116,7 @@ class PartitionChangeBuilder:
         return None if is_no_op(change) else change
 
     def elect(self, isr: tuple[int, ...], replicas: tuple[int, ...], elr: tuple[int, ...] = ()) -> tuple[int, bool]:
-        """Return who leads, and whether that is unclean. The ELR counts where the ISR is empty."""
+        """Return the next leader, and whether its election is unclean. The ELR counts if the ISR is empty."""
         current = self.partition.leader
         preferred = replicas[0]
         candidates = isr or elr
@@ -149,7 +149,7 @@ class PartitionChangeBuilder:
         return tuple(r for r in had_all if r not in isr and r in replicas and r != self.unclean_shutdown)
 
     def _last_leader(self) -> int:
-        """Return the leader that ISR and ELR died out with, NO_LEADER if it is not known or what it had is gone."""
+        """Return the last leader of a partition with empty ISR and ELR, NO_LEADER if unknown or its log is lost."""
         known = self.partition.last_known_elr
         if not self.elr_enabled or len(known) != 1 or known[0] == self.lost:
             return NO_LEADER
@@ -177,7 +177,7 @@ class PartitionChangeBuilder:
 
 
 def is_no_op(change: PartitionChange) -> bool:
-    """Tell whether nothing is set in a change; to write it would only bump the partition epoch."""
+    """Return whether a change is empty; writing it would only bump the partition epoch."""
     return (
         change.isr is UNSET
         and change.leader is UNSET

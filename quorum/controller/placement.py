@@ -1,14 +1,14 @@
-"""Where new replicas go: striped over racks and brokers (Kafka's StripedReplicaPlacer). Sans-IO; chance is handed in.
+"""Placement of new replicas: striped over racks and brokers (Kafka's StripedReplicaPlacer). Sans-IO; seeded.
 
-Must: one replica a broker at most; the first of each partition on an unfenced broker. Wanted, in this order: replicas
-spread over racks; replicas and leaderships spread over brokers; fenced brokers only when the unfenced ones of their
-rack are used up. Brokers that are shutting down get nothing, nor do those whose log directories are all cordoned
+Required: at most one replica per broker; the first of each partition on an unfenced broker. Preferred, in this order:
+replicas spread over racks; replicas and leaderships spread over brokers; fenced brokers only when the unfenced ones of
+their rack are used. Brokers that are shutting down get no replicas, nor do those with only cordoned log directories
 (KIP-1066).
 
-How: racks stand in a ring, brokers of a rack in a ring, both begun at random. Each partition takes its leader from the
-rack whose turn it is (the next one with an unfenced broker), its other replicas from the racks after that; the next
-partition begins one further in every ring. After as many partitions as there are unfenced brokers the rings are
-shuffled, so that the same sets of brokers do not come again and again.
+Algorithm: racks form a ring, brokers of a rack form a ring, both with random starts. Each partition takes its leader
+from the current rack (the next one with an unfenced broker), its other replicas from the following racks; the next
+partition begins one position further in every ring. After as many partitions as there are unfenced brokers the rings
+are shuffled, so that the same sets of brokers are not repeated.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def usable_brokers(cluster: ClusterImage) -> list[UsableBroker]:
 
 
 def usable(broker: BrokerRegistration) -> UsableBroker:
-    """Return what of a broker's registration placement looks at."""
+    """Return the fields of a broker's registration for placement."""
     return UsableBroker(broker_id=broker.broker_id, rack=broker.rack, fenced=broker.fenced)
 
 

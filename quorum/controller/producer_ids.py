@@ -1,4 +1,4 @@
-"""AllocateProducerIds (67): v0. A block of producer ids for a broker, given out once (KIP-730)."""
+"""AllocateProducerIds (67): v0. A block of producer ids for a broker, each assigned once (KIP-730)."""
 
 from typing import Final
 

@@ -3,17 +3,17 @@
 A reassignment is stored in the partition itself (KIP-455): its replicas are the target's, in the target's order,
 followed by those that will leave; `adding_replicas` and `removing_replicas` list them.
 
-    begin     the target is combined with the present replicas; it is complete at once if no replica is added
+    start     the target is combined with the present replicas; it is complete at once if no replica is added
     change    the same during a reassignment: replicas being added that are not in the new target leave
     cancel    (null replicas) replicas being added leave, those being removed stay
     complete  whatever change of the partition finds it ready (partition_change.complete_reassignment)
 
 Each partition succeeds or fails alone:
 
-    topic or partition not known                                       UNKNOWN_TOPIC_OR_PARTITION
+    unknown topic or partition                                       UNKNOWN_TOPIC_OR_PARTITION
     no broker, a broker twice, or one that is not registered           INVALID_REPLICA_ASSIGNMENT
     another number of replicas, where v1 does not allow it (KIP-860)   INVALID_REPLICATION_FACTOR
-    cancel, and nothing is under way                                   NO_REASSIGNMENT_IN_PROGRESS
+    cancel, and none is in progress                                   NO_REASSIGNMENT_IN_PROGRESS
     cancel, and all in sync would leave                                INVALID_REPLICA_ASSIGNMENT
 
 If unclean elections are enabled, Kafka performs the last one and loses records that were acknowledged, because only the
@@ -118,7 +118,7 @@ def _alter(
 def builder_of(
     context: Context, topic: TopicImage, partition_id: int, partition: PartitionRegistration
 ) -> PartitionChangeBuilder:
-    """Return what makes a partition's change, with nothing wanted yet."""
+    """Return a builder of a partition's change, without changes yet."""
     return PartitionChangeBuilder(
         topic_id=topic.topic_id,
         partition_id=partition_id,
@@ -152,7 +152,7 @@ def _check_size(partition: PartitionRegistration, size: int) -> None:
 
 
 def cancel(context: Context, topic: TopicImage, builder: PartitionChangeBuilder) -> None:
-    """Have the partition go back (PartitionReassignmentRevert). Raises KafkaError."""
+    """Revert a partition's reassignment (PartitionReassignmentRevert). Raises KafkaError."""
     partition = builder.partition
     if not partition.is_reassigning:
         raise KafkaError(NOTHING_UNDER_WAY, "No partition reassignment is in progress.")
@@ -180,7 +180,7 @@ def cancel(context: Context, topic: TopicImage, builder: PartitionChangeBuilder)
 def list_partition_reassignments(
     context: Context, request: ListPartitionReassignmentsRequest
 ) -> Steps[Result[ListPartitionReassignmentsResponse]]:
-    """List what is under way, of the partitions that were named or (null) of all; what is not there is left out."""
+    """List current reassignments of the named partitions or (null) of all; missing ones are omitted."""
     response = ListPartitionReassignmentsResponse(error_message=None)
     topics = context.image.topics
     if request.topics is None:

@@ -33,7 +33,7 @@ LISTENERS_MAX: Final = 64
 LOG_DIRS_MAX: Final = 256
 FEATURES_MAX: Final = 256
 TEXT_LENGTH_MAX: Final = 255
-"""Characters of a host, a rack, the name of a listener or a feature.
+"""Maximum length of a host, a rack, the name of a listener or a feature, in characters.
 
 Far above any real broker; a registration becomes a record that every node keeps."""
 
@@ -94,7 +94,7 @@ def _old_incarnation_leaves(
 
 
 def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Steps[Result[UnregisterBrokerResponse]]:
-    """Forget a broker: it leaves every ISR (but as the last member), and every replica of it waits for its return.
+    """Remove a broker: it leaves every ISR (except as the last member), and its replicas wait for its return.
 
     Raises KafkaError BROKER_ID_NOT_REGISTERED.
     """
@@ -116,7 +116,7 @@ def _record(
     broker_epoch: int,
     same: BrokerRegistration | None,
 ) -> RegisterBroker:
-    # It may name those of its start: what has failed since does not come back within one life.
+    # It may name failed directories: those do not return within one process lifetime.
     log_dirs = tuple(each for each in request.log_dirs if same is None or each in same.log_dirs)
     return RegisterBroker(
         broker_id=request.broker_id,
@@ -178,7 +178,7 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 
 def _checked_features(context: Context, request: BrokerRegistrationRequest) -> tuple[FeatureRange, ...]:
-    """Return what the broker supports, every finalized feature among it. Raises KafkaError UNSUPPORTED_VERSION."""
+    """Return the broker's supported features, with every finalized one. Raises KafkaError UNSUPPORTED_VERSION."""
     if len(request.features) > FEATURES_MAX:
         raise _invalid(f"the registration has {len(request.features)} features; the limit is {FEATURES_MAX}")
     supported = {

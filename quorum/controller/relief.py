@@ -65,7 +65,7 @@ def _give_back(context: Context, broker_id: int, records: list[MetadataRecord]) 
 def _elect(
     context: Context, partitions: Iterator[TopicIdPartition], election: Election, records: list[MetadataRecord]
 ) -> Steps[bool]:
-    """Add the elections there is room for; tell whether there may be more."""
+    """Add as many elections as permitted; return whether there may be more."""
     for piece in pieces(partitions):
         for key in piece:
             if len(records) >= LEADERS_A_STEP:

@@ -35,7 +35,7 @@ SELECTORS: Final = (
     "client_source_port",
 )
 PATTERN_MEMORY_MAX: Final = 512 * 1024
-"""Of a compiled pattern, as for those that groups subscribe to."""
+"""Size limit of a compiled pattern, as for those of groups."""
 
 
 class Definition(NamedTuple):
@@ -67,15 +67,15 @@ class Subscription:
     """{selector: whether a value matches}."""
 
     def matches(self, attributes: Mapping[str, str]) -> bool:
-        """Tell whether it is for a client with these values; one that a client does not have matches nothing."""
+        """Return whether the subscription matches a client; a missing client value matches nothing."""
         return all(selector in attributes and fits(attributes[selector]) for selector, fits in self.match.items())
 
 
 def subscription_of(name: str, configs: Mapping[str, str]) -> Subscription:
-    """Read what is set of a resource.
+    """Parse the configs of a subscription.
 
     Raises:
-        KafkaError: INVALID_REQUEST (no name, an unknown config, the interval), INVALID_CONFIG (what is no number, or no
+        KafkaError: INVALID_REQUEST (no name, an unknown config, the interval), INVALID_CONFIG (not a number, or not a
             pattern).
     """
     if not name:

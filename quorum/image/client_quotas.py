@@ -68,7 +68,7 @@ class ClientQuotasDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return not self.changes
 
     def replay(self, record: ClientQuota) -> None:

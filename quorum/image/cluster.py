@@ -43,12 +43,12 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_replicas(self) -> bool:
-        """Tell whether a directory is online and not cordoned, which is assumed for brokers without directories."""
+        """Return whether a directory is online and not cordoned, which is assumed for brokers without directories."""
         return not self.log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
     @property
     def active(self) -> bool:
-        """Tell whether it may lead and be in an ISR: neither fenced nor shutting down (KIP-841)."""
+        """Return whether it may lead and be in an ISR: neither fenced nor shutting down (KIP-841)."""
         return not (self.fenced or self.in_controlled_shutdown)
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
@@ -56,7 +56,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
     def failed_in(self, log_dirs: Sequence[Uuid]) -> tuple[Uuid, ...]:
-        """Return what has failed of all that it came with, where these are online."""
+        """Return the failed directories of its registration, if these are online."""
         return tuple(each for each in (*self.failed_log_dirs, *self.log_dirs) if each not in log_dirs)
 
     @classmethod
@@ -121,14 +121,14 @@ class ClusterImage:
         return self.brokers.get(broker_id)
 
     def is_active(self, broker_id: int) -> bool:
-        """Tell whether it is registered, not fenced and not shutting down."""
+        """Return whether it is registered, not fenced and not shutting down."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 
     def has_online_directory(self, broker_id: int, directory: Uuid) -> bool:
-        """Tell whether a replica in this directory of the broker works, as far as is known (Kafka's DirectoryId).
+        """Return whether a replica in this directory of the broker works, as far as is known (Kafka's DirectoryId).
 
-        One whose directory is not assigned yet does; so does every one of a broker that named no directories.
+        An unassigned directory works; so does every directory of a broker that named none.
         """
         if directory in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY):
             return directory == UNASSIGNED_DIRECTORY
@@ -136,7 +136,7 @@ class ClusterImage:
         return broker is None or not broker.log_dirs or directory in broker.log_dirs
 
     def is_unfenced(self, broker_id: int) -> bool:
-        """Tell whether it is registered and not fenced."""
+        """Return whether it is registered and not fenced."""
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
@@ -162,7 +162,7 @@ class ClusterDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return not self.changed_brokers
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -178,7 +178,7 @@ class ClusterDelta:
         self.changed_brokers[record.broker_id] = BrokerRegistration.from_record(record)
 
     def replay_unregister(self, record: UnregisterBroker) -> None:
-        """Take in that a broker is gone."""
+        """Record the removal of a broker."""
         before = self.broker(record.broker_id)
         assert before is not None and before.broker_epoch == record.broker_epoch, "another incarnation is registered"
         self.changed_brokers[record.broker_id] = None

@@ -1,4 +1,4 @@
-"""The dynamic configs of topics and brokers, and what is in effect (Kafka's ConfigurationsImage). Sans-IO."""
+"""The dynamic configs of topics and brokers, and effective values (Kafka's ConfigurationsImage). Sans-IO."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ResourceType(IntEnum):
 
 
 CLUSTER_DEFAULT: Final = ""
-"""The name of the BROKER resource that stands for all brokers."""
+"""Name of the BROKER resource for all brokers."""
 
 NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -76,7 +76,7 @@ class ConfigsImage:
         return next(self.broker_values(keys, broker_id), None)
 
     def broker_values(self, keys: Sequence[str], broker_id: int | None) -> Iterator[EffectiveValue]:
-        """Yield what brokers have dynamically for these keys, the strongest first.
+        """Yield the brokers' dynamic values of these keys, the highest precedence first.
 
         First the broker's own (None: of no broker in particular), then the cluster-wide ones.
         """
@@ -109,7 +109,7 @@ class ConfigsDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return not self.changes
 
     def replay(self, record: Config) -> None:
@@ -118,7 +118,7 @@ class ConfigsDelta:
         self.changes.setdefault(resource, {})[record.name] = record.value
 
     def replay_remove_topic(self, name: str) -> None:
-        """Take in that a topic is gone, its configs with it."""
+        """Record the removal of a topic with its configs."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         self.changes.pop(resource, None)
         existing = self.image.resources.get(resource)

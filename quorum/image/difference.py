@@ -9,7 +9,7 @@ from kvorum.quorum.records import Config, Feature, MetadataRecord, RemoveTopic, 
 
 
 def delta_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-    """Return a delta on `before` whose `apply` has the content of `after`: what a publisher is shown of a snapshot.
+    """Return a delta on `before` whose `apply` has the content of `after`: for publishers of a snapshot.
 
     Cost: both images. Not meant for the log: a broker of another incarnation appears in it in its final state.
     """

@@ -33,7 +33,7 @@ class FeaturesImage:
         return self.level(METADATA_VERSION)
 
     def to_records(self) -> Iterator[MetadataRecord]:
-        """Write the features as records, metadata.version first, as it gates what follows."""
+        """Write the features as records, metadata.version first, because it gates the others."""
         for name in sorted(self.levels, key=lambda name: (name != METADATA_VERSION, name)):
             yield Feature(name=name, level=self.levels[name])
 
@@ -50,7 +50,7 @@ class FeaturesDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return not self.changes
 
     def replay(self, record: Feature) -> None:

@@ -1,6 +1,7 @@
-"""Which broker is in the ISR of what, and leads what: found without a walk over all partitions.
+"""Indexes of partitions by ISR member and leader: lookups without iteration over all partitions.
 
-Sans-IO, persistent: an update costs what changed, older versions stay whole. Kafka's BrokersToIsrs, kept in the image.
+Sans-IO, persistent: an update costs what changed, older versions stay valid. Kafka's BrokersToIsrs, as part of the
+image.
 
 Invariant: for each partition p and broker b, `p in in_isr[b]` exactly when `b in p.isr`, and `p in leads[p.leader]`,
 where the leader of a partition without one is NO_LEADER; `eligible[b]` has those with b in their ELR, or as the last
@@ -30,7 +31,7 @@ _ByBroker: TypeAlias = "HashTrieMap[int, PartitionSet]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIndex:
-    """The five ways in; see the head of the module.
+    """The five indexes; see the module docstring.
 
     The result is in order; cost: n log n of the answer's topics.
 
@@ -68,7 +69,7 @@ class ReplicaIndex:
         return self.reassigning.in_order()
 
     def has_leaderships(self, broker_id: int) -> bool:
-        """Tell whether this broker leads anything. Constant cost."""
+        """Return whether this broker leads any partition. Constant cost."""
         return broker_id in self.leads
 
     def leader_count(self, broker_id: int) -> int:
@@ -95,7 +96,7 @@ class ReplicaIndexBuilder:
     def update(
         self, topic_id: Uuid, partition_id: int, old: PartitionRegistration | None, new: PartitionRegistration | None
     ) -> None:
-        """Note that a partition changed from `old` (None: it is new) to `new` (None: it was deleted).
+        """Record that a partition changed from `old` (None: it is new) to `new` (None: it was deleted).
 
         At most once per partition.
         """
@@ -143,11 +144,11 @@ class _Changes(Generic[K]):
         self._removed: dict[K, dict[Uuid, list[int]]] = {}
 
     def add(self, owner: K, key: TopicIdPartition) -> None:
-        """Note that a partition enters."""
+        """Add a partition."""
         self._added.setdefault(owner, {}).setdefault(key.topic_id, []).append(key.partition_id)
 
     def remove(self, owner: K, key: TopicIdPartition) -> None:
-        """Note that a partition leaves; it has to be there."""
+        """Remove a partition, which must exist."""
         self._removed.setdefault(owner, {}).setdefault(key.topic_id, []).append(key.partition_id)
 
     def move(self, before: Sequence[K], after: Sequence[K], key: TopicIdPartition) -> None:

@@ -62,7 +62,7 @@ class MetadataImage:
         return digest.hexdigest()
 
     def same_content(self, other: "MetadataImage") -> bool:
-        """Tell whether the metadata is equal, whatever the offsets."""
+        """Return whether the metadata is equal, whatever the offsets."""
         return all(
             mine is theirs or mine == theirs
             for mine, theirs in (
@@ -96,7 +96,7 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return (
             self.features_delta.is_empty
             and self.cluster_delta.is_empty
@@ -107,9 +107,9 @@ class MetadataDelta:
         )
 
     def replay(self, record: MetadataRecord, offset: int | None = None) -> None:
-        """Take in one record; `offset` is its place in the log, None for one of a snapshot.
+        """Apply one record; `offset` is its offset in the log, None for one of a snapshot.
 
-        A record that does not fit what is there is our own fault (it was decided on this very state): an assertion.
+        A record that does not match the state is an internal error (it was decided on this state): an assertion.
         """
         match record:
             case records.PartitionChange() | records.Partition():
@@ -148,9 +148,9 @@ class MetadataDelta:
             yield
 
     def let_go(self) -> Steps[None]:
-        """Forget what was before and what changed; the delta is of no use after this.
+        """Drop the former image and the changes; the delta cannot be used after this.
 
-        To free the last that holds a large change takes as long as to make a good part of it; so it is done in steps.
+        Freeing a large change takes nearly as long as creating it, so it is done in steps.
         """
         topics, changed, deleted = self.image.topics, self.topics_delta.changed_topics, self.topics_delta.deleted_topics
         self.image = MetadataImage()
@@ -166,7 +166,7 @@ class MetadataDelta:
                 yield
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
-        """Return the image at `offset`, with what did not change shared with the old one. Cost: what changed."""
+        """Return the image at `offset`, which shares unchanged parts with the old one. Cost: the changes."""
         return finish(self.applied(offset, epoch))
 
     def applied(self, offset: int, epoch: int) -> Steps[MetadataImage]:

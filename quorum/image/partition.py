@@ -97,7 +97,7 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
     @property
     def has_leader(self) -> bool:
-        """Tell whether it is online."""
+        """Return whether it is online."""
         return self.leader != NO_LEADER
 
     @property
@@ -112,17 +112,17 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
     @property
     def recovering(self) -> bool:
-        """Tell whether it was elected uncleanly and the leader has not finished yet (KIP-704)."""
+        """Return whether it was elected uncleanly and the leader has not finished recovery (KIP-704)."""
         return self.leader_recovery_state == RECOVERING
 
     @property
     def is_imbalanced(self) -> bool:
-        """Tell whether the partition is not led by its preferred leader."""
+        """Return whether the partition is not led by its preferred leader."""
         return self.leader != self.replicas[0]
 
     @property
     def is_reassigning(self) -> bool:
-        """Tell whether replicas are being added or removed."""
+        """Return whether replicas are being added or removed."""
         return bool(self.removing_replicas or self.adding_replicas)
 
     def directory(self, broker_id: int) -> Uuid:

@@ -1,4 +1,4 @@
-"""How far the producer ids are given out (org.apache.kafka.image.ProducerIdsImage). Sans-IO, immutable."""
+"""The next free producer id (org.apache.kafka.image.ProducerIdsImage). Sans-IO, immutable."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class ProducerIdsImage:
     broker_epoch: int = -1
 
     def to_records(self) -> Iterator[MetadataRecord]:
-        """Write it as a record, none where nothing was given out."""
+        """Write it as a record; none if no id was assigned."""
         if self.next_producer_id > 0:
             yield ProducerIds(
                 broker_id=self.broker_id, broker_epoch=self.broker_epoch, next_producer_id=self.next_producer_id
@@ -28,13 +28,13 @@ class ProducerIdsDelta:
     __slots__ = ("_latest", "image")
 
     def __init__(self, image: ProducerIdsImage) -> None:
-        """Start from what was given out before."""
+        """Start from the former state."""
         self.image = image
         self._latest = image
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return self._latest is self.image
 
     def replay(self, record: ProducerIds) -> None:
@@ -45,5 +45,5 @@ class ProducerIdsDelta:
         )
 
     def apply(self) -> ProducerIdsImage:
-        """Return how far it is now."""
+        """Return the new state."""
         return self._latest

@@ -15,7 +15,7 @@ from kvorum.quorum.records import MetadataRecord, Topic
 
 
 def collision_key(name: str) -> str:
-    """Return what a topic's name becomes where '.' and '_' are the same."""
+    """Return a topic's name with '.' and '_' unified."""
     return name.replace(".", "_")
 
 
@@ -50,7 +50,7 @@ class TopicsImage:
     by_name: HashTrieMap[str, TopicImage] = field(default_factory=lambda: HashTrieMap())
     index: ReplicaIndex = field(default_factory=ReplicaIndex)
     collisions: HashTrieMap[str, str] = field(default_factory=lambda: HashTrieMap())
-    """The names that have a '.' or '_', by what they become where the two are the same (in metric names)."""
+    """The names with a '.' or '_', by their unified form (as in metric names)."""
     partition_count: int = 0
 
     def colliding_topic(self, name: str) -> str | None:

@@ -47,7 +47,7 @@ class LocalReplicaChanges:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to do."""
+        """Return whether there is nothing to do."""
         return not (self.deletes or self.leaders or self.followers)
 
 
@@ -94,7 +94,7 @@ class TopicDelta:
         return TopicImage(name=self.image.name, topic_id=self.image.topic_id, partitions=partitions)
 
     def add_local_changes(self, broker_id: int, changes: LocalReplicaChanges) -> Steps[None]:
-        """Sort what changed into what this broker has to do."""
+        """Classify the changes by this broker's actions."""
         for piece in pieces(self.partition_changes.items()):
             for partition_id, partition in piece:
                 before = self.image.partitions.get(partition_id)
@@ -130,7 +130,7 @@ class TopicsDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing changed."""
+        """Return whether nothing changed."""
         return not (self.changed_topics or self.deleted_topics)
 
     @property
@@ -157,7 +157,7 @@ class TopicsDelta:
         delta.replay(record)
 
     def replay_remove(self, record: RemoveTopic) -> str:
-        """Take in that a topic is gone; return its name."""
+        """Record the removal of a topic; return its name."""
         delta = self.changed_topics.pop(record.topic_id, None)
         before = self.image.by_id.get(record.topic_id)
         if before is not None:
@@ -204,7 +204,7 @@ class TopicsDelta:
         )
 
     def local_changes(self, broker_id: int) -> LocalReplicaChanges:
-        """Return what this broker has to do about it. Cost: what changed."""
+        """Return this broker's actions. Cost: the changes."""
         changes = LocalReplicaChanges()
         finish(self.add_local_changes(broker_id, changes))
         return changes

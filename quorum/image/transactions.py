@@ -1,13 +1,13 @@
-"""Changes larger than a batch, seen whole or not at all (KIP-868). Sans-IO.
+"""Changes larger than a batch, visible completely or not at all (KIP-868). Sans-IO.
 
-Both sides that replay (controller and broker) pass every record of the log through a TransactionBuffer, in order; what
-comes out goes to a MetadataDelta.
+Both sides that replay (controller and broker) pass every record of the log through a TransactionBuffer, in order; its
+output goes to a MetadataDelta.
 
-    outside --BeginTransaction--> inside          inside --EndTransaction--> outside, the held records come out
-    outside --other--> comes out at once          inside --AbortTransaction--> outside, they are dropped
+    outside --BeginTransaction--> inside          inside --EndTransaction--> outside, the held records are returned
+    outside --other--> returned at once          inside --AbortTransaction--> outside, they are dropped
                                                   inside --other--> held
 
-Begin inside, End or Abort outside are faults of the log. A new active controller that finds one open writes
+Begin inside, End or Abort outside are errors of the log. A new active controller that finds one open writes
 AbortTransaction first: its predecessor will not end it.
 """
 
@@ -54,9 +54,9 @@ class TransactionBuffer:
         return self._open_since
 
     def open_records(self) -> Iterator[MetadataRecord]:
-        """Return what there is now of the open transaction, its marker first; nothing outside one.
+        """Return the records of the open transaction, its marker first; none outside one.
 
-        To be read at any time, in any thread: what is fed meanwhile changes nothing of it.
+        Can be read at any time, in any thread: later records do not change it.
         """
         if self._open_since is None:
             return iter(())
@@ -64,7 +64,7 @@ class TransactionBuffer:
         return chain((BeginTransaction(name=self._name),), (record for _, record in held))
 
     def feed(self, offset: int, record: MetadataRecord) -> Sequence[tuple[int, MetadataRecord]]:
-        """Take in the next record of the log; return what may be replayed now, as (offset, record), in order.
+        """Process the next record of the log; return the records to replay now, as (offset, record), in order.
 
         Raises:
             InvalidTransaction: the markers do not pair.

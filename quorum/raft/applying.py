@@ -40,7 +40,7 @@ class Applier:
         self._then.append(action)
 
     def load_latest(self) -> None:
-        """Make the newest snapshot, which is durable and beyond what is applied, the state."""
+        """Load the newest snapshot, which is durable and beyond the applied entries, as the state."""
         meta = self._replica.snapshots.latest
         assert meta is not None and not self.busy
         if self._stopped:
@@ -80,7 +80,7 @@ class Applier:
         replica.wake()
 
     def _go_on(self, work: Steps[None], until: float) -> bool:
-        """Take steps while there is time; tell whether that was the last."""
+        """Take steps while there is time; return whether the last one was reached."""
         for _ in work:
             if self._replica.now() >= until or self._stopped:
                 return False
@@ -108,6 +108,6 @@ class Applier:
             self._leader.voters_committed(index)
 
     def stop(self) -> None:
-        """Give up what is under way: the process ends."""
+        """Stop: the process ends."""
         self._stopped = True
         self._work = None  # it has no other user: its open files are closed with it

@@ -1,13 +1,13 @@
-"""RaftCore: pysyncobj's SyncObj as the algorithm, with typed names for its state and its own machinery taken out.
+"""RaftCore: pysyncobj's SyncObj as the algorithm, with typed names for its state and its own machinery removed.
 
 Unchanged from pysyncobj: the roles and the election (`_onTick`: deadline, term, votes; the vote messages), becoming
-leader with a no-op entry, the commit rule (majority, own term only), stepping down without a majority's answers.
+leader with a no-op entry, the commit rule (majority, own term only), stepping down without a majority's responses.
 Replaced, each through the hook named: sending entries (`send_appends`), applying (`apply_committed`), the command
 queue (`drain_appends`), dumps (`compact`), the gate before an election (`may_stand`), and the handling of Append and
-its answer, which QuorumNode does itself (why: docs/decisions/0005).
+its response, which QuorumNode does itself (why: docs/decisions/0005).
 
-One rule is added below the commit rule: a leader counts only entries that are durable in its own journal, so with one
-voter, too, nothing is committed before its fdatasync.
+One rule is added below the commit rule: a leader counts only entries that are durable in its own journal, so even with
+one voter nothing is committed before its fdatasync.
 """
 
 from collections.abc import Iterable
@@ -38,15 +38,15 @@ class CoreHooks(Protocol):
     """Hooks with which QuorumNode replaces parts of pysyncobj. Called inside `tick` and `receive_*`."""
 
     def may_stand(self) -> bool:
-        """Tell whether to start an election at the election deadline. (False: called again at the next deadline.)"""
+        """Return whether to start an election at the election deadline. (False: called again at the next deadline.)"""
         ...
 
     def send_appends(self) -> None:
-        """Leader: send each peer what it lacks, or a heartbeat."""
+        """Leader: send each peer its missing entries, or a heartbeat."""
         ...
 
     def apply_committed(self) -> None:
-        """Apply what is committed and durable."""
+        """Apply committed and durable entries."""
         ...
 
     def drain_appends(self) -> None:
@@ -54,7 +54,7 @@ class CoreHooks(Protocol):
         ...
 
     def compact(self) -> None:
-        """See whether a snapshot is due."""
+        """Check whether a snapshot is due."""
         ...
 
     def state_changed(self, old: int, new: int) -> None:
@@ -165,7 +165,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         return vote
 
     def leader_id(self) -> int | None:
-        """The leader of the current term, as far as known."""
+        """The known leader of the current term."""
         leader = self._SyncObj__raftLeader
         return None if leader is None else int(leader.id)
 
@@ -178,7 +178,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         return int(self._SyncObj__raftLastApplied)
 
     def set_applied(self, index: int) -> None:
-        """Note that everything up to `index` is applied."""
+        """Record that everything up to `index` is applied."""
         self._SyncObj__raftLastApplied = index
 
     def set_committed(self, index: int) -> None:
@@ -216,7 +216,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         return float(self._SyncObj__lastResponseTime.get(self.node(peer), float("-inf")))
 
     def set_last_response(self, peer: int, when: float) -> None:
-        """Note that a voter followed this leader at `when` at the earliest."""
+        """Record that a voter followed this leader at `when` at the earliest."""
         node = self.node(peer)
         if when > self._SyncObj__lastResponseTime.get(node, float("-inf")):
             self._SyncObj__lastResponseTime[node] = when
@@ -259,7 +259,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._SyncObj__setState(FOLLOWER)
 
     def receive(self, peer: int, message: dict[str, Any]) -> None:
-        """Give pysyncobj one of its own messages: request_vote, response_vote, timeout_now."""
+        """Pass one of its own messages to pysyncobj: request_vote, response_vote, timeout_now."""
         self._SyncObj__onMessageReceived(self.node(peer), message)
 
     def tick(self) -> None:

@@ -85,7 +85,7 @@ class Elections:
         self._rounds = 0
 
     def leader_refused(self) -> None:
-        """The leader's own address refused a connection: consider it gone, start a pre-vote soon."""
+        """The leader's own address refused a connection: treat it as dead, start a pre-vote soon."""
         replica = self._replica
         replica.prevotes.refused = True
         soon = replica.now() + replica.settings.hint_delay_max_s * replica.prevotes.rng.random()
@@ -171,7 +171,7 @@ class Elections:
             self._replica.core.receive(peer, {"type": "timeout_now", "term": message.term})
 
     def send(self, peer: int, message: dict[str, Any]) -> None:
-        """Send pysyncobj's vote messages (CoreHooks.send_message), each once what it promises is durable."""
+        """Send pysyncobj's vote messages (CoreHooks.send_message), each once its promise is durable."""
         replica = self._replica
         directory_id = replica.voters.state.directory_id
         kind = message["type"]

@@ -18,7 +18,7 @@ from kvorum.runtime import blocking
 
 
 class LogDiverged(Exception):
-    """A leader's log contradicts what was committed here: one of the two lost, or was made to give up, metadata."""
+    """A leader's log contradicts committed entries: one of the two lost metadata, or was forced to give it up."""
 
 
 class Follower:

@@ -18,7 +18,7 @@ class Greetings:
     __slots__ = ("_elections", "_incarnation", "_leader", "_replica", "_sent", "_sent_version")
 
     def __init__(self, replica: Replica, leader: Leader, elections: Elections, incarnation: int) -> None:
-        """Send Hellos for a node; `incarnation` is a number that no other start of it has."""
+        """Send Hellos of a node; `incarnation` is a number that differs for each of its starts."""
         self._replica = replica
         self._leader = leader
         self._elections = elections
@@ -27,7 +27,7 @@ class Greetings:
         self._sent_version = -1
 
     def connected(self, peer: int) -> None:
-        """Begin a connection."""
+        """Start a connection."""
         self._sent.pop(peer, None)
         self._tell(peer)
 

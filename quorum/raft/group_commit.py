@@ -1,8 +1,8 @@
-"""The journal's group commits: one at a time, off the loop, each with all that came since the last one began.
+"""The journal's group commits: one at a time, outside the loop, each with all records added since the last one began.
 
-    flush: something to write? -> write and fdatasync, off the loop -> frames that promised it leave; flush again
+    flush: records to write? -> write and fdatasync, outside the loop -> send dependent frames; flush again
 
-The next segment's zeros are made beside them, once the present one is half full.
+The next segment is preallocated in parallel, once the current one is half full.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from kvorum.runtime import blocking
 
 
 class GroupCommit:
-    """See the module. A write that fails ends the node: it is never tried again."""
+    """See the module. A failed write ends the node: it is never retried."""
 
     __slots__ = ("_loop", "_replica", "_snapshotting", "_stopped", "_synced")
 
@@ -29,11 +29,11 @@ class GroupCommit:
         self._stopped = False
 
     def stop(self) -> None:
-        """Begin no further one. The one under way ends as it may, and nothing follows from it."""
+        """Start no further commit. The one in progress may end in any way, and has no effect."""
         self._stopped = True
 
     def flush(self) -> None:
-        """Begin one if there is something to write and none is under way."""
+        """Start a commit if there are records and none is in progress."""
         journal = self._replica.journal
         batch = journal.take()
         if batch is not None:

@@ -1,11 +1,11 @@
 """The guard: Raft's rules where pysyncobj 0.3.17 breaks them, as pure functions. Sans-IO.
 
-its fault (docs/decisions/0005)                                  the rule here
+fault of pysyncobj (docs/decisions/0005)                         the rule here
 B1   truncates the tail after any Append, conflict or not        `judge_append`: only from a conflict on
-B2   an answer carries no term and counts in a later one         `AckFilter`: same term, this session's sequence
+B2   a response has no term and counts in a later one            `AckFilter`: same term, this session's sequence
 B12  installs a snapshot older than its own state                `snapshot_is_useful`
---   rewinds once for each answer about the same gap             `AckFilter.may_rewind`
---   commit index beyond what this Append vouches for            `judge_append`: clamped to its last entry
+--   rewinds once for each response about the same gap           `AckFilter.may_rewind`
+--   commit index beyond the entries of this Append              `judge_append`: clamped to its last entry
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def judge_append(
     elif previous_index > last_index:
         return AppendVerdict(False, last_index + 1)
     elif term_at(previous_index) != previous_term:
-        # Back over the whole conflicting term at once, but never below what is committed.
+        # Go back over the whole conflicting term at once, but never below the commit index.
         floor = committed + 1
         return AppendVerdict(False, max(first_index_of_term(previous_index, floor), floor))
     index = previous_index
@@ -69,15 +69,15 @@ def judge_append(
 
 
 def snapshot_is_useful(index: int, term: int, *, committed: int, term_at: TermAt) -> bool:
-    """Tell whether a snapshot up to (index, term) brings what is neither committed here nor in the log."""
+    """Return whether a snapshot up to (index, term) has entries that are neither committed here nor in the log."""
     return index > committed and term_at(index) != term
 
 
 @dataclass(slots=True)
 class AckFilter:
-    """Which answers of one peer a leader believes, in one term.
+    """Filter of valid responses of one peer, in one term.
 
-    Sequence numbers are drawn from one counter of the leader. A *session* is one life of the peer's process.
+    Sequence numbers are drawn from one counter of the leader. A *session* is one run of the peer's process.
     """
 
     session_start: int = 0
@@ -86,17 +86,17 @@ class AckFilter:
     """Frames up to here were sent before the last rewind: their responses prove nothing about the gap."""
 
     def accepts(self, term: int, sequence: int, *, current_term: int) -> bool:
-        """Tell whether an answer is to something this leader sent, in this term, to this life of the peer."""
+        """Return whether a response belongs to a message of this leader, in this term, to this run of the peer."""
         return term == current_term and sequence > self.session_start
 
     def may_rewind(self, sequence: int) -> bool:
-        """Tell whether a mismatch is news. One gap makes every Append in flight mismatch; one rewind is enough."""
+        """Return whether a mismatch is new. One gap makes every Append in flight mismatch; one rewind is enough."""
         return sequence > self.rewound_at
 
     def rewound(self, last_sent: int) -> None:
-        """Note a rewind; `last_sent` is the newest sequence number drawn so far."""
+        """Record a rewind; `last_sent` is the newest sequence number used so far."""
         self.rewound_at = last_sent
 
     def new_session(self, last_sent: int) -> None:
-        """Note that the peer (or the term) is a new one."""
+        """Record that the peer (or the term) is a new one."""
         self.session_start = self.rewound_at = last_sent

@@ -3,16 +3,16 @@
 Everything is a record appended to the stream (entry, truncation, term and vote, start), so each change is atomic and
 nothing is rewritten in place. Group commit, in three steps, so that the event loop never waits for the disk:
 
-    batch = journal.take()          # on the loop: all that was added since the last take
+    batch = journal.take()          # on the loop: everything added since the last take
     journal.write(batch)            # off the loop: one block, one fdatasync; never two at a time
     journal.complete(batch)         # on the loop: `durable_index` and `durable_position` move
 
 Code that depends on durability compares with `durable_index` (entries) or `durable_position` (anything, `position`
 after it was added). A failed write or sync is never retried: the node ends.
 
-pysyncobj addresses entries by their place in a list whose first element is an entry it only uses as "the one before":
-`first_index` is that one; its command may be empty after a snapshot was installed. Not thread safe but for `write`,
-`make_spare` and `drop`, which touch only what the loop does not.
+pysyncobj addresses entries by their position in a list whose first element is only used as "the previous entry":
+`first_index` is that one; its command may be empty after a snapshot was installed. Not thread safe except `write`,
+`make_spare` and `drop`, which use only data that the loop does not use.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Batch:
 
 
 class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
-    """See the module. `state` is a small value of the owner's, kept as durably as the term."""
+    """See the module. `state` is a small value of the owner, as durable as the term."""
 
     def __init__(self, disk: Disk, path: str, replayed: Replayed, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Take over a recovered stream; use `open_journal` or `format_journal`."""
@@ -113,7 +113,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return first + place
 
     def entries(self, first: int, bytes_max: int) -> list[Entry]:
-        """Return entries from `first` on up to `bytes_max`; at least one if there is one. O(what is returned)."""
+        """Return entries from `first` on up to `bytes_max`; at least one if there is one. O(returned entries)."""
         place, size, log = first - self.first_index, 0, self._log
         end = place
         assert place > 0, "the first element is only ever the one before"
@@ -178,7 +178,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return self._term
 
     def getVotedForNodeId(self) -> int | None:
-        """Return who got this node's vote in the current term."""
+        """Return the node that has this node's vote in the current term."""
         return self._vote
 
     def onOneSecondTimer(self) -> None:
@@ -248,10 +248,10 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return Batch(parts, self._head(), self.last_index, self.position)
 
     def _head(self) -> list[bytes]:
-        """Return the records a new segment would begin with: all that is not in its own blocks.
+        """Return the initial records of a new segment: the state that is not in its own blocks.
 
-        They stand for the state *after* the batch they are taken with, but for BASE, which replay holds against the
-        log's end; so they are written behind the batch, as the new segment's first block.
+        They describe the state *after* the batch they are taken with, except BASE, which replay compares with the log's
+        end; so they are written after the batch, as the new segment's first block.
         """
         vote, state = self._encoded_vote(), self.state
         base = encode_record(RecordKind.BASE, self.last_index, self._log[-1][2] if self._log else 0)
@@ -276,7 +276,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
             self._roll(batch)
 
     def complete(self, batch: Batch) -> None:
-        """Note that a batch is durable; entries truncated meanwhile do not count."""
+        """Record that a batch is durable; entries truncated meanwhile do not count."""
         self._writing = False
         self.durable_position = batch.position
         self.durable_index = self._writing_index
@@ -289,7 +289,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
             self.complete(batch)
 
     def close(self) -> None:
-        """Release the file; what is not synced is not waited for."""
+        """Release the file; unsynced data is not waited for."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -297,14 +297,14 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
     # Segments.
 
     def _fills_segment(self) -> bool:
-        """Tell whether what waits may fill the segment, so that its write begins the next one."""
+        """Return whether the pending records may fill the segment, so that their write begins the next one."""
         size = BLOCK_HEADER_SIZE + ALIGNMENT + sum(map(len, self._parts))
         return self._file_position + size >= self._segment_bytes
 
     def begin_spare(self) -> bool:
-        """Tell whether `make_spare` should prepare the next segment: the present one is half full.
+        """Return whether `make_spare` should prepare the next segment: the current one is half full.
 
-        Not while a write is under way.
+        Not while a write is in progress.
         """
         assert not self._writing, "a write may be about to begin a segment itself"
         if self._spare_ready or self._spare_begun or self._file_position * 2 < self._segment_bytes:

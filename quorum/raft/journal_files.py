@@ -8,7 +8,7 @@ from kvorum.runtime.disk import Disk
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
 """Zero-filled ahead of use: fdatasync then writes data only, a twentieth of the p99 of a growing file."""
 SPARE_NAME: Final = "spare.tmp"
-"""The next segment while it is prepared; what an earlier process left of one is removed."""
+"""The next segment during its preparation; a remainder of an earlier process is removed."""
 
 
 def make_folder(disk: Disk, path: str) -> None:

@@ -39,7 +39,7 @@ assert SEGMENT_HEADER_SIZE == 32 and SEGMENT_HEADER_SIZE % ALIGNMENT == 0
 
 
 class JournalCorrupt(Exception):
-    """The journal cannot be what this node once wrote: the node must not start. The message names file and place."""
+    """This node cannot have written the journal, so it must not start. The message names file and position."""
 
 
 class RecordKind(IntEnum):
@@ -48,17 +48,17 @@ class RecordKind(IntEnum):
     ENTRY = 1
     """A Raft entry: index, term, command."""
     TRUNCATE = 2
-    """Entries from index on are gone."""
+    """Entries from index on are removed."""
     META = 3
     """Current term; the payload is the id voted for in it, int64, -1 for none."""
     START = 4
-    """Entries below index are gone; entry `index` (of `term`) is the first one kept."""
+    """Entries below index are removed; entry `index` (of `term`) is the first one kept."""
     RESET = 5
-    """All entries are gone; the log begins behind (index, term), which a snapshot stands for."""
+    """All entries are removed; the log begins after (index, term), the end of a snapshot."""
     STATE = 6
     """State of the owner besides the log (identity, pinned voters): the payload replaces the previous one."""
     BASE = 7
-    """First in a segment: the log ends at (index, term) here."""
+    """First record of a segment: the log ends at (index, term) here."""
 
 
 class Record(NamedTuple):
@@ -165,7 +165,7 @@ def scan_segment(data: bytes, path: str) -> Scan:
 
 
 def _is_zero(data: bytes, position: int) -> bool:
-    """Tell whether nothing but zeros follows. In pieces: a segment is large, and nearly all of it is unwritten."""
+    """Return whether only zeros follow. Reads in pieces: a segment is large, and nearly all of it is unwritten."""
     zeros = bytes(_PIECE_BYTES)
     whole_end = position + (len(data) - position) // _PIECE_BYTES * _PIECE_BYTES
     for start in range(position, whole_end, _PIECE_BYTES):

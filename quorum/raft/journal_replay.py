@@ -37,7 +37,7 @@ class Replayed:
     sequence: int = 1
     """The next block's."""
     end: int = 0
-    """Where the next block goes in the newest segment."""
+    """Position of the next block in the newest segment."""
     floating: bool = False
     """The first segment left begins in the middle: entries before it are unknown until a START or RESET."""
 

@@ -21,7 +21,7 @@ class Leader:
     """See the module."""
 
     def __init__(self, replica: Replica, peer_ids: tuple[int, ...]) -> None:
-        """Start as one who does not lead."""
+        """Start without leadership."""
         self._replica = replica
         self.peers = {peer: Peer(peer) for peer in peer_ids}
         self.reads = ReadRounds()
@@ -33,7 +33,7 @@ class Leader:
         """Called with the index of each voter set that is committed while this node leads."""
 
     def peer(self, peer_id: int) -> Peer:
-        """Return what is known of a peer, a voter or an observer."""
+        """Return the state of a peer, a voter or an observer."""
         found = self.peers.get(peer_id)
         if found is None:
             found = self.peers[peer_id] = Peer(peer_id)
@@ -41,7 +41,7 @@ class Leader:
         return found
 
     def forget(self, peer_id: int) -> None:
-        """An observer is gone."""
+        """Remove an observer."""
         peer = self.peers.pop(peer_id, None)
         if peer is not None:
             peer.end_transfer()
@@ -62,12 +62,12 @@ class Leader:
             peer.end_transfer()
 
     def new_session(self, peer_id: int) -> None:
-        """A peer's process or connection is a new one: what was under way is lost."""
+        """A peer's process or connection is new: frames in flight are lost."""
         self.peer(peer_id).begin(self._replica.journal.last_index, self.sequence)
         self.recount()
 
     def recount(self) -> None:
-        """Bring pysyncobj's counts in line with who counts as a voter now."""
+        """Update pysyncobj's counts for the current voters."""
         core, voters = self._replica.core, self._replica.voters
         for peer_id, peer in self.peers.items():
             counted = voters.counts(peer_id)
@@ -80,14 +80,14 @@ class Leader:
     # Out.
 
     def heartbeat(self) -> None:
-        """Send each peer what it lacks and, if it lacks nothing, a heartbeat."""
+        """Send each peer its missing entries; without any, a heartbeat."""
         replica = self._replica
         replica.core.set_heartbeat_due(replica.now() + replica.settings.heartbeat_s)
         for peer in self.peers.values():
             self._send(peer, heartbeat=True)
 
     def push(self) -> None:
-        """Send each peer what it lacks, as far as the windows allow."""
+        """Send each peer its missing entries, within the windows."""
         for peer in self.peers.values():
             self._send(peer, heartbeat=False)
 
@@ -227,14 +227,14 @@ class Leader:
     # Reads, voters, transfer.
 
     def start_reads(self) -> None:
-        """Begin a round for the reads that wait, if this term's first entry is (to be) committed by it."""
+        """Begin a round for waiting reads, if this term's first entry is (to be) committed by it."""
         replica = self._replica
         index = max(replica.core.commit_index(), self.first_index)
         self.reads.start(sequence=self.sequence, commit_index=index, alone=replica.voters.others_needed == 0)
         self.heartbeat()
 
     def answered_majority(self, now: float) -> bool:
-        """Tell whether a majority, this node included, followed this leader within the check-quorum timeout."""
+        """Return whether a majority, this node included, followed this leader within the check-quorum timeout."""
         replica = self._replica
         since = now - replica.settings.check_quorum_timeout_s
         voters = replica.voters
@@ -262,7 +262,7 @@ class Leader:
         return index
 
     def voters_committed(self, index: int) -> None:
-        """The voter set of an entry is committed. A leader that is none of them any more hands over and stops."""
+        """The voter set of an entry is committed. A leader outside the set hands over and stops."""
         replica = self._replica
         if self.on_voters_committed is not None:
             self.on_voters_committed(index)

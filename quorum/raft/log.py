@@ -35,19 +35,19 @@ APPENDS_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 WHAT_TO_DO: Final = (
-    "this controller holds metadata that the quorum gave up or never had (after `kvorum quorum readmit`, or the disk "
-    "lies): move its metadata directory away, and format it again with `kvorum format -g`"
+    "this controller has metadata that the quorum gave up or never had (after `kvorum quorum readmit`, or because of a "
+    "faulty disk): move its metadata directory away, and format it again with `kvorum format -g`"
 )
-"""For an operator: the end of such a controller, and its message."""
+"""Message for an operator: such a controller ends."""
 
 
 class MetadataLogError(Exception):
-    """Why an append or a read index did not succeed.
+    """Why an append or a read index failed.
 
     MetadataLogError
     +-- NotController     this node does not lead (any more): certainly not appended
-    +-- Dropped           leads, but the batch was refused or dropped: certainly not applied, and never will be
-    +-- UnknownOutcome    leadership was lost in between: it may be committed by the next leader, or not
+    +-- Dropped           leads, but the batch was rejected or dropped: certainly not applied, and never will be
+    +-- UnknownOutcome    leadership was lost meanwhile: the next leader may commit it, or not
     """
 
 
@@ -56,7 +56,7 @@ class NotController(MetadataLogError):
 
 
 class Dropped(MetadataLogError):
-    """Rejected, or dropped on applying: wrong offset, too large, too much in flight. It will never apply."""
+    """Rejected, or dropped on applying: wrong offset, too large, too much in flight. It will never be applied."""
 
 
 class ReadmissionRefused(Exception):
@@ -77,7 +77,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """How far a replica of the metadata log is, as its leader knows (DescribeQuorum).
+    """Progress of a replica of the metadata log, according to its leader (DescribeQuorum).
 
     Times are wall milliseconds, -1 if unknown. `log_end_offset` is in Kafka offsets; -1 if nothing is known yet.
     `is_voter` is false for a controller whose directory is not (yet) in the committed voter set.
@@ -113,7 +113,7 @@ class SnapshotTaken:
 
     snapshot_id: SnapshotId
     size: int
-    """Of the file."""
+    """Size of the file."""
     written: bool
     """False: it existed already, without changes since."""
 
@@ -148,7 +148,7 @@ class SnapshotView(Protocol):
 
 
 class SnapshotSource(Protocol):
-    """The layer above, as the one that knows what the state is."""
+    """The layer above, as the source of the state."""
 
     def capture(self) -> SnapshotContent:
         """Return the state at the current high watermark. Called on the loop, cheap: keep a reference, copy nothing."""
@@ -159,7 +159,7 @@ class MetadataLogListener(Protocol):
     """Listener of the metadata log. Called on the event loop; an exception ends the process (no divergence)."""
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> Steps[None] | None:
-        """Take the next committed batch. Offset and epoch are in its bytes too; the timestamp is its largest."""
+        """Process the next committed batch. Offset and epoch are in its bytes too; the timestamp is its largest."""
         ...
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> Steps[None] | None:
@@ -167,7 +167,7 @@ class MetadataLogListener(Protocol):
         ...
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """Note the leader (None: not known) and the term in which that holds."""
+        """Record the leader (None: unknown) and its term."""
         ...
 
     def on_active(self, epoch: int) -> None:
@@ -204,16 +204,16 @@ class MetadataLog(Protocol):
 
     @property
     def log_end_offset(self) -> int:
-        """On the active leader, one past the last appended record: what the next append must expect."""
+        """On the active leader, one past the last appended record: the expected offset of the next append."""
         ...
 
     @property
     def log_start_offset(self) -> int:
-        """The end offset of the newest durable snapshot: earlier batches may be gone. 0 without one."""
+        """The end offset of the newest durable snapshot: earlier batches may be removed. 0 without one."""
         ...
 
     def is_active(self) -> bool:
-        """Tell whether this node leads, its term's first entry is applied, and a majority answered lately."""
+        """Return whether this node leads, its term's first entry is applied, and a majority responded recently."""
         ...
 
     def append(self, batch: Buffer, expected_offset: int, controller_epoch: int) -> asyncio.Future[int]:
@@ -236,7 +236,7 @@ class MetadataLog(Protocol):
         ...
 
     def replicas(self) -> tuple[ReplicaState, ...]:
-        """Return what this leader knows of each controller, itself included; empty on a node that does not lead."""
+        """Return this leader's view of each controller, itself included; empty on a node that does not lead."""
         ...
 
     def resign(self) -> asyncio.Future[int | None]:
@@ -247,7 +247,7 @@ class MetadataLog(Protocol):
         ...
 
     def add_listener(self, listener: MetadataLogListener) -> None:
-        """Call the listener from now on. Add all before `start`: what was applied earlier is not repeated."""
+        """Call the listener from now on. Add all before `start`: earlier batches are not repeated."""
         ...
 
     def set_snapshot_source(self, source: SnapshotSource) -> None:

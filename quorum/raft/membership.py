@@ -8,7 +8,7 @@ LeaderState.maybeAppendUpgradedKRaftVersion).
 
 Rejections, in this order, equal those of Kafka's AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler, with their
 messages: not the leader, a change in progress, nothing committed in this term yet, a static quorum, an uncommitted set,
-then faults of the voter itself. The reasons: voters.py and docs/decisions/0023. A change that timed out may still be
+then errors of the voter itself. The reasons: voters.py and docs/decisions/0023. A change that timed out may still be
 committed: only the next set in the log shows it.
 """
 
@@ -25,7 +25,7 @@ from kvorum.quorum.raft.voters import UNKNOWN_PEER, Endpoint, Endpoints, Voters,
 LAG_ENTRIES_MAX: Final = 1000
 """An observer that lacks more than this is lagging: added now, it could hold up commits for long."""
 CAUGHT_UP_MS: Final = 3_600_000
-"""And it must have had the whole log once within this time (Kafka's LeaderState.isReplicaCaughtUp)."""
+"""And it must have had the complete log once within this time (Kafka's LeaderState.isReplicaCaughtUp)."""
 VOTERS_MAX: Final = 9
 """Each commit waits for a majority: more voters are slower and hardly safer. Kafka has no limit."""
 NOT_SUPPORTED: Final = "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
@@ -113,7 +113,7 @@ class Membership:
         return self._append(dict(voters.in_force), {**voters.endpoints, node_id: list(endpoints)})
 
     def check_update(self) -> None:
-        """Raise KafkaError where no voter's endpoints could be noted now: as `check_add`, without what is its own."""
+        """Raise KafkaError if no voter's endpoints could be updated now: as `check_add`, without its own checks."""
         self._check_ready("updating")
 
     def upgrade(self) -> asyncio.Future[None] | None:

@@ -1,7 +1,7 @@
-"""A MetadataLog of one voter, in memory: what controller tests run against. It commits at once or on demand.
+"""A MetadataLog of one voter, in memory, for controller tests. It commits at once or on demand.
 
-`MemoryLog(loop_commits=True)` applies each append in the same call; with False, `commit(count)` does, which leaves a
-test time to look at (or to break) what is appended and not committed. `elect` and `depose` play the elections.
+`MemoryLog(loop_commits=True)` applies each append in the same call; with False, `commit(count)` does, so a
+test can inspect (or break) appended, uncommitted entries. `elect` and `depose` simulate elections.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class MemorySnapshot:
     __slots__ = ("_content", "size", "snapshot_id")
 
     def __init__(self, snapshot_id: SnapshotId, content: bytes) -> None:
-        """Hold the content."""
+        """Store the content."""
         self.snapshot_id = snapshot_id
         self.size = len(content)
         self._content = content
@@ -89,7 +89,7 @@ class MemoryLog:
         return self.epoch
 
     def depose(self, leader_id: int | None = None) -> None:
-        """Lose leadership (to `leader_id`): what is not committed is gone, its futures fail with UnknownOutcome."""
+        """Lose leadership (to `leader_id`): uncommitted entries are removed, their futures fail with UnknownOutcome."""
         was_leader, self.leader_id = self.leader_id == self.node_id, leader_id
         if was_leader:
             for listener in self._listeners:

@@ -23,7 +23,7 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
 
     `pins` are the directories that the sender knows of each voter: {node id: 16 bytes}. `forced` names those that an
     operator re-admitted at the sender. `incarnation` differs for each start of a process. A node without a leader sends
-    Hello again and requests one in answer, in case one was lost. For an upgrade to a dynamic quorum:
+    Hello again and requests one in response, in case one was lost. For an upgrade to a dynamic quorum:
     `kraft_version_max`, the highest that the sender's software supports, and its `endpoints`; `dynamic`: its log has a
     dynamic set. An earlier Kvorum sends none of the three, and ignores them.
     """
@@ -101,7 +101,7 @@ class Ack(msgspec.Struct, array_like=True, tag=6):
 
 
 class SnapshotChunk(msgspec.Struct, array_like=True, tag=7):
-    """A piece of the snapshot file that stands for the log up to (index, snapshot_term)."""
+    """A piece of the snapshot file that replaces the log up to (index, snapshot_term)."""
 
     term: int
     sequence: int
@@ -126,7 +126,7 @@ class SnapshotAck(msgspec.Struct, array_like=True, tag=8):
 
 
 class TimeoutNow(msgspec.Struct, array_like=True, tag=9):
-    """Leadership transfer: stand for election at once."""
+    """Leadership transfer: become a candidate at once."""
 
     term: int
 

@@ -1,6 +1,6 @@
-"""QuorumNode: one voter, driven by the running event loop; pysyncobj's core wired to journal, guard and peers.
+"""QuorumNode: one voter, driven by the running event loop; connects pysyncobj's core with journal, guard and peers.
 
-    frame in -> handled at once (journal, answers held) -+
+    frame in -> handled at once (journal, responses held)+
     append   -> queued ----------------------------------+-> one tick soon: election, commit rule, apply, send
     timer    -> election deadline or heartbeat ----------+       -> group commit off the loop -> held frames out, tick
 
@@ -49,7 +49,7 @@ TIMER_SLACK_S = 0.0005
 
 
 class QuorumNode:
-    """See the module. Construct inside the running loop with what `opening.open_node` read; then `start`."""
+    """See the module. Construct inside the running loop with the result of `opening.open_node`; then `start`."""
 
     core_class: type[RaftCore] = RaftCore
 
@@ -115,7 +115,7 @@ class QuorumNode:
         return tuple(peer for peer in sorted(self.replica.voters.ids) if peer != self.node_id)
 
     def start(self) -> None:
-        """Begin to load the newest snapshot into the state machine, and to take part."""
+        """Start to load the newest snapshot into the state machine, and to participate."""
         replica = self.replica
         if replica.snapshots.latest is not None:
             self.applier.load_latest()
@@ -125,7 +125,7 @@ class QuorumNode:
         self.wake()
 
     def stop(self) -> None:
-        """Take no further part.
+        """Stop participating.
 
         Entries in the journal that are not durable yet are left to the group commit in progress.
         """
@@ -237,7 +237,7 @@ class QuorumNode:
             self.leader.on_snapshot_ack(peer, message)
 
     def readmit(self, node_id: int, directory_id: bytes) -> None:
-        """Pin a directory by an operator's word, where no leader can be elected (see voters.py for what it costs)."""
+        """Pin a directory on behalf of an operator, if no leader can be elected (voters.py has the consequences)."""
         self.replica.voters.force(node_id, directory_id)
         self.replica.keep_voters()
         self.wake()
@@ -245,7 +245,7 @@ class QuorumNode:
     # Driving.
 
     def submit(self, place: Callable[[int, int], bytes | None]) -> None:
-        """Queue a command: `place(index, term)` is called with its place in the log and returns its bytes.
+        """Queue a command: `place(index, term)` is called with its position in the log and returns its bytes.
 
         Index 0 means that this node does not lead; then nothing is appended. None appends nothing.
         """
@@ -296,7 +296,7 @@ class QuorumNode:
         self.replica.outbox.reach(others, voters.endpoints)
 
     def _arm(self) -> None:
-        """Set the timer to the next deadline; one that is due earlier than that simply ticks once more."""
+        """Set the timer to the next deadline; an earlier timer only causes an additional tick."""
         core = self.replica.core
         due = (core.heartbeat_due() if core.is_leader() else core.election_deadline()) + TIMER_SLACK_S
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""All that is bent in pysyncobj, in one place: its version, the private names leant on, the globals replaced.
+"""All changes to pysyncobj in one module: its version, the private names in use, the replaced globals.
 
 Importing this module asserts and patches, once for the process. pysyncobj is pinned to 0.3.17, so a failed assertion
 here means that another version is installed. Nothing else of the project may touch pysyncobj's module globals.
@@ -66,7 +66,7 @@ class _NoPoller:
 
 
 class _NoPickle:
-    """Stands where pysyncobj would pickle."""
+    """Replaces pysyncobj's pickling."""
 
     @staticmethod
     def dumps(*_: object) -> NoReturn:
@@ -77,13 +77,13 @@ class _NoPickle:
 
 
 class _NoSerializer:
-    """Stands where pysyncobj would keep its own dumps; QuorumNode never lets it get there."""
+    """Replaces pysyncobj's own dumps; QuorumNode never reaches it."""
 
     def __init__(self, *_: object) -> None:
         """Take and ignore pysyncobj's configuration."""
 
     def cancelTransmisstion(self, _: object) -> None:
-        """Nothing is ever under way (the name is pysyncobj's)."""
+        """Never in progress (the name is pysyncobj's)."""
 
 
 def loop_time() -> float:

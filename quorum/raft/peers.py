@@ -2,7 +2,7 @@
 
 probing      one Append at a time, until one matches
 streaming    as many as the window allows, each behind the last
-transfer     the peer lacks entries that are gone: pieces of the snapshot instead, then probing again
+transfer     the peer lacks removed entries: pieces of the snapshot instead, then probing again
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Transfer:
-    """A snapshot on its way to a peer."""
+    """A snapshot that is being sent to a peer."""
 
     snapshot: Snapshot
     position: int = 0
@@ -49,7 +49,7 @@ class Peer:
     transfer: Transfer | None = None
     answered_at: float = float("-inf")
     followed_at: float = float("-inf")
-    """When the newest of what it answered in this term was sent: since then at the earliest it follows this leader."""
+    """Send time of the newest message with a response in this term: it follows this leader at least since then."""
     answered_wall_ms: int = -1
     caught_up_wall_ms: int = -1
 
@@ -65,7 +65,7 @@ class Peer:
         self.end_transfer()
 
     def note_sent(self, sequence: int, now: float, size: int) -> None:
-        """Remember what was sent."""
+        """Store a sent frame."""
         self.sent.append(Sent(sequence, now, size))
         self.sent_bytes += size
         if len(self.sent) > SENT_MAX:
@@ -77,7 +77,7 @@ class Peer:
         self.sent_bytes = 0
 
     def answered(self, sequence: int) -> float | None:
-        """Take out what an answer settles (links are in order); return when that number was sent, if it is known."""
+        """Remove the frames that a response completes (links are ordered); return that number's send time, if known."""
         at = None
         while self.sent and self.sent[0].sequence <= sequence:
             sent = self.sent.popleft()

@@ -5,7 +5,7 @@
     asking   -- gave way, or the retry time passed -->  asking again, a new round
 
 A grant changes no durable state: neither the term nor the vote. It is given when the candidate's log is good enough and
-this node, too, considers the leader gone: no heartbeat for the shortest election timeout, or its connection was
+this node also considers the leader dead: no heartbeat for the shortest election timeout, or its connection was
 refused. Two simultaneous candidates would both win their round and split the vote; so a candidate grants only to a
 longer log or, of equal logs, to a higher id, and then suspends its own round for a moment.
 """
@@ -43,11 +43,11 @@ class PreVotes:
         self.round_id = 0
 
     def leader_gone(self, now: float) -> bool:
-        """Tell whether this node holds the leader for gone."""
+        """Return whether this node considers the leader dead."""
         return self.refused or now - self.leader_seen >= self.settings.election_timeout_min_s
 
     def won(self, now: float) -> bool:
-        """Tell whether a round was won a moment ago."""
+        """Return whether a round was won a moment ago."""
         return now < self.won_until
 
     def start_round(self, now: float) -> int:
@@ -63,7 +63,7 @@ class PreVotes:
         return longest * (0.2 + 0.8 * self.rng.random())
 
     def answer(self, peer: int, *, granted: bool, round_id: int, others_needed: int, now: float) -> bool:
-        """Take in an answer of a peer that counts; tell whether the round is won by it."""
+        """Process the response of a counting peer; return whether the round is won by it."""
         if not granted or round_id != self.round_id or not self.round_id:
             return False
         self.granted.add(peer)
@@ -81,7 +81,7 @@ class PreVotes:
     def judge(
         self, peer: int, *, peer_log: tuple[int, int], own_log: tuple[int, int], now: float, is_leader: bool
     ) -> bool:
-        """Tell whether to grant a peer's pre-vote; logs are (last term, last index)."""
+        """Return whether to grant a peer's pre-vote; logs are (last term, last index)."""
         if is_leader or peer_log < own_log or not self.leader_gone(now):
             return False
         asking = self.round_id != 0 or self.won(now)

@@ -44,12 +44,12 @@ class ReadRounds:
         return bool(self._waiting)
 
     def start(self, *, sequence: int, commit_index: int, alone: bool) -> None:
-        """Begin a round; heartbeats numbered above `sequence` go out right after. `alone`: one voter is a majority."""
+        """Begin a round; heartbeats numbered above `sequence` are sent next. `alone`: one voter is a majority."""
         waiting, self._waiting = self._waiting, []
         self._rounds.append(Round(sequence, commit_index, futures=waiting, confirmed=alone))
 
     def answered(self, peer: int, sequence: int, *, others_needed: int) -> None:
-        """Note the answer of a voter that counts to what was numbered `sequence`."""
+        """Record the response of a counting voter to the message numbered `sequence`."""
         for one in self._rounds:
             if sequence <= one.sequence:
                 break
@@ -57,7 +57,7 @@ class ReadRounds:
             one.confirmed = one.confirmed or len(one.answered) >= others_needed
 
     def finish(self, *, applied_index: int, high_watermark: int) -> None:
-        """Resolve what is confirmed and applied."""
+        """Resolve confirmed and applied reads."""
         rounds = self._rounds
         while rounds and rounds[0].confirmed and rounds[0].index <= applied_index:
             for future in rounds.popleft().futures:

@@ -30,11 +30,11 @@ class RaftLink(Protocol):
         ...
 
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
-        """Keep a connection to each of these, the other voters of a dynamic quorum, and know where they listen."""
+        """Keep a connection to each of these, the other voters of a dynamic quorum, at their endpoints."""
         ...
 
     def reset(self, peer: int) -> None:
-        """Give the connection to a peer up and make another: nothing comes back over what this one carries."""
+        """Replace the connection to a peer: frames in flight on the old one are lost."""
         ...
 
 
@@ -45,7 +45,7 @@ class StateMachine(Protocol):
     """
 
     def apply(self, index: int, term: int, command: bytes) -> Steps[None]:
-        """Apply one committed command; a no-op too."""
+        """Apply one committed command, also a no-op."""
         ...
 
     def load(self, snapshot: Snapshot) -> Steps[None]:
@@ -105,7 +105,7 @@ class Outbox:
         self._link.reach(peers, endpoints)
 
     def release(self) -> None:
-        """Send what has become true."""
+        """Send messages whose conditions are met."""
         held, durable = self._held, self._journal.durable_position
         while held and held[0][0] <= durable:
             _, peer, frame = held.popleft()
@@ -133,7 +133,7 @@ class Replica:
         return loop_time()
 
     def keep_voters(self) -> None:
-        """Put the voters' state into the journal; it is durable with the next group commit."""
+        """Store the voters' state in the journal; it is durable with the next group commit."""
         self.journal.set_state(encode_state(self.voters.state))
 
     def last_log(self) -> tuple[int, int]:

@@ -13,9 +13,9 @@ Peers = Mapping[int, Peer]
 
 
 def replica_states(replica: Replica, peers: Peers, log_end_offset: int) -> tuple[ReplicaState, ...]:
-    """Return the leader's own state, which has that end, and that of each peer; nothing where this node does not lead.
+    """Return the leader's own state with that end, and that of each peer; empty on a node that does not lead.
 
-    In a dynamic quorum a voter is there though it never connected, and a controller that only follows is, too.
+    In a dynamic quorum the result includes voters that never connected, and observing controllers.
     """
     if not replica.core.is_leader():
         return ()
@@ -72,7 +72,7 @@ def _of_peer(replica: Replica, node_id: int, directory_id: bytes, peer: Peer | N
 def offset_behind(replica: Replica, index: int) -> int:
     """Return the offset one past the last record at or before a Raft index; -1 if the log no longer has it.
 
-    Looks at as many entries as are retained behind a snapshot, at most.
+    Inspects at most as many entries as are retained after a snapshot.
     """
     journal = replica.journal
     for at in range(index, max(journal.first_index, index - replica.settings.retained_entries), -1):

@@ -1,10 +1,9 @@
 """RaftMetadataLog: the MetadataLog of a voter, over QuorumNode; offsets and futures here, indexes there.
 
 An append is *placed* when the node's tick puts it into the journal: base offset and leader epoch go into the batch
-then, so the command that is replicated is the very batch that every node applies. It applies where its base offset is
-the high watermark and its epoch the term of its entry; since a leader takes appends only when its term's first entry
-is applied, nothing but a fault of ours, or a leader that was deposed, can make that fail, and it fails the same way
-everywhere.
+then, so every node applies the replicated bytes unchanged. It applies if its base offset is the high watermark and its
+epoch the term of its entry. Since a leader accepts appends only when its term's first entry is applied, only an
+internal error or a deposed leader can make this fail, and it fails in the same way everywhere.
 """
 
 import asyncio
@@ -97,11 +96,11 @@ class RaftMetadataLog:
         self.node_id = self.node.node_id
 
     def start(self) -> None:
-        """Begin to load the snapshot (on_snapshot_loaded), and take part."""
+        """Start to load the snapshot (on_snapshot_loaded), and to participate."""
         self.node.start()
 
     def stop(self) -> None:
-        """Take no further part; open appends and reads fail."""
+        """Stop participating; open appends and reads fail."""
         self.node.stop()
 
     # MetadataLog.
@@ -202,12 +201,12 @@ class RaftMetadataLog:
         return replica_states(self.node.replica, self.node.leader.peers, self.log_end_offset)
 
     def readmit(self, node_id: int, directory_id: Uuid) -> None:
-        """Count a voter by its new directory from now on, on this node's word alone (`kvorum quorum readmit`).
+        """Count a voter by its new directory from now on, by this node's decision alone (`kvorum quorum readmit`).
 
         For a quorum that cannot elect because a voter lost its directory and another is dead. Entries committed on
         those two alone are given up; if the dead one still runs with them applied, it ends when it meets the new
         leader.
-        Raises ReadmissionRefused while this node follows or leads, ValueError for what is no voter.
+        Raises ReadmissionRefused while this node follows or leads, ValueError if it is not a voter.
         """
         replica = self.node.replica
         if replica.core.leader_id() is not None and not replica.prevotes.leader_gone(self._loop.time()):

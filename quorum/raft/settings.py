@@ -33,11 +33,11 @@ class RaftSettings:
     retry_delay_max_s: float = 0.05
     """After a lost pre-vote or a split vote, wait a random time up to this (and at least a fifth of it)."""
     commit_notice_s: float = 0.005
-    """Followers learn of a commit with the next entries, or after this time at the latest."""
+    """Followers learn of a commit with the next entries, or after this time."""
     transfer_timeout_s: float = 1.0
     """A leadership transfer that has not worked by then is given up."""
     append_bytes: int = 1024 * 1024
-    """An Append carries at least one entry, and no more than this together."""
+    """An Append has at least one entry, and at most this size."""
     window_bytes: int = 16 * 1024 * 1024
     """Entries sent to a peer and not answered yet."""
     window_count: int = 64
@@ -50,7 +50,7 @@ class RaftSettings:
     apply_slice: int = 256
     """Entries applied before other work gets a turn."""
     apply_slice_s: float = 0.005
-    """And the time after which it does at the latest, with the step in hand: also in the middle of one entry."""
+    """Maximum time, with the current step: also in the middle of one entry."""
     snapshot_bytes: int = 20 * 1024 * 1024
     """metadata.log.max.record.bytes.between.snapshots."""
     snapshot_interval_s: float = 3600.0

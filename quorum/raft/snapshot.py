@@ -1,4 +1,4 @@
-"""Snapshots on disk: written off the loop, checked whole on load, durable (file and folder) before anything is dropped.
+"""Snapshots on disk: written outside the loop, checked completely on load, durable (file and folder) before removals.
 
     file     `<index, 20 digits>-<term, 10 digits>.snapshot`
     header   (64): magic 8 bytes, version u16, 6 zeros, index u64, term u64, end offset i64, epoch i64,
@@ -7,7 +7,7 @@
     content  what the layer above supplied, in one piece: FetchSnapshot serves any part of it
     trailer  (16): file length u64, crc32c u32 of all before it, magic u32
 
-A snapshot that does not check stops the node: a state machine that starts empty would still vote and answer.
+A damaged snapshot stops the node: a state machine that starts empty would still vote and respond.
 """
 
 import re
@@ -41,7 +41,7 @@ OUTGOING_NAME: Final = "outgoing.tmp"
 KEPT: Final = 3
 """The newest, and those before it that may still be opened by name: one written and one received may come at once."""
 PIECE: Final = 1024 * 1024
-"""Read at a time: a fraction of a millisecond."""
+"""Bytes read at a time: a fraction of a millisecond."""
 
 assert HEADER.size == 64
 
@@ -59,7 +59,7 @@ class SnapshotMeta:
     snapshot_id: SnapshotId
     voters: VoterSet
     endpoints: Endpoints | None = None
-    """Of a dynamic quorum's voters; None in a static one."""
+    """Endpoints of a dynamic quorum's voters; None in a static one."""
 
 
 class Snapshot:
@@ -162,7 +162,7 @@ class SnapshotStore:
         self.incoming_position = 0
 
     def load(self) -> None:
-        """Find and check the newest snapshot, and clear what a crash left behind. Raises SnapshotCorrupt."""
+        """Find and check the newest snapshot, and remove the remains of a crash. Raises SnapshotCorrupt."""
         if not self._disk.is_dir(self._path):
             make_folder(self._disk, self._path)
         for name in self._disk.listdir(self._path):
@@ -224,12 +224,12 @@ class SnapshotStore:
             failpoints.hit("snapshot.drop.after")
 
     def adopt(self, meta: SnapshotMeta) -> None:
-        """Take a written snapshot as the newest."""
+        """Use a written snapshot as the newest."""
         if self.latest is None or meta.index > self.latest.index:
             self.latest = meta
 
     def receive(self, index: int, term: int, file_size: int, position: int, data: bytes) -> int:
-        """Take a piece of a leader's snapshot; return the position wanted next. A gap or repetition changes nothing."""
+        """Store a piece of a leader's snapshot; return the next wanted position. Gaps and repetitions are ignored."""
         identity = (index, term, file_size)
         if self.incoming_id != identity:
             self.abandon()
@@ -253,7 +253,7 @@ class SnapshotStore:
         self.incoming_position = 0
 
     def detach(self) -> tuple[int, int]:
-        """Take the complete transfer out of `receive`'s hands, for `install`; return its (index, term)."""
+        """Take the complete transfer from `receive`, for `install`; return its (index, term)."""
         assert self._incoming is not None and self.incoming_id is not None
         index, term, size = self.incoming_id
         assert self.incoming_position == size

@@ -1,4 +1,4 @@
-"""When to write a snapshot, and what may go once it is durable."""
+"""When to write a snapshot, and which entries can be removed once it is durable."""
 
 import asyncio
 from functools import partial
@@ -12,7 +12,7 @@ Waiting = list[asyncio.Future[SnapshotId | None]]
 
 
 class Snapshotting:
-    """By size and by age, one at a time, off the loop; the state is captured on the loop."""
+    """By size and by age, one at a time, outside the loop; the state is captured on the loop."""
 
     __slots__ = (
         *("_dropping", "_last_at", "_replica", "_started", "_waiting", "_writing"),
@@ -86,7 +86,7 @@ class Snapshotting:
 
     @property
     def age_s(self) -> float:
-        """How long ago the last one was written here, or this node began."""
+        """Time since the last one was written here, or since the start."""
         return self._replica.now() - self.written_at
 
     def _written(self, meta: SnapshotMeta, work: asyncio.Future[int]) -> None:
@@ -105,7 +105,7 @@ class Snapshotting:
         replica.wake()
 
     def drop_segments(self) -> None:
-        """Remove journal segments that nothing needs any more; what stands for them is durable."""
+        """Remove journal segments that a durable snapshot covers."""
         replica = self._replica
         numbers = replica.journal.droppable()
         if numbers and not self._dropping:

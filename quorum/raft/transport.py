@@ -37,7 +37,7 @@ DIRECT_PROBE_TIMEOUT_MS: Final = 200
 FOREIGN_SECONDS: Final = 10.0
 """A controller of another cluster is ignored for this time: it logs each rejected greeting."""
 GUESTS_MAX: Final = 16
-"""Controllers that follow and do not vote; one more is refused. An operator adds them one at a time."""
+"""Limit of observing controllers; one more is rejected. An operator adds them one at a time."""
 
 log = get_logger("quorum")
 
@@ -49,7 +49,7 @@ class Greeting(msgspec.Struct, array_like=True):
     cluster_id: str
     node_id: int
     host: str = ""
-    """Where the sender listens; a static quorum knows that by its configuration."""
+    """Endpoint of the sender; in a static quorum it is configured."""
     port: int = 0
 
 
@@ -69,7 +69,7 @@ class LinkOwner(Protocol):
         ...
 
     def receive(self, peer: int, frame: bytes | memoryview) -> None:
-        """Take a frame. Raises MalformedFrame."""
+        """Process a frame. Raises MalformedFrame."""
         ...
 
 
@@ -198,7 +198,7 @@ class RaftTransport:
         self.owner = owner
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start to connect."""
         self._started = True
         for link in self._links.values():
             link.start()
@@ -234,7 +234,7 @@ class RaftTransport:
                 self._links[peer].start()
 
     def guest_gone(self, peer: int) -> None:
-        """Give up the connection to one who neither votes nor is connected to this node."""
+        """Close the connection to a node that is neither a voter nor connected to this node."""
         if peer in self._members or peer in self.incoming:
             return
         link = self._links.pop(peer, None)
@@ -261,7 +261,7 @@ class RaftTransport:
             link.reset()
 
     def is_known(self, peer: int) -> bool:
-        """Tell whether this node knows where another listens, or is that one."""
+        """Return whether this node knows the endpoint of another, or is that one."""
         return peer == self._node_id or self._addresses.get(peer) is not None
 
     async def close(self) -> None:
@@ -285,7 +285,7 @@ class RaftTransport:
             self.owner.refused(peer)
 
     def peer_closed(self, peer: int) -> None:
-        """A connection to a peer is gone. One that was closed at once may be to a controller of another cluster."""
+        """A connection to a peer was lost. If it was closed at once, the controller may belong to another cluster."""
         link, now = self._links.get(peer), asyncio.get_running_loop().time()
         if link is None or link.failure is None or peer in self.incoming or now < self._checked_until.get(peer, 0.0):
             return
@@ -353,7 +353,7 @@ class RaftTransport:
         return incoming
 
     def _welcome(self, greeting: Greeting) -> None:
-        """Note where a controller of a dynamic quorum listens, and reach it there. Raises ProtocolError: too many."""
+        """Store the endpoint of a controller of a dynamic quorum, and connect to it. Raises ProtocolError: too many."""
         guests = self._links.keys() - self._members
         if greeting.node_id not in self._links and len(guests) >= GUESTS_MAX:
             raise ProtocolError(f"Raft greeting of node {greeting.node_id} rejected: {GUESTS_MAX} observers already")

@@ -5,7 +5,7 @@ Sans-IO.
 A controller that lost its directory must not vote or acknowledge as if it still had it: committed metadata that only
 the lost log and one dead voter held would be overwritten. So a voter is a (node id, directory id); a quorum is a
 majority of the *configured ids*, and an id whose present directory is not the agreed one is like a dead voter: it is
-replicated to, and its votes and answers do not count.
+replicated to, and its votes and responses do not count.
 
 *First boot.* Only node ids are known then. Each node pins, durably, the directory it first sees behind each id, and
 sends its pins in Hello. A node may become a candidate and vote once it has pinned all ids and every other voter has
@@ -30,7 +30,7 @@ how many make a majority. One id comes or goes at a time, and never while the co
 leader's term has committed nothing: any two majorities of sets that can be in force together share a voter. A directory
 is never replaced in one step: a voter that lost its disk is removed and added. A node in no set follows as an observer.
 A voter grants its vote to the better log, also to an unknown id, and even if it is in no set that it knows; a candidate
-counts by its own log's set. An append is never refused for its sender's place in a set.
+counts by its own log's set. An append is never rejected because of its sender's membership.
 
 *Upgrade* (kraft.version 0 to 1). The first MEMBERS command behind VOTERS ones: the very set that is committed, with
 endpoints, and nothing else changes with it. Under it the same directories of the same ids make a majority, so a node
@@ -39,8 +39,8 @@ its log, for good (`state.dynamic`) once it is committed. A node that has it gra
 have it grants too, to a candidate that has it: the later sets may need a vote from a node that only knows the static
 one.
 
-*By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
-the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
+*By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): entries
+that only the lost logs had are given up. The pin is sent in Hello to the affected node, which then may vote.
 """
 
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ VoterSet = dict[int, bytes]
 Endpoint = tuple[str, str, int]
 """Listener name, host, port."""
 Endpoints = dict[int, list[Endpoint]]
-"""Where each voter of a dynamic quorum listens, the default listener first."""
+"""Endpoints of each voter of a dynamic quorum, the default listener first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class StoredState(msgspec.Struct, array_like=True, tag=STATE_TAG):
     """kraft.version 1, committed or formatted: the ids may change. `voter_ids` are the initial ones then, none where it
     began as observer."""
     endpoints: Endpoints = {}
-    """Of `voters`, of the initial ones before there are any; empty in a static quorum."""
+    """Endpoints of `voters`, before there are any of the initial ones; empty in a static quorum."""
 
 
 def encode_state(state: StoredState) -> bytes:
@@ -100,7 +100,7 @@ def encode_state(state: StoredState) -> bytes:
 
 
 def decode_state(data: bytes) -> StoredState:
-    """Return what was kept. Raises msgspec.MsgspecError."""
+    """Return the stored state. Raises msgspec.MsgspecError."""
     return msgspec.msgpack.decode(data, type=StoredState)
 
 
@@ -111,7 +111,7 @@ class PeerInfo:
     kraft_version_max: int = 0
     """The highest kraft.version that its software knows."""
     endpoints: tuple[Endpoint, ...] = ()
-    """Where it listens, the default listener first."""
+    """Its endpoints, the default listener first."""
     dynamic: bool = False
     """Whether its log has a dynamic quorum's voter set."""
 
@@ -121,7 +121,7 @@ UNKNOWN_PEER = PeerInfo()
 
 @dataclass(slots=True)
 class Voters:
-    """One node's view of who counts. `state` must be made durable whenever a method returns True."""
+    """One node's view of the voters. `state` must be made durable whenever a method returns True."""
 
     state: StoredState
     pending: list[Pending] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Voters:
 
     @property
     def endpoints(self) -> Endpoints:
-        """Where the voters of `in_force` listen."""
+        """Endpoints of the voters of `in_force`."""
         newest = self.pending[-1].endpoints if self.pending else None
         return self.state.endpoints if newest is None else newest
 
@@ -172,12 +172,12 @@ class Voters:
 
     @property
     def majority(self) -> int:
-        """How many of `ids` make a majority."""
+        """Size of a majority of `ids`."""
         return len(self.ids) // 2 + 1
 
     @property
     def others_needed(self) -> int:
-        """How many others make a majority with this node; a leader that is being removed does not count itself."""
+        """Number of other voters in a majority with this node; a leader that is being removed does not count itself."""
         return self.majority - (1 if self.counts_itself else 0)
 
     @property
@@ -197,7 +197,7 @@ class Voters:
         return directory if sets[-1].get(node_id) == directory else None
 
     def counts(self, peer: int) -> bool:
-        """Tell whether a peer's answers and votes count, by the directory it has now."""
+        """Return whether a peer's responses and votes count, by its present directory."""
         directory = self.present.get(peer)
         return directory is not None and directory == self.agreed(peer)
 
@@ -208,7 +208,7 @@ class Voters:
         return self.pending[-1].voters.get(node_id)
 
     def may_vote(self) -> bool:
-        """Tell whether this node itself may vote.
+        """Return whether this node itself may vote.
 
         A set that is in its log is enough: a candidate counts the vote only if it knows the set to be committed. In a
         dynamic quorum it votes even if none of its sets names it: the candidate may have one that does, and could not
@@ -221,7 +221,7 @@ class Voters:
         return self.newest(self.node_id) == self.state.directory_id
 
     def may_stand(self) -> bool:
-        """Tell whether this node may become a candidate: it counts itself, so it must know that it counts.
+        """Return whether this node may become a candidate: it counts itself, so it must know that it counts.
 
         A voter whose uncommitted removal is in its log may be a candidate too, without its own vote: of two, the
         remaining ones may lack that entry, and could not be elected (Ongaro's dissertation, 4.2.2).
@@ -230,14 +230,14 @@ class Voters:
         return known and (self.agreed(self.node_id) == self.state.directory_id or self._is_outgoing())
 
     def _is_outgoing(self) -> bool:
-        """Tell whether the newest set is not committed and leaves this node out, which was a voter before."""
+        """Return whether the newest set is not committed and leaves this node out, which was a voter before."""
         if not self.dynamic or not self.pending or self.counts_itself:
             return False
         before = self.pending[-2].voters if len(self.pending) > 1 else self.committed or self.state.pins
         return before.get(self.node_id) == self.state.directory_id
 
     def may_grant(self, peer: int) -> bool:
-        """Tell whether this node may vote for a peer, according to voter sets; the logs are compared in addition.
+        """Return whether this node may vote for a peer, according to voter sets; the logs are compared in addition.
 
         A candidate whose log has a dynamic set uses that one: this node's, which may be older, does not matter.
         """
@@ -246,7 +246,7 @@ class Voters:
         return self.may_vote() and self.may_lead(peer)
 
     def may_lead(self, peer: int) -> bool:
-        """Tell whether a peer may get this node's vote, by the newest set in this node's log.
+        """Return whether a peer may get this node's vote, by the newest set in this node's log.
 
         In a dynamic quorum that set may be older than the peer's: the log that is compared decides alone.
         """
@@ -261,7 +261,7 @@ class Voters:
         self.version += 1
         self.present[peer] = directory_id
         if self.dynamic or peer not in state.voter_ids:
-            return False  # what is agreed on by pins is the business of a static quorum's voters
+            return False  # pins are used by a static quorum's voters only
         if self.committed is None and peer not in state.pins:
             state.pins[peer] = directory_id
         if pins.get(self.node_id) == state.directory_id:
@@ -275,7 +275,7 @@ class Voters:
         return (state.pins, state.ready) != before
 
     def see_ready(self) -> None:
-        """Note the end of the first boot's agreement: all are pinned, and all have pinned this node."""
+        """Record the end of the first boot's agreement: all are pinned, and all have pinned this node."""
         state = self.state
         if self.committed is None and set(state.pins) == set(state.voter_ids):
             state.ready = state.ready or self.accepted_by == set(state.voter_ids) - {state.node_id}
@@ -286,7 +286,7 @@ class Voters:
         self.peer_infos.pop(peer, None)
 
     def pins(self) -> VoterSet:
-        """Return what this node takes each directory to be, for its Hello."""
+        """Return this node's view of each directory, for its Hello."""
         return {node_id: agreed for node_id in self.ids if (agreed := self.agreed(node_id)) is not None}
 
     def force(self, node_id: int, directory_id: bytes) -> None:
@@ -299,14 +299,14 @@ class Voters:
             self.state.forced.append(node_id)
 
     def added(self, index: int, voters: VoterSet, endpoints: Endpoints | None = None) -> None:
-        """Note a VOTERS or MEMBERS command that entered the log."""
+        """Record a VOTERS or MEMBERS command that entered the log."""
         self.version += 1
         if index > self.state.voters_index:
             assert endpoints is not None or not self.endpoints, "a dynamic quorum never becomes a static one again"
             self.pending.append(Pending(index, voters, endpoints))
 
     def truncated(self, index: int) -> None:
-        """Note that the log from `index` on is gone."""
+        """Record that the log from `index` on was truncated."""
         self.version += 1
         while self.pending and self.pending[-1].index >= index:
             self.pending.pop()

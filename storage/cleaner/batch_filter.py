@@ -78,7 +78,7 @@ def scanned(view: memoryview, header: BatchHeader) -> Iterator[tuple[bytes, list
 
 
 def scanned_bytes(data: bytes, count: int) -> Iterator[list[Scanned]]:
-    """Yield the records that fill these bytes, a step at a time. Raises KafkaError INVALID_RECORD."""
+    """Yield the records of these bytes, one step at a time. Raises KafkaError INVALID_RECORD."""
     place = 0
     try:
         while count > 0:
@@ -110,7 +110,7 @@ class BatchFilter:
     def __init__(
         self, offset_map: OffsetMap, transactions: CleanedTransactions, *, now_ms: int, delete_retention_ms: int
     ) -> None:
-        """Begin with a map of the dirty section; `now_ms` (wall) is that of the whole cleaning."""
+        """Start with a map of the dirty section; `now_ms` (wall) is that of the whole cleaning."""
         self._offset_map = offset_map
         self._transactions = transactions
         self._now_ms = now_ms
@@ -122,11 +122,11 @@ class BatchFilter:
         self.records_read = self.records_kept = self.invalid_records = 0
 
     def filtered(self, view: memoryview, header: BatchHeader, is_last: bool) -> Steps:
-        """Return the bytes to write of a batch, None for nothing.
+        """Return the bytes to write of a batch, None if it is dropped.
 
         `is_last`: of the segment that is written.
 
-        Raises KafkaError INVALID_RECORD, MESSAGE_TOO_LARGE for records that cannot be read.
+        Raises KafkaError INVALID_RECORD, MESSAGE_TOO_LARGE for unreadable records.
         """
         verdict = self._verdict(view, header, is_last)
         self.records_read += header.records_count
@@ -206,9 +206,9 @@ class BatchFilter:
         return (yield from self._with_horizon(payload, left, new_horizon_ms))
 
     def _with_horizon(self, payload: bytes, header: BatchHeader, horizon_ms: int) -> Steps:
-        """Return a batch of these records whose base timestamp is its horizon; each keeps the timestamp it has.
+        """Return a batch of these records with the horizon as base timestamp; each record keeps its timestamp.
 
-        Where a timestamp is so small that its delta to the horizon is no int64, the batch gets no horizon.
+        If the delta of a timestamp to the horizon is not an int64, the batch gets no horizon.
         """
         shift = header.base_timestamp - horizon_ms
         pieces: list[bytes] = []
@@ -227,7 +227,7 @@ class Kept:
     __slots__ = ("_end", "_start", "count", "has_tombstone", "pieces", "timestamp_delta_max")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without records."""
         self.pieces: list[bytes] = []
         self.count = 0
         self.has_tombstone = False
@@ -247,7 +247,7 @@ class Kept:
             self.has_tombstone = True
 
     def end_run(self, data: bytes) -> None:
-        """Take out what was kept since the last time."""
+        """Return the records kept since the last call."""
         if self._end > self._start:
             self.pieces.append(data[self._start : self._end])
         self._start = self._end
@@ -260,7 +260,7 @@ def packed(header: BatchHeader, payload: bytes) -> bytearray:
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """Return the header alone, as Kafka writes it: neither codec nor base timestamp nor horizon any more."""
+    """Return the header alone, as Kafka writes it: without codec, base timestamp and horizon."""
     kept_flags = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
     assert not kept_flags & CODEC_MASK, "an empty batch is not compressed"
     return rebuilt_batch(

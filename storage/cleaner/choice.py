@@ -47,7 +47,7 @@ class Cleanable:
 
 
 def look_at(log: Log, now_ms: int) -> Cleanable:
-    """Return what of a compacted log could be cleaned at this time (wall ms). Raises KafkaError as the log's reads."""
+    """Return the cleanable part of a compacted log at this time (wall ms). Raises the errors of the log's reads."""
     first_dirty = first_dirty_offset(log)
     end_offset = _end_offset(log, first_dirty, now_ms)
     clean = cleanable = 0
@@ -113,7 +113,7 @@ def _overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 def job_of(cleanable: Cleanable, now_ms: int) -> Job:
-    """Return what a cleaning has to know of the log. Raises KafkaError KAFKA_STORAGE_ERROR."""
+    """Return the log's data for a cleaning. Raises KafkaError KAFKA_STORAGE_ERROR."""
     log, segments = cleanable.log, cleanable.log.cleaning.segments
     sources: list[Source] = []
     position = 0

@@ -56,7 +56,7 @@ class CleanedSegment:
         buffer_size: int,
         has_txn_file: bool,
     ) -> None:
-        """Begin empty files of that name; what is there of an earlier attempt goes.
+        """Create empty files of that name; those of an earlier attempt are removed.
 
         `has_txn_file`: a transaction index is needed even without an entry, since the segment of this name has one,
         which must not outlive it.
@@ -87,7 +87,7 @@ class CleanedSegment:
         return segment_file(self._folder, self.base_offset, suffix) + CLEANED_SUFFIX
 
     def append(self, batch: Buffer, header: BatchHeader) -> int:
-        """Put a batch behind the others; return the bytes that were written to the disk for it, often none."""
+        """Append a batch; return the bytes that were written to the disk for it, often none."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
         if self._bytes_since_index_entry > self._index_interval_bytes:
@@ -105,7 +105,7 @@ class CleanedSegment:
             self._txn_index.append(entry)
 
     def write(self) -> int:
-        """Write what is buffered; return how many bytes that was."""
+        """Write buffered bytes; return their number."""
         if not self._buffer:
             return 0
         data = b"".join(map(bytes, self._buffer))
@@ -117,7 +117,7 @@ class CleanedSegment:
         return len(data)
 
     def finish(self) -> None:
-        """Write the rest, and make it all durable but for the names."""
+        """Write the rest, and make everything durable except the names."""
         self.write()
         if self._max_timestamp >= 0:
             self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)

@@ -29,7 +29,7 @@ from kvorum.storage.segment import CorruptSegment
 from kvorum.storage.txn_index import AbortedTransaction
 
 BATCHES_PER_STEP: Final = 100
-"""Batches cost something too, where each has few records."""
+"""Additional cost of a batch, for batches with few records."""
 BUFFER_SIZE_MIN: Final = 4096
 
 Steps = Generator[int, None, None]
@@ -46,7 +46,7 @@ class Job:
     end_offset: int
     """The base offset of the first segment that must not change."""
     first_dirty_position: int
-    """Where in its segment to look for the first dirty offset."""
+    """Position in its segment from which to search the first dirty offset."""
     aborted: tuple[AbortedTransaction, ...]
     """The aborted transactions that reach into the sources."""
     config: LogConfig
@@ -78,7 +78,7 @@ class Cleaner:
     stats: CleanerStats = field(default_factory=CleanerStats)
 
     def build_map(self, job: Job) -> Steps:
-        """Put the keys of the dirty section into the map; `offset_map.latest_offset` is the last processed one."""
+        """Add the keys of the dirty section to the map; `offset_map.latest_offset` is the last processed one."""
         self.stats = CleanerStats()
         self.offset_map.clear()
         transactions = CleanedTransactions()
@@ -94,11 +94,11 @@ class Cleaner:
 
     @property
     def keys_max(self) -> int:
-        """How many keys the map is given: log.cleaner.io.buffer.load.factor of its slots."""
+        """Maximum number of keys in the map: log.cleaner.io.buffer.load.factor of its slots."""
         return max(1, min(int(self.offset_map.slots * self.load_factor), self.offset_map.slots - 1))
 
     def _map_source(self, job: Job, source: Source, transactions: CleanedTransactions) -> Generator[int, None, bool]:
-        """Put one segment's keys into the map; return whether it is full."""
+        """Add one segment's keys to the map; return whether it is full."""
         offset_map, keys_max = self.offset_map, self.keys_max
         is_first = source.base_offset <= job.first_dirty_offset
         steps = 0
@@ -128,7 +128,7 @@ class Cleaner:
         return False
 
     def _has_no_keys(self, view: memoryview, header: BatchHeader, transactions: CleanedTransactions) -> bool:
-        """Tell whether a batch is a marker, or of an aborted transaction."""
+        """Return whether a batch is a marker, or belongs to an aborted transaction."""
         if not header.is_control:
             return transactions.on_batch(header.last_offset, header.producer_id, header.is_transactional)
         marker = end_marker(view, 0)
@@ -198,7 +198,7 @@ class Cleaner:
         stats.invalid_records = batch_filter.invalid_records
 
     def _chunks(self, source: Source, position: int) -> Iterator[tuple[memoryview, int]]:
-        """Yield a source's whole batches, about the buffer's size at a time, each with its position."""
+        """Yield a source's complete batches, about the buffer's size at a time, each with its position."""
         if position >= source.size:
             return
         file = self.disk.open(source.path)

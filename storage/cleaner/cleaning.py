@@ -1,8 +1,8 @@
 """One cleaning of one log, as the event loop sees it: map, then group by group write and swap.
 
-The reading and writing is a host's (storage.cleaner.hosts), a slice at a time; in between it is seen here whether the
-cleaning is still wanted, and its bytes are paid for. The swap of a segment holds the table's `disk_work` as all that
-renames does. Where the log was cut, deleted, or is compacted no more: Aborted, and nothing is left of what was written.
+A host (storage.cleaner.hosts) reads and writes, one slice at a time; between slices this checks whether the cleaning is
+still wanted, and charges its bytes to the rate. The swap of a segment holds the table's `disk_work`, as all renames do.
+If the log was truncated, deleted, or is no longer compacted: Aborted, and all written files are removed.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from kvorum.storage.log_table import LogTable
 from kvorum.storage.segment import Segment
 
 PAUSE_SECONDS_MAX: Final = 0.5
-"""A throttled cleaner looks up this often: it may not be wanted any more."""
+"""Interval at which a throttled cleaner checks whether it is still wanted."""
 
 log = get_logger("storage")
 
 
 class Aborted(Exception):
-    """The cleaning is not wanted any more, or what it has seen is not so any more."""
+    """The cleaning is no longer wanted, or the log has changed."""
 
 
 class Cleaned(NamedTuple):
@@ -67,7 +67,7 @@ class Cleaning:
     async def run(self) -> Cleaned:
         """Build the map and clean group by group.
 
-        Raises Aborted, WorkerLost, and what the cleaner raises: OSError, CorruptSegment, KafkaError, AssertionError.
+        Raises Aborted, WorkerLost, and the cleaner's errors: OSError, CorruptSegment, KafkaError, AssertionError.
         """
         job = job_of(self._found, self._clock.wall_ms())
         producers = await self._producers_before(job.end_offset)
@@ -87,7 +87,7 @@ class Cleaning:
         return Cleaned(max(mapped.latest_offset + 1, job.first_dirty_offset), stats)
 
     def check_same(self) -> None:
-        """Raise Aborted where the log is not what the cleaning has seen."""
+        """Raise Aborted if the log has changed since the cleaning read it."""
         each = self._log
         is_there = each.failure is None and self._table.get(each.partition) is each and not self._table.is_closed
         if not is_there or each.cleaning.structure != self._structure:
@@ -101,7 +101,7 @@ class Cleaning:
         self.check_same()
 
     def _begin(self, job: Job) -> Begin:
-        """Return a cleaning with one cleaner's share of the buffers, and no more slots than there may be keys."""
+        """Return a cleaning with one cleaner's share of the buffers, and at most one slot per possible key."""
         config = self._pace.config
         offsets = job.end_offset - job.first_dirty_offset
         return Begin(
@@ -114,17 +114,17 @@ class Cleaning:
         )
 
     async def _end(self) -> None:
-        """Have what the cleaning holds given back; a worker that is lost holds nothing."""
+        """Release the resources of the cleaning; a lost worker has none."""
         with contextlib.suppress(WorkerLost):
             await self._host.advance(End(), self._pace.bytes_at_once)
 
     async def _drive(self, task: Task) -> Advanced:
-        """Have a task done, no faster than allowed."""
+        """Execute a task, within the permitted rate."""
         loop, pace = asyncio.get_running_loop(), self._pace
         following: Task | None = task
         while True:
             self._check()
-            # Before the work: what a log's last step has cost is waited for by the next log's first.
+            # Before the work: the next log's first step waits for the cost of a log's last step.
             while (left := pace.throttle.wait(loop.time())) > 0:
                 await pace.pause(min(left, PAUSE_SECONDS_MAX))
                 self._check()
@@ -136,10 +136,10 @@ class Cleaning:
                 return done
 
     async def _producers_before(self, end_offset: int) -> dict[int, LastRecord]:
-        """Return what each producer had written last by the end of the cleaning: that much stays, as a header at least.
+        """Return the last batch of each producer below the end of the cleaning: it is kept, at least as a header.
 
-        Kafka goes by what it has written by now, wherever that is: where a power loss takes the newest records, nothing
-        is left then of a producer whose older ones were durable, and what it sends again is written twice.
+        Kafka uses the last batch of the whole log. If a power loss removes the newest records, no batch is left of a
+        producer whose older ones were durable, and its retries are written twice.
         """
         loop, cleaning = asyncio.get_running_loop(), self._log.cleaning
         try:
@@ -169,7 +169,7 @@ class Cleaning:
         return written.stats
 
     async def _swap(self, job: Job, group: tuple[Source, ...], written: Advanced) -> None:
-        """Put a written segment in the place of its sources. Holds `disk_work`; a cut may come between two steps."""
+        """Replace the sources by a written segment. Holds `disk_work`; a truncation may happen between two steps."""
         loop, cleaning = asyncio.get_running_loop(), self._log.cleaning
         base_offset = group[0].base_offset
         self._check()

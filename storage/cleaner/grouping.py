@@ -16,7 +16,7 @@ class Source:
 
     base_offset: int
     next_base: int
-    """Where the segment behind it begins."""
+    """Base offset of the next segment."""
     path: str
     size: int
     has_txn_file: bool = False
@@ -24,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSizes:
-    """Of a source's indexes, in bytes."""
+    """Size of a source's indexes, in bytes."""
 
     offset_index: int
     time_index: int

@@ -24,7 +24,7 @@ from kvorum.storage.cleaner.worker import Request, advanced, encoded
 
 MODULE: Final = "kvorum.storage.cleaner.worker"
 WORKER_NICENESS: Final = 10
-"""A tenth of a busy core's time: brokers come first, and cleaning never stands still."""
+"""A tenth of a busy core's time: brokers have priority, and cleaning never stops."""
 SLICE_MS: Final = 50
 """Maximum delay until a cancelled cleaning stops; a hundred times the cost of a request."""
 STEPS_AT_ONCE_MAX: Final = 3
@@ -50,7 +50,7 @@ class Host(Protocol):
     async def advance(self, task: Task | None, bytes_max: int) -> Advanced:
         """Start a task, or continue the last one; return after a slice.
 
-        Raises what the cleaner raises (OSError, CorruptSegment, KafkaError, AssertionError), and WorkerLost.
+        Raises the cleaner's errors (OSError, CorruptSegment, KafkaError, AssertionError), and WorkerLost.
         """
         ...
 
@@ -68,7 +68,7 @@ class ThreadHost:
     __slots__ = ("_work",)
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
-        """Begin with nothing to do."""
+        """Start without work."""
         self._work = Work(disk, clock)
 
     async def advance(self, task: Task | None, bytes_max: int) -> Advanced:
@@ -87,7 +87,7 @@ class ProcessHost:
     __slots__ = ("_look", "_worker")
 
     def __init__(self) -> None:
-        """Begin without one."""
+        """Start without a worker."""
         self._worker: Worker | None = None
         self._look: asyncio.TimerHandle | None = None
 
@@ -131,7 +131,7 @@ class ProcessHost:
 
 
 def ask(worker: Worker, request: Request) -> Advanced:
-    """Have a worker do a slice."""
+    """Execute a slice in a worker."""
     return advanced(worker.ask(encoded(request)))
 
 

@@ -19,7 +19,7 @@ class LastRun:
 
 
 def report(each: Log, from_offset: int, to_offset: int, last: LastRun) -> None:
-    """Log what a cleaning did, at DEBUG: each cleaning of each log has a line."""
+    """Log the result of a cleaning at DEBUG: one line per cleaning of a log."""
     stats = last.stats
     log.debug(
         "log cleaned",

@@ -102,18 +102,18 @@ class LogCleaner:
 
     @property
     def dead_count(self) -> int:
-        """How many cleaners have ended with a fault of our own."""
+        """Number of cleaners that ended because of an internal error."""
         ended = [task for task in self._tasks.values() if task.done() and not task.cancelled()]
         return sum(task.exception() is not None for task in ended)
 
     def uncleanable_bytes(self, each: Log) -> int:
-        """Return what of such a log waits for its cleaning. It must not have failed."""
+        """Return the part of such a log that waits for cleaning. The log must not have failed."""
         return look_at(each, self._clock.wall_ms()).cleanable_bytes
 
     # Cleaners
 
     def _ensure_workers(self) -> None:
-        """Have as many cleaners as are configured; those too many end by themselves."""
+        """Start or stop cleaners to match the configured number; excess ones end on their own."""
         if not (self._is_started and self._pace.is_running):
             return
         loop = asyncio.get_running_loop()
@@ -188,7 +188,7 @@ class LogCleaner:
     def _is_candidate(self, each: Log) -> bool:
         if not each.config.is_compacted or each.failure is not None or each.cleaning.is_in_progress:
             return False
-        if each.partition in self._table.futures:  # it is being copied: Kafka pauses its cleaning, too
+        if each.partition in self._table.futures:  # it is being copied: Kafka pauses its cleaning too
             return False
         return self._uncleanable.get(each.partition) is not each and self._table.get(each.partition) is each
 
@@ -252,7 +252,7 @@ class LogCleaner:
             log.error("log not cleaned, left unchanged", partition=each.partition, error=error)
 
     async def _keep_checkpoints(self) -> None:
-        """Write down what is clean, where that has changed."""
+        """Write the checkpoint of cleaned offsets, if it has changed."""
         if any(self._checkpoints.is_cleaned_stale(directory) for directory in self._table.dirs):
             await self._checkpoints.write_all(CLEANED_OFFSETS)
 

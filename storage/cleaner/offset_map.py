@@ -3,8 +3,8 @@
 A flat array of slots of 24 bytes: the key's identity and its offset. The identity is a 128-bit BLAKE2b keyed by a
 secret of this run, so that an attacker cannot choose keys with equal identities: the earlier one would lose its last
 value. The slot is the Murmur3 hash of the identity, not of the key: keys crafted to collide under Murmur3, with any
-seed, are spread, so they cannot make every look-up a scan of all of them. A collision uses the next free slot; nothing
-is ever removed. Sans-IO.
+seed, are spread, so they cannot make every look-up a scan of all of them. A collision uses the next free slot; entries
+are never removed. Sans-IO.
 
 The array is anonymous memory: its pages are zero, and cost nothing, until they are written (a bytearray of that size
 would be filled with zeros at once: 50 ms in which no other thread runs).
@@ -29,19 +29,19 @@ NOT_FOUND: Final = -1
 
 
 class OffsetMap:
-    """See the module. Holds what it is given up to `slots` keys; the caller stops before that."""
+    """See the module. Stores up to `slots` keys; the caller stops before that."""
 
     __slots__ = ("_data", "_identity", "_memory_bytes", "latest_offset", "size", "slots")
 
     def __init__(self, memory_bytes: int, secret: bytes, slots_max: int = MEMORY_MAX) -> None:
-        """Take so many bytes, and no more than `slots_max` slots need: few keys in many slots would spread over all."""
+        """Use this many bytes, but at most those of `slots_max` slots: few keys in many slots would spread over all."""
         assert len(secret) == SECRET_SIZE, "the secret is drawn whole"
         self._memory_bytes = min(memory_bytes, MEMORY_MAX)
         self.slots = max(2, min(self._memory_bytes // SLOT_SIZE, slots_max))
         self._identity: Callable[[], blake2b] = blake2b(digest_size=IDENTITY_SIZE, key=secret).copy
         self._data = mmap(-1, self.slots * SLOT_SIZE)
         self.size = 0
-        """How many keys it holds."""
+        """Number of keys."""
         self.latest_offset = NOT_FOUND
         """Up to which offset, inclusive, the log was put into it."""
 
@@ -64,11 +64,11 @@ class OffsetMap:
         self.latest_offset = NOT_FOUND
 
     def close(self) -> None:
-        """Give the memory back. The map is not to be used any more."""
+        """Release the memory. The map must not be used afterwards."""
         self._data.close()
 
     def put(self, key: bytes, offset: int) -> None:
-        """Hold this offset for the key, in place of what it had; `offset` is not negative."""
+        """Store this offset for the key, replacing its former one; `offset` is not negative."""
         hasher = self._identity()
         hasher.update(key)
         identity = hasher.digest()

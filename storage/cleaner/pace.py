@@ -11,12 +11,12 @@ BYTES_AT_ONCE_MAX: Final = 8 * 1024 * 1024
 
 
 class Pace:
-    """Of all cleaners of a broker. `is_running` until `stop`; `config` are the settings in force."""
+    """Rate limit of all cleaners of a broker. `is_running` until `stop`; `config` are the current settings."""
 
     __slots__ = ("_wake", "config", "is_running", "throttle")
 
     def __init__(self, config: CleanerConfig) -> None:
-        """Begin with nothing charged to the rate."""
+        """Start with no bytes charged to the rate."""
         self.config = config
         self.throttle = Throttle(config.bytes_per_second_max)
         self.is_running = True
@@ -28,13 +28,13 @@ class Pace:
         return int(min(max(self.config.bytes_per_second_max / 10, BYTES_AT_ONCE_MIN), BYTES_AT_ONCE_MAX))
 
     def configure(self, config: CleanerConfig) -> None:
-        """Take over settings, and wake who pauses."""
+        """Apply settings, and wake paused cleaners."""
         self.config = config
         self.throttle.set_rate(config.bytes_per_second_max)
         self._wake_all()
 
     def stop(self) -> None:
-        """Have all cleaners end, those that pause at once."""
+        """Stop all cleaners, paused ones at once."""
         self.is_running = False
         self._wake_all()
 

@@ -1,6 +1,6 @@
 """Scans the records of a batch for compaction: the key, whether there is a value, and the position of each record.
 
-Nothing but keys is copied. `decode_records` would make an object of every record and cost four times as much. Sans-IO.
+Only keys are copied. `decode_records` would create an object per record and cost four times as much. Sans-IO.
 """
 
 from typing import TypeAlias

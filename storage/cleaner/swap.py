@@ -1,12 +1,12 @@
-"""Putting a cleaned segment in the place of those it was made from, and what a start does about an unfinished swap.
+"""Replacement of segments by a cleaned one, and completion of an unfinished swap at a start.
 
     X.log.cleaned                  being written: removed at the start
-    X.index.swap, X.log.cleaned    about to be offered: removed
+    X.index.swap, X.log.cleaned    before the offer: removed
     X.log.swap                     offered, durable: the swap is completed: every segment from X on up to the end of the
-                                   offered one goes, and it takes the name X.log
+    offered one is removed, and it gets the name X.log
 
-Names change in this order, and a disk keeps the order in which names of one folder change; whatever it has of them when
-the power goes, the log is then as before the swap or as after it. Source: Kafka's LocalLog.replaceSegments, LogLoader.
+Names change in this order, and a disk keeps the order of renames in one folder. So after a power loss the log is either
+in the state before or in the state after the swap. Source: Kafka's LocalLog.replaceSegments, LogLoader.
 """
 
 from kvorum.protocol.batch_header import HEADER_SIZE, parse_header
@@ -60,7 +60,7 @@ def take_place(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def withdraw(disk: Disk, folder: str) -> None:
-    """Take back what is offered and not swapped: the log is about to be cut, and it must not come back. Durable."""
+    """Withdraw an offered segment that is not swapped: the log is about to be truncated. Durable."""
     names = [name for name in disk.listdir(folder) if is_of_cleaning(name, SWAP_SUFFIX)]
     for name in sorted(names, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.remove(join(folder, name))
@@ -70,12 +70,12 @@ def withdraw(disk: Disk, folder: str) -> None:
 
 
 def is_of_cleaning(name: str, state: str) -> bool:
-    """Tell whether a file is one of a segment that is being cleaned, in this state."""
+    """Return whether a file belongs to a segment that is being cleaned, in this state."""
     return any(offset_of(name, suffix + state) is not None for suffix in (LOG_SUFFIX, *SIDE_SUFFIXES))
 
 
 def settle(disk: Disk, folder: str) -> None:
-    """Complete or discard what a process that died has left of a cleaning. Raises OSError."""
+    """Complete or discard the cleaning of a process that died. Raises OSError."""
     names = disk.listdir(folder)
     offered = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
     for name in names:

@@ -1,9 +1,9 @@
-"""How fast cleaners read and write together (Kafka's Throttler): log.cleaner.io.max.bytes.per.second. Sans-IO."""
+"""Rate limit of cleaner I/O (Kafka's Throttler): log.cleaner.io.max.bytes.per.second. Sans-IO."""
 
 from typing import Final
 
 WAIT_SECONDS_MIN: Final = 0.02
-"""Less than this is waited for with what comes next."""
+"""Shorter pauses are accumulated."""
 RATE_MIN: Final = 1.0
 
 

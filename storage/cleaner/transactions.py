@@ -29,7 +29,7 @@ class CleanedTransactions:
     _count: int = 0
 
     def expect(self, entries: list[AbortedTransaction]) -> None:
-        """Take the aborted transactions that reach into what is read next."""
+        """Use the aborted transactions that overlap the next read."""
         for entry in entries:
             self._count += 1
             heappush(self._upcoming, (entry.first_offset, self._count, entry))
@@ -47,27 +47,27 @@ class CleanedTransactions:
         return True
 
     def on_empty_marker(self, last_offset: int) -> None:
-        """Take note of a control batch that has lost its record: nothing needs it any more."""
+        """Record a control batch that has lost its record: it is not needed any more."""
         self._begin_aborted(last_offset)
 
     def on_commit(self, last_offset: int, producer_id: int) -> bool:
-        """Take note of a commit marker; return whether nothing needs it any more."""
+        """Record a commit marker; return whether it is not needed any more."""
         self._begin_aborted(last_offset)
         is_needed = producer_id in self._committed
         self._committed.discard(producer_id)
         return not is_needed
 
     def on_abort(self, last_offset: int, producer_id: int) -> AbortedTransaction | None:
-        """Take note of an abort marker; return the entry to keep in the transaction index.
+        """Record an abort marker; return the entry to keep in the transaction index.
 
-        None where nothing needs the marker any more.
+        None if the marker is not needed any more.
         """
         self._begin_aborted(last_offset)
         aborted = self._aborted.pop(producer_id, None)
         return aborted.entry if aborted is not None and aborted.has_batches else None
 
     def _begin_aborted(self, offset: int) -> None:
-        """Let the aborted transactions begin that did up to this offset."""
+        """Activate the aborted transactions that began up to this offset."""
         while self._upcoming and self._upcoming[0][0] <= offset:
             _, _, entry = heappop(self._upcoming)
             self._aborted.setdefault(entry.producer_id, _Aborted(entry))

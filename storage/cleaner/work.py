@@ -1,11 +1,11 @@
 """The reads and writes of one cleaning, as tasks and results: plain values, which another process can decode.
 
-    Begin(job, secret, ...)            the cleaning; nothing is done yet
+    Begin(job, secret, ...)            the cleaning, without work yet
     Map()                 -> Mapped    the dirty section's keys; how many sources become each segment
     Write(sources, ...)   -> Written   one cleaned segment, whole and durable; the caller swaps it in
-    End()                              files and memory are given back; what was written stays where it is
+    End()                              files and memory are released; written files stay
 
-A task runs in slices, so that the caller checks in between whether it is still needed, and pays for the bytes. Sans-IO
+A task runs in slices, so that the caller checks in between whether it is still needed, and charges the bytes. Sans-IO
 except for the disk.
 """
 
@@ -22,7 +22,7 @@ from kvorum.storage.cleaner.offset_map import OffsetMap
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A cleaning, with what it may use; sizes in bytes, of this one cleaner."""
+    """A cleaning with its resources; sizes in bytes, of this one cleaner."""
 
     job: Job
     secret: bytes
@@ -47,7 +47,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Give everything back."""
+    """Release all resources."""
 
 
 Task: TypeAlias = Begin | Map | Write | End
@@ -80,12 +80,12 @@ DONE: Final = Advanced(size=0, is_done=True)
 
 
 class Work:
-    """One cleaning after another. Raises what the cleaner raises; `End` or another `Begin` comes then."""
+    """One cleaning after another. Raises the cleaner's errors; then `End` or another `Begin` follows."""
 
     __slots__ = ("_batch_filter", "_cleaner", "_clock", "_disk", "_job", "_offset_map", "_steps", "_target", "_task")
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
-        """Begin with none."""
+        """Start without a cleaning."""
         self._disk = disk
         self._clock = clock
         self._job: Job | None = None

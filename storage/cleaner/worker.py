@@ -58,7 +58,7 @@ def encoded(message: Request | Answer) -> bytes:
 
 
 def advanced(data: bytes) -> Advanced:
-    """Return what a slice did. Raises what the worker met: OSError, CorruptSegment, KafkaError, AssertionError."""
+    """Return the result of a slice. Raises the worker's error: OSError, CorruptSegment, KafkaError, AssertionError."""
     match _ANSWERS.decode(data):
         case DiskFailed(number=number, text=text, path=path):
             raise OSError(number, text, path)
@@ -71,7 +71,7 @@ def advanced(data: bytes) -> Advanced:
 
 
 def answer_of(work: Work, request: Request) -> Answer:
-    """Do a slice of work. Raises OSError for a lack of process resources: the worker ends then."""
+    """Execute a slice of work. Raises OSError for a lack of process resources: the worker ends then."""
     try:
         return work.advance(request.task, request.limit)
     except OSError as error:

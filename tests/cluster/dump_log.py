@@ -13,7 +13,7 @@ JARS = os.environ.get("KVORUM_KAFKA_JARS", "")
 
 
 def has_kafka() -> bool:
-    """Tell whether the tool is there."""
+    """Return whether the tool is there."""
     return bool(JARS) and shutil.which("java") is not None
 
 

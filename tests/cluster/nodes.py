@@ -83,7 +83,7 @@ def wait_for_equal_logs(cluster: LocalCluster, partition: str, *names: str) -> N
 
 
 def quorum_of(cluster: LocalCluster) -> ResponsePartitionData | None:
-    """Return what DescribeQuorum answers, None while no controller leads."""
+    """Return what DescribeQuorum answers, None without an active controller."""
 
     async def ask() -> ResponsePartitionData:
         client = ClusterClient(parse_bootstrap(cluster.plan.bootstrap), client_id="test", chance=random.Random(1))

@@ -328,7 +328,7 @@ spec: {partitions: 3}
 
 
 def is_expected(asked: str, told: dict[str, Any]) -> bool:
-    """Tell whether a line of the page may be refused so here."""
+    """Return whether a line of the page may be refused so here."""
     found = told.get("error") or told.get("error_code")
     return any(text in asked and found == error for text, error in NOT_HERE.items())
 

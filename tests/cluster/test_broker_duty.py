@@ -159,7 +159,7 @@ def test_a_broker_is_decommissioned_stopped_and_forgotten(cluster: LocalCluster)
     create_topic(cluster.plan.bootstrap, "wide", 1, 3)
     create_topic(cluster.plan.bootstrap, "moved", PARTITIONS, 2, min_insync_replicas="1")
     refused = brokers(cluster, "decommission", "1", "--dry-run")
-    assert refused.returncode == 1 and "wide-0 has 3 replica(s), and 2 broker(s) would be left" in refused.stderr
+    assert refused.returncode == 1 and "wide-0 has 3 replica(s), and 2 broker(s) would remain" in refused.stderr
     http(cluster, "DELETE", "/v1/topics/wide")
     with writing(cluster, "moved"):
         status, told = http(cluster, "PUT", "/v1/brokers/1/decommission", {"throttle_bytes_per_second": 50_000_000})

@@ -152,5 +152,5 @@ def highest(members: Members) -> dict[int, int]:
 
 
 def all_committed(members: Members) -> bool:
-    """Tell whether all that was sent is committed."""
+    """Return whether all that was sent is committed."""
     return highest(members) == dict.fromkeys(range(PARTITIONS), 3 * RECORDS // PARTITIONS)

@@ -46,14 +46,14 @@ def get(url: str) -> tuple[int, str]:
 
 
 def scrape(base: str) -> Scrape:
-    """Return what a process tells Prometheus; a sample that is there twice would make Prometheus refuse all of it."""
+    """Return what a process tells Prometheus; a sample that is a duplicate would make Prometheus refuse all of it."""
     status, text = get(f"{base}/metrics")
     assert status == 200
     found: Scrape = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
-            assert key not in found, f"{key} is there twice"
+            assert key not in found, f"{key} is a duplicate"
             found[key] = sample.value
     return found
 

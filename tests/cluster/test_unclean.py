@@ -121,7 +121,7 @@ def asked(address: str, question: Callable[[ClusterClient], Awaitable[T]]) -> T:
 
 
 def is_fenced(address: str, broker_id: int) -> bool:
-    """Tell whether a broker is fenced, as another one knows."""
+    """Return whether a broker is fenced, as another one knows."""
     brokers = asked(address, lambda client: client.describe_cluster()).brokers
     return next(each.is_fenced for each in brokers if each.broker_id == broker_id)
 

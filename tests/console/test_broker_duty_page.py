@@ -37,7 +37,7 @@ def test_a_broker_is_decommissioned_in_the_console_and_comes_back(console: Conso
     page = console.page("brokers/3")
     page.get_by_role("button", name="Decommission").click()
     page.get_by_role("button", name="Decommission", exact=True).last.click()
-    expect(page.get_by_role("alert")).to_contain_text("replica(s), and 2 broker(s) would be left")
+    expect(page.get_by_role("alert")).to_contain_text("replica(s), and 2 broker(s) would remain")
     page.get_by_role("button", name="Cancel").click()
     create_topic(bootstrap, "narrow", 4, 2)
     for topic in ("led", "wide"):

@@ -233,9 +233,9 @@ def test_a_stream_is_taken_up_again_behind_the_last_id_that_came_with_an_event_o
 
 @pytest.mark.long
 def test_a_server_with_too_many_streams_says_so_beside_the_word(scene: Scene) -> None:
-    scene.stage.refuses(EVENTS, 429, "TOO_MANY_STREAMS", "32 streams run already; end one")
+    scene.stage.refuses(EVENTS, 429, "TOO_MANY_STREAMS", "32 streams are already open; close one")
     page = scene.page("brokers")
-    expect(page.locator("#live")).to_have_text("connecting: 32 streams run already; end one")
+    expect(page.locator("#live")).to_have_text("connecting: 32 streams are already open; close one")
 
 
 def test_a_redraw_leaves_the_focus_the_selection_and_what_is_unfolded(scene: Scene) -> None:

@@ -61,7 +61,7 @@ def test_keys_wait_no_longer_than_they_should_and_can_be_switched_off(scene: Sce
 
 
 def dark(page: Page) -> bool:
-    """Tell whether what is drawn is dark."""
+    """Return whether what is drawn is dark."""
     return bool(page.evaluate("getComputedStyle(document.body).color") == "rgb(230, 237, 241)")
 
 

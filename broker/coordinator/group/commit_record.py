@@ -1,7 +1,7 @@
 """The record of a committed offset, the most frequent one in __consumer_offsets: its bytes, and their content.
 
-The bytes are those that records.codec makes of the same structs, without walking their fields; what is not plain (a
-tombstone, an expiry of its own, long metadata) is left to it. Sans-IO.
+The bytes equal those of records.codec for the same structs, without iterating over their fields. Special cases (a
+tombstone, an explicit expiry, long metadata) use records.codec. Sans-IO.
 """
 
 from struct import Struct
@@ -40,7 +40,7 @@ class Commit(NamedTuple):
     group_id: str
     key: OffsetKey
     value: OffsetCommitValue
-    """Of version 4, which has no expiry. Immutable."""
+    """Value of version 4, which has no expiry. Immutable."""
 
 
 def commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> CoordinatorRecord:

@@ -32,7 +32,7 @@ class CommitTerms(NamedTuple):
 
 
 def anything(topic_id: Uuid, partition: int) -> None:
-    """Let every partition be committed."""
+    """Permit the commit of every partition."""
 
 
 def commit_terms(group: ClassicGroup | ConsumerGroup | None, terms: CommitTerms) -> ValidatePartition:
@@ -98,7 +98,7 @@ def validate_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: in
 
 
 def is_subscribed(group: ClassicGroup | ConsumerGroup | None, topic: str) -> bool:
-    """Tell whether a member reads a topic, or may."""
+    """Return whether a member subscribes to a topic, or may."""
     if group is None:
         return False
     if isinstance(group, ClassicGroup):

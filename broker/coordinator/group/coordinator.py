@@ -109,7 +109,7 @@ class GroupCoordinator:
         return await answer
 
     def heartbeat(self, request: HeartbeatRequest) -> "asyncio.Future[HeartbeatResponse]":
-        """Heartbeat. While the group is being loaded its members are let be: nothing is known against them."""
+        """Heartbeat. While the group is being loaded no member is fenced, because their state is unknown."""
 
         def refuse(error: KafkaError) -> HeartbeatResponse:
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -131,7 +131,7 @@ class GroupCoordinator:
     def _parked(
         self, group_id: str, name: str, decide: OnShard[None], refuse: Callable[[KafkaError], None]
     ) -> "asyncio.Future[None] | None":
-        """Decide on what the group itself answers; it is refused if it cannot be decided on, or is not written."""
+        """Decide on the group's own response; an error if it cannot be decided, or is not written."""
         try:
             home = self._home(group_id)
         except KafkaError as error:
@@ -238,7 +238,7 @@ class GroupCoordinator:
         except KafkaError as error:
             return OffsetDeleteResponse(error_code=error.code)
 
-    # --- what there is -----------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def describe(self, group_ids: Sequence[str], api_version: int) -> list[DescribedGroup]:
         """DescribeGroups: a row for each group, in order."""
@@ -332,7 +332,7 @@ class GroupCoordinator:
         producer: Producer = NO_PRODUCER,
         guard: VerificationGuard | None = None,
     ) -> R:
-        """Return what a decision comes to once it is committed. Raises KafkaError."""
+        """Return the result of a decision once it is committed. Raises KafkaError."""
         home = self._home(group_id)
         shard = home.shard
         return await home.write(name, lambda state, now_ms: decide(shard, state), producer, guard)

@@ -1,6 +1,6 @@
 """DescribeGroups and ListGroups for the groups of one partition. Sans-IO.
 
-Which groups there are is what is committed; how a classic one is, only its coordinator knows. Source: Kafka's
+The list of groups is committed state; the state of a classic group is known to its coordinator only. Source: Kafka's
 GroupMetadataManager.describeGroups, listGroups.
 """
 
@@ -71,7 +71,7 @@ def listed(
 
 
 def consumer_state(group: ConsumerGroup) -> str:
-    """Return how far a consumer group is with its assignment (KIP-848)."""
+    """Return the state of a consumer group's assignment (KIP-848)."""
     if not group.members:
         return "Empty"
     if group.group_epoch > group.assignment_epoch:

@@ -73,5 +73,5 @@ class ShardDesk:
 
 
 def as_decided(records: Sequence[CoordinatorRecord], outcome: Outcome | None) -> Decide[GroupsState, None]:
-    """Return what decides on what was decided on."""
+    """Return a decision that writes decided records."""
     return lambda state, now_ms: Decision(response=None, records=records, outcome=outcome)

@@ -22,9 +22,9 @@ from kvorum.storage.names import TopicPartition
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 OFFSETS_EXPOSED_MAX: Final = 20_000
-"""Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not.
+"""Offsets inspected, for themselves and for lags: more would take too long for a scrape.
 
-A group whose offsets do not fit after those of the earlier groups is left out: a partial sum would be wrong.
+A group whose offsets do not fit after those of the earlier groups is omitted: a partial sum would be wrong.
 """
 
 Row = tuple[tuple[object, ...], float]
@@ -44,7 +44,7 @@ CLASSIC_GAUGES: Final = {
 
 
 class Elsewhere(Protocol):
-    """Where partitions end that have no replica here: LogEnds."""
+    """Log ends of partitions without a replica here: LogEnds."""
 
     def end(self, key: TopicPartition) -> int | None:
         """Return a partition's high watermark, None while unknown."""

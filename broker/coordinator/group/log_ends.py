@@ -3,11 +3,11 @@
 A group's lag needs the end of every partition that the group reads, and its coordinator has replicas of only some of
 them.
 
-    a scrape finds partitions without a replica here --want--> rounds, ROUND_MS apart, while scrapes go on
-    a round: by leader --ListOffsets (latest), PARTITIONS_MAX at a time, one request under way a leader--> known
+    a scrape finds partitions without a replica here --want--> rounds, ROUND_MS apart, while scrapes continue
+    a round: by leader --ListOffsets (latest), PARTITIONS_MAX at a time, one request in flight per leader--> known
 
-Without scrapes no requests are sent and nothing is kept. A returned end is valid for FRESH_MS; if a partition's leader
-is missing or does not answer, the end is unknown afterwards: no value is better than a stale one.
+Without scrapes no requests are sent and no value is stored. A returned end is valid for FRESH_MS; if a partition's
+leader is missing or does not respond, the end is unknown afterwards: no value is better than a stale one.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ log = get_logger("coordinator")
 M = TypeVar("M", bound=Message)
 
 ROUND_MS: Final = 5_000
-"""As often as consumers commit by themselves: a lag is not known better than its other half."""
+"""The default commit interval of consumers: a lag is not more precise than the committed offset."""
 FRESH_MS: Final = 15_000
 """Three rounds: one that is late, or one leader's answer that is lost, leaves no gap."""
 WANTED_MS: Final = 300_000
@@ -47,7 +47,7 @@ TIMEOUT_MS: Final = 5_000
 
 
 class LeaderChannel(Protocol):
-    """The way to one broker: a Channel."""
+    """A channel to one broker."""
 
     async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
         """Return the broker's answer. Raises ChannelError, KafkaError."""
@@ -93,7 +93,7 @@ class LogEnds:
             self._task = spawn("log-ends", self._rounds())
 
     async def close(self) -> None:
-        """Send no more requests. Idempotent."""
+        """Stop sending requests. Idempotent."""
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""Decisions on committed offsets: commit, fetch, delete, forget. Sans-IO, over the immutable state of a partition.
+"""Decisions on committed offsets: commit, fetch, delete, expire. Sans-IO, over the immutable state of a partition.
 
     commit       rejected as a whole if the member check fails; metadata too large rejects one partition
     transactional  the same records, written with the producer's id: they are pending until its marker
@@ -6,8 +6,8 @@
     delete       not of topics with a subscription
     expire       by offsets.retention.minutes, from the time in commit_rules.py; never pending offsets
 
-A topic that was deleted and recreated is another topic: an offset with the former's id does not belong to the new one.
-The group decides which clients may commit: commit_rules.py. Source: Kafka's OffsetMetadataManager.
+A topic that was deleted and recreated is a different topic: an offset with the former id does not belong to the new
+one. The group decides which clients may commit: commit_rules.py. Source: Kafka's OffsetMetadataManager.
 """
 
 from collections.abc import Iterator, Mapping
@@ -77,7 +77,7 @@ TIME_MAX_MS: Final = 2**63 - 1
 def commit(
     group: AnyGroup, request: OffsetCommitRequest, *, api_version: int, wall_ms: int, settings: GroupSettings
 ) -> Decision[OffsetCommitResponse]:
-    """Decide on a commit; topics must have names by now. Without a group one is made, which has offsets alone.
+    """Decide on a commit; topics must have names. A missing group is created, with offsets only.
 
     Raises KafkaError GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION up to v8), UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION: nothing is committed.
@@ -120,7 +120,7 @@ def commit_transactional(
 ) -> Decision[TxnOffsetCommitResponse]:
     """Decide on a commit within a transaction: to be written with the producer's id and epoch.
 
-    `topic_ids` are those of the topics that there are; the records do not have them, as Kafka's do not.
+    `topic_ids` are those of existing topics; the records do not have them, as in Kafka.
 
     Raises KafkaError ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID: nothing is committed.
     """
@@ -157,7 +157,7 @@ def commit_transactional(
 
 
 def is_too_large(metadata: str | None, settings: GroupSettings) -> bool:
-    """Tell whether a client has more text than is kept; counted as Java counts characters."""
+    """Return whether a client's metadata is too long, counted in characters as in Java."""
     if metadata is None or 2 * len(metadata) <= settings.offset_metadata_chars_max:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > settings.offset_metadata_chars_max
@@ -228,7 +228,7 @@ def fetched(offsets: Offsets, pending: list[Offsets], key: OffsetKey, topic_id: 
 
 
 def are_other_topics(one: Uuid, other: Uuid) -> bool:
-    """Tell whether these are ids of two topics; one that is not known may be any."""
+    """Return whether these ids belong to different topics; an unknown id may be any."""
     return ZERO_UUID not in (one, other) and one != other
 
 
@@ -300,7 +300,7 @@ class Expired(NamedTuple):
 
 
 def expire(state: GroupsState, group: AnyGroup, group_id: str, *, wall_ms: int, retention_ms: int) -> Expired:
-    """Return what of a group's offsets is old enough to be forgotten. Cost: their number."""
+    """Return a group's expired offsets. Cost: the number of offsets."""
     offsets, pending = state.group_offsets(group_id), list(state.pending_of(group_id))
     if not offsets:
         return Expired([], not pending)
@@ -320,7 +320,7 @@ def expire(state: GroupsState, group: AnyGroup, group_id: str, *, wall_ms: int, 
 
 
 def is_expired(committed: OffsetAndMetadata, base_ms: int, wall_ms: int, retention_ms: int) -> bool:
-    """Tell whether an offset is over its time: its own, if a client once gave one, else the broker's."""
+    """Return whether an offset is expired: by its own expiry, if a client once set one, else by the broker's."""
     if committed.expire_timestamp_ms is not None:
         return wall_ms >= committed.expire_timestamp_ms
     return wall_ms - base_ms >= retention_ms

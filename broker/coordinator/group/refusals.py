@@ -1,4 +1,4 @@
-"""Answers with the same error for everything in a request. Sans-IO. Source: the requests' getErrorResponse."""
+"""Responses with the same error for everything in a request. Sans-IO. Source: the requests' getErrorResponse."""
 
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.offset_commit import (

@@ -1,7 +1,7 @@
 """Removal of groups: by request, or without members and offsets. Sans-IO.
 
-    delete   one that is empty, with its offsets; DeleteGroups
-    expire   each offsets.retention.check.interval.ms: old offsets of every group, and the groups that have none left
+    delete   an empty group, with its offsets; DeleteGroups
+    expire   each offsets.retention.check.interval.ms: old offsets of every group, and groups without offsets
 
 Both write tombstones; the group exists until they are committed. Offsets without a group expire too: a client that
 commits without a group has only offsets. Source: Kafka's GroupCoordinatorShard (deleteGroups, cleanupGroupMetadata),
@@ -27,12 +27,12 @@ from kvorum.runtime.logs import get_logger
 log = get_logger("groups")
 
 EXPIRED_GROUPS_PER_TURN: Final = 500
-"""Groups looked at for old offsets before the loop has its turn."""
+"""Groups checked for old offsets in one turn."""
 EXPIRY_PAUSE_MS: Final = 10
 
 
 class Groups(Protocol):
-    """The shard's groups, as far as their end needs them."""
+    """The shard's groups, as far as removal needs them."""
 
     def group(self, state: GroupsState, group_id: str) -> ClassicGroup | ConsumerGroup | None:
         """Return the present state of a group, None if it does not exist."""
@@ -63,7 +63,7 @@ class GroupRemoval:
         self._counts = counts
 
     def activated(self) -> None:
-        """Look for what is old from now on, the first time after an interval."""
+        """Start to look for old offsets, the first time after an interval."""
         self._desk.after(self._settings.offsets_retention_check_interval_ms, self._begin_expiry)
 
     def delete(self, state: GroupsState, group_id: str) -> Decision[ErrorCode]:
@@ -116,10 +116,10 @@ class GroupRemoval:
 
 
 def is_empty(group: ClassicGroup | ConsumerGroup) -> bool:
-    """Tell whether a group has no members and may be removed."""
+    """Return whether a group has no members and may be removed."""
     return not group.members if isinstance(group, ConsumerGroup) else group.state is ClassicState.EMPTY
 
 
 def tombstones(found: Group) -> list[CoordinatorRecord]:
-    """Return what forgets a group; its offsets have tombstones of their own."""
+    """Return tombstones for a group without those of its offsets."""
     return consumer_tombstones(found) if isinstance(found, ConsumerGroup) else [metadata_record(found.group_id, None)]

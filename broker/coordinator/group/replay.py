@@ -124,9 +124,9 @@ def without_offset(state: GroupsState, group_id: str, key: OffsetKey) -> GroupsS
 
 
 def replay_marker(state: GroupsState, producer: Producer, is_commit: bool) -> GroupsState:
-    """Return the state behind the end of a transaction: what it would commit counts, or never was.
+    """Return the state after the end of a transaction: its pending commits count, or are dropped.
 
-    Of a commit within the transaction and one outside it, the one that was written later counts.
+    Of a commit within the transaction and one outside it, the later one counts.
     """
     groups = state.pending.get(producer.producer_id)
     if groups is None:
@@ -162,7 +162,7 @@ def consumer_group(state: GroupsState, group_id: str) -> ConsumerGroup:
 
 
 def with_group(state: GroupsState, group: Group) -> GroupsState:
-    """Return the state with this group in its place."""
+    """Return the state with this group replaced."""
     return state._replace(groups=state.groups.insert(group.group_id, group))
 
 
@@ -177,7 +177,7 @@ def replay_group(state: GroupsState, key: GroupKey, value: ConsumerGroupMetadata
 
 
 def replay_partition_metadata(state: GroupsState, key: GroupKey, value: object) -> GroupsState:
-    """Earlier releases remembered topics here; nothing reads it any more (KIP-1101), and the next change forgets it."""
+    """Topic metadata of earlier releases; it is not used any more (KIP-1101), and the next change removes it."""
     group = state.groups.get(key.group_id)
     if value is None:
         if not isinstance(group, ConsumerGroup):
@@ -241,7 +241,7 @@ def owners_after(group: ConsumerGroup, before: ConsumerMember | None, after: Con
 
 
 def partitions_of(member: ConsumerMember) -> Iterator[tuple[Uuid, int]]:
-    """Go over what a member has, and what it is to give up and has not yet."""
+    """Iterate over a member's partitions, including those that it has not revoked yet."""
     for rows in (member.assigned, member.pending_revocation):
         for topic_id, partitions in rows.items():
             for partition in partitions:
@@ -304,9 +304,9 @@ def replay_current(state: GroupsState, key: MemberKey, value: CurrentMemberAssig
 
 
 def with_epochs(rows: list[AssignedPartitions], member_epoch: int) -> EpochAssignment:
-    """Return the partitions with the epoch each was assigned in; earlier releases did not write it.
+    """Return the partitions with the epoch of their assignment; earlier releases did not write it.
 
-    A member's own epoch stands for it then, 0 if it has left for a while (-2).
+    The member's epoch is used then, 0 if it has left temporarily (-2).
     """
     found = {}
     for row in rows:
@@ -318,7 +318,7 @@ def with_epochs(rows: list[AssignedPartitions], member_epoch: int) -> EpochAssig
 
 
 def replay_regex(state: GroupsState, key: RegularExpressionKey, value: RegularExpressionValue | None) -> GroupsState:
-    """The topics a pattern stands for."""
+    """The topics of a pattern."""
     if value is None:
         group = state.groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup):

@@ -23,7 +23,7 @@ class GroupSettings:
     session_timeout_ms_max: int = 30 * MINUTE_MS
     """group.max.session.timeout.ms"""
     new_member_join_timeout_ms: int = 5 * MINUTE_MS
-    """How long a new member's JoinGroup may be parked: it has no session yet. No key, as in Kafka."""
+    """Time limit of a new member's parked JoinGroup, which has no session yet. No key, as in Kafka."""
     offset_metadata_chars_max: int = 4_096
     """offset.metadata.max.bytes, which Kafka counts in UTF-16 units."""
     offsets_retention_ms: int = 7 * DAY_MS

@@ -68,7 +68,7 @@ class GroupShard:
     def __init__(
         self, settings: GroupSettings, rng: Random, counts: GroupCounts | None = None, aside: Aside | None = None
     ) -> None:
-        """Begin with no groups; member ids are drawn from `rng`, `counts` and `aside` are the broker's."""
+        """Start without groups; member ids are drawn from `rng`, `counts` and `aside` are the broker's."""
         self._settings = settings
         self._counts = counts = GroupCounts() if counts is None else counts
         self._desk = ShardDesk()
@@ -147,7 +147,7 @@ class GroupShard:
         return self._classic
 
     def take_classic(self, group: ClassicGroup) -> None:
-        """Take over a group that a consumer group was converted to; its record is written by who converts."""
+        """Add a group that replaces a consumer group; the conversion writes its record."""
         self._classic[group.group_id] = group
         for member in group.members.values():
             self._rebalances.renew_session(group, member)
@@ -158,16 +158,18 @@ class GroupShard:
         if group is not None:
             group.refuse_all(code)
             self._rebalances.stop(group)
-            group.transition_to(ClassicState.DEAD)  # outcomes of what it has written come yet, and act on it no more
+            group.transition_to(
+                ClassicState.DEAD
+            )  # results of its earlier writes may still arrive, and have no effect any more
         return group
 
     def rebalance_classic(self, group: ClassicGroup, reason: str) -> None:
-        """Have the members of a group that was taken over join again."""
+        """Request all members of a converted group to rejoin."""
         change = self._rebalances.prepare(group, reason)
         assert not change.records, "nobody has joined yet"
 
     def _restore_classic(self, generation: ClassicGeneration) -> None:
-        """Have a group back whose conversion could not be written, as its last generation was."""
+        """Restore a group whose conversion could not be written, with its last generation."""
         if generation.value.members:
             self.take_classic(loaded_group(generation, self._desk.turn.wall_ms))
 
@@ -176,7 +178,7 @@ class GroupShard:
     def consumer_heartbeat(
         self, state: GroupsState, asker: Asker, request: ConsumerGroupHeartbeatRequest
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
-        """Decide on a ConsumerGroupHeartbeat; see Heartbeats. A classic group that it is for is one no more."""
+        """Decide on a ConsumerGroupHeartbeat; see Heartbeats. A classic group may be converted."""
         found = state.groups.get(request.group_id)
         decision = self._heartbeats.heartbeat(self.group(state, request.group_id), asker, request)
         if not isinstance(found, ClassicGeneration):
@@ -326,7 +328,7 @@ class GroupShard:
         self._counts.offsets_deleted += len(decision.records)
         return decision
 
-    # --- what there is -----------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def describe(self, committed: GroupsState, group_ids: Sequence[str], api_version: int) -> list[DescribedGroup]:
         """Describe classic groups; see describing.describe."""
@@ -360,5 +362,5 @@ def unknown_row(identity: MemberIdentity) -> MemberResponse:
 
 
 def refused_join(member_id: str, error: KafkaError) -> JoinGroupResponse:
-    """Return what a caller answers if a join's write failed before anything was answered."""
+    """Return the response to a join whose write failed before any response."""
     return JoinGroupResponse(member_id=member_id, error_code=error.code)

@@ -65,7 +65,7 @@ class ClassicGeneration:
 
 
 class MemberState(IntEnum):
-    """Where a member of a consumer group stands with its assignment; numbers as in its record."""
+    """State of a member of a consumer group; numbers as in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -126,7 +126,7 @@ class ConsumerGroup:
     target: HashTrieMap[str, Assignment] = field(default_factory=HashTrieMap)
     regexes: HashTrieMap[str, ResolvedRegex] = field(default_factory=HashTrieMap)
     owners: HashTrieMap[tuple[Uuid, int], str] = field(default_factory=HashTrieMap)
-    """The member that owns a partition, or still has to revoke it: the members' states, by partition."""
+    """The member that owns a partition, or still has to revoke it, by partition."""
     has_partition_metadata: bool = False
     """Whether an earlier release's record of the topics is in the log, which must be removed."""
 
@@ -154,7 +154,7 @@ class GroupsState(NamedTuple):
                 yield found
 
     def has_pending(self, group_id: str, key: OffsetKey) -> bool:
-        """Tell whether a transaction that is not over would commit this offset (KIP-447: UNSTABLE_OFFSET_COMMIT)."""
+        """Return whether an open transaction would commit this offset (KIP-447: UNSTABLE_OFFSET_COMMIT)."""
         return any(key in offsets for offsets in self.pending_of(group_id))
 
 

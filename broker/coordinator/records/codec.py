@@ -55,7 +55,7 @@ TRANSACTION_LOG: Final = 0
 
 
 class Shape(NamedTuple):
-    """How the records of a type look: the newest version of a value, and from which on it is flexible."""
+    """Format of a record type: the newest version of a value, and its first flexible version."""
 
     key: type[Struct]
     value: type[Struct]
@@ -80,7 +80,7 @@ TRANSACTION_SHAPES: Final[Mapping[int, Shape]] = {TRANSACTION_LOG: Shape(Transac
 
 
 class Decoded(NamedTuple):
-    """A record, read. A value of None is a tombstone."""
+    """A decoded record. A value of None is a tombstone."""
 
     type: int
     key: Struct
@@ -122,7 +122,7 @@ def transaction_record(
 
 
 def decode_record(shapes: Mapping[int, Shape], record: CoordinatorRecord) -> Decoded:
-    """Read a record. Raises UnknownRecordType; ProtocolError if the bytes do not match their type."""
+    """Decode a record. Raises UnknownRecordType; ProtocolError if the bytes do not match their type."""
     record_type = _prefix(record.key)
     shape = shapes.get(record_type)
     if shape is None:

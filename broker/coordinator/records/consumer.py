@@ -206,7 +206,7 @@ class CurrentMemberAssignmentValue:
 
 @dataclass(slots=True, kw_only=True)
 class RegularExpressionValue:
-    """The topics a pattern stands for (16), as of a metadata version and a time."""
+    """The topics of a pattern (16), at a metadata version and a time."""
 
     topics: list[str] = field(default_factory=list)
     version: int = 0

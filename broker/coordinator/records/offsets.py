@@ -23,7 +23,7 @@ class OffsetCommitKey:
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitValue:
-    """A committed offset. v1 alone has an expiry of its own; v4 knows the topic's id."""
+    """A committed offset. Only v1 has an expiry; v4 has the topic's id."""
 
     offset: int = 0
     leader_epoch: int = -1

@@ -28,7 +28,7 @@ class TransactionPartitions:
 
 @dataclass(slots=True, kw_only=True)
 class TransactionLogValue:
-    """Where a transactional id stands. `transaction_status` as TransactionState.id; times are wall-clock ms."""
+    """State of a transactional id. `transaction_status` as TransactionState.id; times are wall-clock ms."""
 
     producer_id: int = 0
     producer_epoch: int = 0

@@ -1,6 +1,6 @@
 """Runs coordinators' work off the event loop, one item at a time, in order of submission.
 
-Many busy groups use one thread, and other users of threads (above all fsync) find them free. Long work is submitted
+All groups share one thread, so that other users of threads (above all fsync) find free ones. Long work is submitted
 in small pieces, between which other work runs.
 """
 
@@ -18,7 +18,7 @@ class Aside:
     """See the module. One per broker."""
 
     def __init__(self) -> None:
-        """Begin with nothing to do."""
+        """Start without work."""
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_busy = False
 

@@ -17,7 +17,7 @@ from kvorum.protocol.records import Record, build_batch
 S = TypeVar("S")
 
 RECORD_OVERHEAD: Final = 40
-"""At most what a record needs beside key and value: varints of length, timestamp, offset, sizes and headers."""
+"""Maximum overhead of a record besides key and value: varints of length, timestamp, offset, sizes and headers."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class OpenBatch(Generic[S]):
         return self.base_offset + len(self.records)
 
     def add(self, records: Sequence[CoordinatorRecord], size: int, state: S, answers: Sequence[Answer]) -> None:
-        """Take a decision's records in, of this `record_size` together, the state behind them, and who waits."""
+        """Add a decision's records, of total `record_size`, with the state after them and the waiter."""
         self.records += records
         self.size += size
         self.state = state

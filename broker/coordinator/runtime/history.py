@@ -33,7 +33,7 @@ class History(Generic[S]):
     __slots__ = ("_appended", "_committed", "end_offset")
 
     def __init__(self, state: S, end_offset: int) -> None:
-        """Begin with a committed state, of a log that ends here."""
+        """Start with a committed state, of a log that ends here."""
         self._committed = state
         self.end_offset = end_offset
         """The expected log end if there is no other writer."""
@@ -55,16 +55,16 @@ class History(Generic[S]):
         return not self._appended
 
     def has_committed(self, end_offset: int) -> bool:
-        """Tell whether everything below this offset is committed."""
+        """Return whether everything below this offset is committed."""
         return not self._appended or self._appended[0].end_offset > end_offset
 
     @property
     def open_count(self) -> int:
-        """How many appends are not committed."""
+        """Number of uncommitted appends."""
         return len(self._appended)
 
     def push(self, end_offset: int, state: S) -> Appended[S]:
-        """Note an append, before it is made: the high watermark may pass it within the call."""
+        """Record an append before it is made: the high watermark may pass it within the call."""
         assert end_offset > self.end_offset, f"an append ends at {end_offset}, not behind {self.end_offset}"
         appended = Appended(end_offset, state)
         self._appended.append(appended)
@@ -94,7 +94,7 @@ class History(Generic[S]):
         return answers
 
     def abandon(self) -> list[Answer]:
-        """Forget what is not committed; return who waited for it."""
+        """Drop uncommitted state; return its waiters."""
         answers = [answer for appended in self._appended for answer in appended.answers]
         self._appended.clear()
         return answers

@@ -27,7 +27,7 @@ READ_BYTES: Final = 1024 * 1024
 SLOW_LOAD_MS: Final = 1_000
 """A load that takes this long is logged at INFO, any other at DEBUG: a broker loads 50 partitions at once."""
 SLICE_S: Final = 0.005
-"""Looked at between two batches."""
+"""Checked between two batches."""
 
 
 class Superseded(Exception):
@@ -35,7 +35,7 @@ class Superseded(Exception):
 
 
 class Loading(Generic[S]):
-    """A partition that is being loaded for one leadership, by a task of its own."""
+    """A partition that is being loaded for one leadership, by a separate task."""
 
     __slots__ = ("_is_wanted", "_task")
 
@@ -58,7 +58,7 @@ class Loading(Generic[S]):
         self._is_wanted = False
 
     async def ended(self) -> None:
-        """Wait until nothing is read any more."""
+        """Wait until the load has ended."""
         await asyncio.wait([self._task])
 
     async def _run(
@@ -124,7 +124,7 @@ async def load(coordinator_log: CoordinatorLog, shard: Shard[S], is_wanted: Call
 def replay_batch(
     shard: Shard[S], state: S, data: memoryview, position: int, header: BatchHeader, from_offset: int
 ) -> S:
-    """Return the state behind a batch; records below `from_offset` are left out."""
+    """Return the state after a batch; records below `from_offset` are skipped."""
     producer = Producer(header.producer_id, header.producer_epoch) if header.has_producer_id else NO_PRODUCER
     if header.is_control:
         marker = end_marker(data, position)

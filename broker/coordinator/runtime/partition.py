@@ -1,11 +1,11 @@
-"""One partition of a coordinator: decide, replay into the newest state, append, answer when committed.
+"""One partition of a coordinator: decide, replay into the newest state, append, respond when committed.
 
-Its phases are in phase.py; in ACTIVE alone is anything decided.
+Its phases are in phase.py; decisions are made in ACTIVE only.
 
-Invariants, asserted: a record is replayed at the offset it then gets; answers are given in the order of the decisions.
-Only a high watermark of the epoch that was appended in completes anything: one that is learned as a follower is of
-another leader's log (KAFKA-20634). An append that is refused throws away what was decided in its batch, and what
-was decided on it while it was open; what follows has not been decided yet.
+Invariants, asserted: a record is replayed at the offset it then gets; responses are sent in the order of the decisions.
+Only a high watermark of the epoch of the append completes a decision: one that is learned as a follower belongs to
+another leader's log (KAFKA-20634). A rejected append discards the decisions in its batch, and those made on top
+of it while it was open; later ones have not been made yet.
 Source: Kafka's CoordinatorRuntime.CoordinatorContext.
 """
 
@@ -66,7 +66,7 @@ class CoordinatorPartition(Generic[S, H]):
         write_timeout_ms: int,
         on_fault: Callable[[BaseException], None],
     ) -> None:
-        """Begin closed. `on_fault` ends the process: a decision or a replay raised what it never may."""
+        """Start closed. `on_fault` ends the process: a decision or a replay raised an unexpected error."""
         self.key = key
         self.phase = Phase.CLOSED
         self.epoch = -1
@@ -85,7 +85,7 @@ class CoordinatorPartition(Generic[S, H]):
         self._loading: Loading[S] | None = None
         self._loaded_end_offset = 0
 
-    # --- what a shard sees (words.Turn) ------------------------------------------------------------------------------
+    # --- interface for a shard (words.Turn) ---------------------------------------------------------------------------
 
     @property
     def state(self) -> S:
@@ -180,7 +180,7 @@ class CoordinatorPartition(Generic[S, H]):
             shard.deactivated(error)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Answer what is committed now; called while this broker leads in `epoch`."""
+        """Complete what is committed now; called while this broker leads in `epoch`."""
         if self._history is not None and self.phase is Phase.ACTIVE:
             self._waiting.tell(self._history.advance(high_watermark), None)
 
@@ -204,13 +204,13 @@ class CoordinatorPartition(Generic[S, H]):
         guard: VerificationGuard | None = None,
         refuse: Callable[[KafkaError], R] | None = None,
     ) -> "asyncio.Future[R]":
-        """Decide now; the future has the response once everything it rests on is committed, at once if that is so.
+        """Decide now; the future has the response once the state that it depends on is committed, possibly at once.
 
-        A write within a producer's transaction comes with the guard of its verification, if one was needed.
+        A write within a producer's transaction has the guard of its verification, if one was needed.
 
         The future fails with KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not
-        enough replicas, or not committed in time: it may be later), or with what `decide` raised. With `refuse` it has
-        what that makes of a KafkaError instead.
+        enough replicas, or not committed in time: it may be later), or with the error of `decide`. With `refuse` a
+        KafkaError is converted to a response.
         """
         waiter: asyncio.Future[R] = self._loop.create_future()
         try:
@@ -275,7 +275,7 @@ class CoordinatorPartition(Generic[S, H]):
         return waiter
 
     def _rests_on_nothing(self, decision: Decision[R]) -> bool:
-        """Tell whether a decision changes nothing, and all that it was made on is committed: most heartbeats."""
+        """Return whether a decision changes nothing and is based on committed state only, as most heartbeats."""
         if decision.records or decision.outcome is not None or self._open is not None:
             return False
         return self._active_history.is_settled
@@ -290,7 +290,7 @@ class CoordinatorPartition(Generic[S, H]):
             raise
 
     def _take(self, name: str, decision: Decision[R], answer: Answer, producer: Producer, terms: Terms) -> None:
-        """Put a decision's records into the open batch; one without is answered with what it rests on."""
+        """Add a decision's records to the open batch; one without records completes with the state it is based on."""
         answers = [answer] if decision.outcome is None else [decision.outcome, answer]
         if not decision.records:
             self._answer_behind(answers)
@@ -331,7 +331,7 @@ class CoordinatorPartition(Generic[S, H]):
             refused = self._flush()
             self.require_active()
             if refused is not None:
-                raise refused  # what is to go into the next batch was decided on this one
+                raise refused  # the next batch's decisions are based on this one
         if self._open is not None:
             return self._open
         history = self._active_history

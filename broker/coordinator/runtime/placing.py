@@ -1,9 +1,9 @@
-"""Which partition of an internal topic a group or a transactional id lives on. Sans-IO.
+"""The partition of an internal topic for a group or a transactional id. Sans-IO.
 
 Java's String.hashCode, made positive as Utils.abs does, modulo the partition count: clients and tools compute the same.
-The count is the one from before CreatePartitions added partitions: with another modulus, groups would be looked for on
-partitions that do not have their offsets. Kafka keeps the old count until a broker restarts; here the controller writes
-it down as a config of the topic.
+The count is that from before CreatePartitions added partitions: with another modulus, groups would be assigned to
+partitions without their offsets. Kafka keeps the old count until a broker restarts; here the controller stores it as a
+config of the topic.
 """
 
 import struct

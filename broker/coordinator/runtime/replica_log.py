@@ -25,7 +25,7 @@ class CoordinatorAppend(Protocol):
         guard: VerificationGuard | None,
         transaction_version: int,
     ) -> int:
-        """Return the first offset. Raises KafkaError; nothing was appended then."""
+        """Return the first offset. Raises KafkaError; then no record was appended."""
         ...
 
 
@@ -61,7 +61,7 @@ class PartitionLog:
         return self._log().high_watermark
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """See CoordinatorLog. From the page cache, as a rule: the loader looks at the clock between two batches."""
+        """See CoordinatorLog. Usually from the page cache; the loader checks the clock between two batches."""
         read = self._log().read(offset, max_bytes, WHOLE, True)
         return b"".join(
             part.file.pread(part.size, part.position) if isinstance(part, FileSlice) else bytes(part)

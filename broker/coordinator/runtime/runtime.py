@@ -141,7 +141,7 @@ class CoordinatorRuntime(Generic[S, H]):
             if leader is not None and leader[0] == self._broker_id:
                 partition.lead(leader[1])
 
-    # --- what the partitions tell (PartitionListener) ----------------------------------------------------------------
+    # --- interface for partitions (PartitionListener) ----------------------------------------------------------------
 
     def on_become_leader(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
         """See PartitionListener."""

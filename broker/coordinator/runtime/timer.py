@@ -15,7 +15,7 @@ class CoordinatorTimer:
     __slots__ = ("_deadlines", "_is_over", "_timers")
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Begin without any."""
+        """Start without timers."""
         self._timers = Timers()
         self._deadlines = Deadlines(self._timers, now_ms)
         self._is_over = False
@@ -28,7 +28,7 @@ class CoordinatorTimer:
         """Call back at this time, unless `end` comes before."""
 
         def due() -> None:
-            if not self._is_over:  # the leadership may end in the middle of what has come due at once
+            if not self._is_over:  # the leadership may end while timers that are due at the same time fire
                 callback()
 
         timer = self._timers.at(deadline_ms, due)

@@ -40,9 +40,9 @@ class Waiting:
     def answer_of(
         self, waiter: "asyncio.Future[R]", response: R, now_ms: int, refuse: Callable[[KafkaError], R] | None = None
     ) -> Answer:
-        """Return what completes a future: with its response, or an error, see `refuse_to`.
+        """Return a function that completes a future: with its response, or an error, see `refuse_to`.
 
-        Does nothing to one that has given up.
+        Ignores cancelled futures.
         """
 
         def answer(error: KafkaError | None) -> None:
@@ -86,13 +86,13 @@ class Waiting:
         self.drop_done()
 
     def drop_done(self) -> None:
-        """Forget who was answered; called whenever some were, so that none of them are kept until the next time out."""
+        """Remove completed waiters; called whenever some were completed, so that none stay until the next timeout."""
         while self._waiters and self._waiters[0][1]():
             self._waiters.popleft()
 
 
 def refuse_to(waiter: "asyncio.Future[R]", error: KafkaError, refuse: Callable[[KafkaError], R] | None) -> None:
-    """Have a future fail; or have it what `refuse` makes of the error, where that is given."""
+    """Fail a future; or complete it with the result of `refuse`, if given."""
     if refuse is None:
         waiter.set_exception(error)
     else:

@@ -107,7 +107,7 @@ class Shard(Protocol[S]):
         ...
 
     def replay(self, state: S, offset: int, record: CoordinatorRecord, producer: Producer) -> S:
-        """Return the state behind a record. The same on every broker, now and after a restart; never raises."""
+        """Return the state after a record. The same on every broker, now and after a restart; never raises."""
         ...
 
     def replay_marker(self, state: S, offset: int, producer: Producer, is_commit: bool) -> S:
@@ -139,7 +139,7 @@ PLAIN: Final = Terms()
 
 
 class CoordinatorLog(Protocol):
-    """The log of one partition led here, as far as its coordinator needs it. All of it raises KafkaError."""
+    """The log of one partition led here, as far as its coordinator needs it. All methods raise KafkaError."""
 
     def start_offset(self) -> int:
         """Return the first offset there is."""

@@ -1,7 +1,7 @@
-"""How a transaction begins: InitProducerId gives the producer its epoch, partitions are added or verified. Sans-IO.
+"""Start of a transaction: InitProducerId assigns the producer's epoch, partitions are added or verified. Sans-IO.
 
     InitProducerId    no epoch expected                   the epoch expected is the current one, or was the last
-    not known         a new id, epoch 0                   the same: no producer has to be fenced
+    unknown           a new id, epoch 0                   the same: no producer has to be fenced
     EMPTY, COMPLETE   the next epoch; a new id after the  the next epoch (or a new id); of a retry, which has the last
                       last epoch                          one, the current epoch again; else PRODUCER_FENCED
     ONGOING           aborted with the next epoch, CONCURRENT_TRANSACTIONS: the producer tries again
@@ -9,12 +9,12 @@
 
     partitions        add                                 verify only
     PREPARE_*         CONCURRENT_TRANSACTIONS             the same, after the checks of id and epoch
-    not known         INVALID_PRODUCER_ID_MAPPING: so for another producer id
+    unknown           INVALID_PRODUCER_ID_MAPPING; also for another producer id
     another epoch     PRODUCER_FENCED
     else              ONGOING, with the partitions        TRANSACTION_ABORTABLE for what is not in it
 
 Source: TransactionCoordinator.handleInitProducerId, prepareInitProducerIdTransit, handleAddPartitionsToTransaction,
-handleVerifyPartitionsInTransaction. Two-phase commit (KIP-939) is not here.
+handleVerifyPartitionsInTransaction. Two-phase commit (KIP-939) is not supported.
 """
 
 from collections.abc import Mapping
@@ -73,13 +73,13 @@ CONCURRENT: Final = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _may_be_expected(metadata: TransactionMetadata, expected: Producer) -> bool:
-    """Tell whether a producer may continue, by its id: it is the current one, or was until its last epoch."""
+    """Return whether a producer may continue, by its id: it is the current one, or was until its last epoch."""
     was_last = expected.producer_id == metadata.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)
     return expected.producer_id == metadata.producer_id or was_last
 
 
 def _with_new_id(metadata: TransactionMetadata | None, request: InitProducer, terms: Terms) -> Verdict:
-    """Give a new producer id, to a new transactional id or since the epochs of the old one are used up."""
+    """Assign a new producer id, for a new transactional id or after the epochs of the old one are used up."""
     if terms.new_producer_id is None:
         return NEEDS_PRODUCER_ID
     if metadata is None:

@@ -69,7 +69,7 @@ class TransactionCoordinator:
     async def verify_partitions(self, request: AddPartitions) -> Mapping[TopicPartition, ErrorCode]:
         """AddPartitionsToTxn with verifyOnly: a code for each partition, from what is committed.
 
-        After a failover it waits until what was added before is certain: a refusal would end the transaction.
+        After a failover it waits until earlier additions are certain: a rejection would end the transaction.
         """
         if not request.transactional_id:
             return beginning.verify_partitions(None, request)
@@ -114,7 +114,7 @@ class TransactionCoordinator:
         name: str,
         decide: Callable[[TransactionShard, int | None], Decide[TransactionsState, Answer | None]],
     ) -> Answer:
-        """Decide, and once more with a new producer id if it turns out that one is needed."""
+        """Decide, and once more with a new producer id if one is needed."""
         if not transactional_id:
             return Answer(ErrorCode.INVALID_REQUEST)
         home = self._home(transactional_id)

@@ -8,7 +8,7 @@ An EndTxn has the *current* epoch, or the one before: a *retry* of the end that 
     version 2         abort, retry        abort, current     commit, retry       commit, current
     EMPTY             PRODUCER_FENCED     aborts             PRODUCER_FENCED     INVALID_TXN_STATE
     ONGOING           PRODUCER_FENCED     aborts             PRODUCER_FENCED     commits
-    PREPARE_*         CONCURRENT_TRANSACTIONS, whatever the epoch: it is not over
+    PREPARE_*         CONCURRENT_TRANSACTIONS, whatever the epoch: it has not ended
     COMPLETE_ABORT    NONE                aborts             PRODUCER_FENCED     INVALID_TXN_STATE
     COMPLETE_COMMIT   INVALID_TXN_STATE   aborts             NONE                INVALID_TXN_STATE
 
@@ -100,7 +100,7 @@ def _end_with_bump(metadata: TransactionMetadata, request: EndTransaction, terms
 
 
 def _is_retry_with_new_id(metadata: TransactionMetadata, producer: Producer) -> bool:
-    """Tell whether this is the last producer of an id whose epochs were exhausted by the end that it retries."""
+    """Return whether this is the last producer of an id whose epochs were exhausted by the end that it retries."""
     is_last = producer.producer_epoch == EPOCH_MAX - 1 and metadata.producer_epoch == 0
     return is_last and metadata.previous_producer_id == producer.producer_id
 
@@ -156,14 +156,14 @@ def abort_and_fence(metadata: TransactionMetadata, terms: Terms) -> Verdict:
 
 
 def abort_if_timed_out(metadata: TransactionMetadata | None, terms: Terms) -> Verdict:
-    """Decide on a transaction that seemed to take too long when it was looked at."""
+    """Decide on a transaction that appeared to be timed out."""
     if metadata is None or not metadata.is_timed_out(terms.wall_ms):
         return refused(ErrorCode.NONE)
     return abort_and_fence(metadata, terms)
 
 
 def completed(metadata: TransactionMetadata, wall_ms: int) -> TransactionMetadata:
-    """Return what a prepared transaction becomes when each of its partitions has its marker."""
+    """Return the completion of a prepared transaction whose partitions all have their marker."""
     has_new_id = metadata.bumps_epoch and metadata.next_producer_id != NO_PRODUCER_ID
     return moved(
         metadata,

@@ -9,7 +9,7 @@ from kvorum.runtime.quantiles import Quantiles
 
 
 class TransactionFigures:
-    """How verifications went."""
+    """Results of verifications."""
 
     __slots__ = ("_now_ms", "_took_ms", "refused_count")
 
@@ -18,7 +18,7 @@ class TransactionFigures:
         self._now_ms = now_ms
         self._took_ms = Quantiles()
         self.refused_count = 0
-        """Partitions, so far."""
+        """Number of partitions so far."""
         metrics.summary(names.VERIFICATION_MS).follow(self._took_ms, now_ms)
         # A Kafka Meter whose name does not end in PerSec: the JMX exporter exposes only its count, as of a summary.
         metrics.summary(names.VERIFICATION_FAILURES).sample(lambda: [((), self.refused_count, {})])

@@ -45,7 +45,7 @@ def describe(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFilter:
-    """Which transactions a ListTransactions is after. Empty filters let everything pass."""
+    """Filters of a ListTransactions. Empty filters match all."""
 
     state_names: Sequence[str] = ()
     producer_ids: frozenset[int] = frozenset()
@@ -60,7 +60,7 @@ class TransactionFilter:
         return [name for name in self.state_names if name not in STATES_BY_NAME]
 
     def lets_pass(self, metadata: TransactionMetadata, wall_ms: int) -> bool:
-        """Tell whether to list this one."""
+        """Return whether to list this transaction."""
         if self.producer_ids and metadata.producer_id not in self.producer_ids:
             return False
         if self.state_names and metadata.state.wire_name not in self.state_names:

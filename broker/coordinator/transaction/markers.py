@@ -100,7 +100,7 @@ class Settled(NamedTuple):
 
 Places: TypeAlias = dict[Ending, set[TopicPartition]]
 Codes: TypeAlias = Mapping[int, Mapping[TopicPartition, ErrorCode]]
-"""By producer id: it has one transaction at a time."""
+"""By producer id, which has one transaction at a time."""
 
 
 class MarkerPlan:
@@ -109,7 +109,7 @@ class MarkerPlan:
     __slots__ = ("_endings", "_leaderless", "_new", "_queued", "_refused")
 
     def __init__(self) -> None:
-        """Begin with nothing to be ended."""
+        """Start without transactions."""
         self._endings: dict[EndingKey, Ending] = {}
         self._new: Places = {}
         self._queued: dict[int, Places] = {}
@@ -117,7 +117,7 @@ class MarkerPlan:
         self._leaderless: set[tuple[Ending, TopicPartition]] = set()
 
     def begin(self, ending: Ending) -> bool:
-        """Take a transaction on; False if it is being ended already."""
+        """Add a transaction; False if it is being ended already."""
         if ending.key in self._endings:
             return False
         self._endings[ending.key] = ending
@@ -140,10 +140,10 @@ class MarkerPlan:
         return [broker for broker, places in self._queued.items() if places]
 
     def route(self, leader_of: LeaderOf) -> Settled:
-        """Queue what is new for the leaders; what has none is refused, what does not exist is done.
+        """Queue new markers by leader. Partitions without a leader are retried, missing ones are done.
 
-        In the partitions' order, and with it the brokers': a set's own is another one in each process, and no run of a
-        simulation would be the same again.
+        In the order of the partitions, and so of the brokers: the order of a set differs between processes, and
+        simulations would not be reproducible.
         """
         new, self._new = self._new, {}
         done: list[Ending] = []
@@ -178,7 +178,7 @@ class MarkerPlan:
         return taken
 
     def settle(self, sent: Iterable[Entry], codes: Codes) -> Settled:
-        """Take the answers to a request. A partition without one is refused."""
+        """Process the results of a request. A partition without a result is retried."""
         done: list[Ending] = []
         is_refused = False
         for ending, partitions in sent:
@@ -196,7 +196,7 @@ class MarkerPlan:
         return Settled(done, is_refused)
 
     def _take_answer(self, ending: Ending, key: TopicPartition, code: ErrorCode | None) -> bool:
-        """Note one answer; False if the partition has to be tried again."""
+        """Process one result; False if the partition has to be retried."""
         if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             log.error(
                 "transaction marker rejected: a newer coordinator ends the transaction",
@@ -232,7 +232,7 @@ class MarkerPlan:
 
     @property
     def leaderless_count(self) -> int:
-        """How many markers wait for their partition to have a leader."""
+        """Number of markers whose partition has no leader."""
         return len(self._leaderless)
 
     @property
@@ -241,7 +241,7 @@ class MarkerPlan:
         return sum(map(len, self._refused.values())) - len(self._leaderless)
 
     def _is_done(self, ending: Ending) -> bool:
-        """Tell whether no partition is left, and then forget the transaction."""
+        """Return whether no partition is left; then the transaction is removed."""
         if ending.unfinished:
             return False
         self._forget(ending)
@@ -274,7 +274,7 @@ def _row_of(marker: Marker, partitions: Iterable[TopicPartition]) -> WritableTxn
 
 
 def codes_of(response: WriteTxnMarkersResponse) -> Codes:
-    """Return what a broker answered."""
+    """Return the results of a broker."""
     codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for row in response.markers:
         of_producer = codes.setdefault(row.producer_id, {})

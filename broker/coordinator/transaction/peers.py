@@ -1,7 +1,7 @@
-"""The way to the brokers, this one included: markers to the leaders of partitions, questions to coordinators.
+"""Connections to the brokers, this one included: markers to leaders of partitions, verifications to coordinators.
 
-Answers on one connection come in the order of the requests, and each of these requests waits for replicas. So every
-request under way to a broker has a connection of its own, which is kept for the next one; callers limit how many.
+Responses on a connection are in request order, and each of these requests waits for replicas. So every request in
+flight to a broker has a separate connection, which is reused; callers limit their number.
 """
 
 from collections.abc import Awaitable, Callable
@@ -42,7 +42,7 @@ class Peers:
         local: LocalBroker,
         request_timeout_ms: Callable[[], int],
     ) -> None:
-        """Begin without connections. `open_channel` opens a new channel to a broker at each call."""
+        """Start without connections. `open_channel` opens a new channel to a broker at each call."""
         self._broker_id = broker_id
         self._open_channel = open_channel
         self._local = local
@@ -66,7 +66,7 @@ class Peers:
         return await self._ask(broker_id, request, AddPartitionsToTxnResponse)
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        """See MetadataPublisher: give up on brokers that are fenced. Others lead what they led."""
+        """See MetadataPublisher: give up on brokers that are fenced; their partitions have other leaders."""
         if delta.cluster_delta.is_empty:
             return
         for broker_id in {*self._idle, *self._busy}:

@@ -1,6 +1,6 @@
-"""Sends transaction markers to the leaders of their partitions until all have them: what acts on a MarkerPlan.
+"""Sends transaction markers to the leaders of their partitions until all have them; executes a MarkerPlan.
 
-One for all transaction coordinators of a broker: what ends at about the same time goes to a leader in one request.
+One per broker, for all its transaction coordinators: transactions that end at about the same time share requests.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ log = get_logger("coordinator")
 RETRY_PAUSE_MS: Final = 100
 """Between a refusal and the next try: a leader is found, or an ISR grows back, in about this time."""
 TRANSACTIONS_PER_REQUEST_MAX: Final = 1_000
-"""A marker with its partitions takes some 100 bytes: a request stays far below socket.request.max.bytes."""
+"""A marker with its partitions takes about 100 bytes, so a request stays far below socket.request.max.bytes."""
 REQUESTS_PER_BROKER_MAX: Final = 4
 """In flight at once: a request waits for the slowest of its partitions, and others must not wait for that one."""
 
 
 class MarkerChannel(Protocol):
-    """The way to the brokers, this one included."""
+    """Connections to the brokers, this one included."""
 
     async def write_txn_markers(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Return the broker's answer. Raises KafkaError if none came in request.timeout.ms."""
@@ -61,7 +61,7 @@ class MarkerSender:
             self._route_soon()
 
     def cancel(self, home: TopicPartition) -> None:
-        """Forget the transactions of a partition of __transaction_state that is not led here any more."""
+        """Remove the transactions of a partition of __transaction_state that is no longer led here."""
         self._plan.cancel(home)
 
     def unfinished(self, key: EndingKey) -> frozenset[TopicPartition] | None:

@@ -2,8 +2,9 @@
 
     decided -> PREPARE_* committed -> markers sent -> all partitions have theirs -> COMPLETE_* written -> committed
 
-An end is answered when PREPARE_* is committed; from then on it is final under every coordinator. So markers are never
-sent earlier, including those of an earlier leader: after a failover they wait until the whole log is committed.
+The response to an end is sent when PREPARE_* is committed; from then on it is final under every coordinator. So markers
+are never sent earlier, including those of an earlier leader: after a failover they wait until the whole log is
+committed.
 
 Volatile data: the previous epochs of producers (see state.TransactionMetadata), and the timers for transactions that
 exceed their timeout and for unused ids.
@@ -119,7 +120,7 @@ class TransactionShard:
         self._last_epochs: dict[str, LastEpoch] = {}
         self._fetches: dict[str, asyncio.Task[None]] = {}
 
-    # --- what the runtime asks (words.Shard) -------------------------------------------------------------------------
+    # --- interface for the runtime (words.Shard) ----------------------------------------------------------------------
 
     def initial(self) -> TransactionsState:
         """See Shard."""
@@ -161,7 +162,7 @@ class TransactionShard:
         assert self._active_turn is not None, "only an active shard decides"
         return self._active_turn
 
-    # --- what clients ask: decisions for CoordinatorPartition.write --------------------------------------------------
+    # --- client requests: decisions for CoordinatorPartition.write ----------------------------------------------------
 
     def init_producer_id(
         self, request: InitProducer, new_producer_id: int | None = None
@@ -211,7 +212,7 @@ class TransactionShard:
         return self._turn.image.features.level(TRANSACTION_VERSION)
 
     def _known(self, state: TransactionsState, transactional_id: str) -> TransactionMetadata | None:
-        """Return an id's metadata, with the producer's last epoch if it was noted for the very epoch it has now."""
+        """Return an id's metadata, with the producer's previous epoch if it was stored for the current epoch."""
         metadata = state.get(transactional_id)
         noted = self._last_epochs.get(transactional_id)
         if metadata is None or noted is None or noted.producer != (metadata.producer_id, metadata.producer_epoch):
@@ -219,7 +220,7 @@ class TransactionShard:
         return replace(metadata, last_producer_epoch=noted.epoch)
 
     def _decision(self, verdict: Verdict) -> Decision[Answer | None]:
-        """Return what the runtime writes and answers."""
+        """Return records and response for the runtime."""
         if verdict.needs_producer_id:
             return Decision(response=None)
         if verdict.next is None:
@@ -312,7 +313,7 @@ class TransactionShard:
                 return  # the write before has found out that this leadership is over
 
     def _abort(self, transactional_id: str, new_producer_id: int | None = None) -> None:
-        """Abort a transaction that takes too long, unless it has ended meanwhile."""
+        """Abort a transaction that exceeded its timeout, unless it has ended meanwhile."""
 
         def decide(state: TransactionsState, now_ms: int) -> Decision[None]:
             metadata = self._known(state, transactional_id)

@@ -35,11 +35,11 @@ NO_TIMESTAMP: Final = -1
 TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1
 """A transaction with this timeout never times out."""
 VERSION_WITH_EPOCH_BUMP: Final = 2
-"""From this transaction.version on each transaction has an epoch of its own (KIP-890)."""
+"""From this transaction.version on each transaction has a separate epoch (KIP-890)."""
 
 
 class TransactionState(IntEnum):
-    """Where a transactional id stands; numbers as in its record."""
+    """State of a transactional id; numbers as in its record."""
 
     EMPTY = 0
     ONGOING = 1
@@ -80,7 +80,7 @@ VALID_PREVIOUS_STATES: Final[Mapping[TransactionState, frozenset[TransactionStat
         State.PREPARE_EPOCH_FENCE: frozenset({State.ONGOING}),
     }
 )
-"""By the state that is gone to. The states from which an id may expire are those before DEAD."""
+"""By target state. The states from which an id may expire are those before DEAD."""
 STATES_BY_NAME: Final[Mapping[str, TransactionState]] = MappingProxyType({each.wire_name: each for each in State})
 
 
@@ -112,22 +112,22 @@ class TransactionMetadata:
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the client gives each transaction an epoch of its own."""
+        """Whether each transaction of the client has a separate epoch."""
         return self.client_transaction_version >= VERSION_WITH_EPOCH_BUMP
 
     def is_timed_out(self, wall_ms: int) -> bool:
-        """Tell whether its transaction has taken too long."""
+        """Return whether its transaction has exceeded its timeout."""
         if self.state is not State.ONGOING or self.timeout_ms == TWO_PHASE_TIMEOUT_MS:
             return False
         return self.start_ms + self.timeout_ms < wall_ms
 
     def is_expired(self, wall_ms: int, expiration_ms: int) -> bool:
-        """Tell whether the id may be forgotten. Never within a transaction."""
+        """Return whether the id may be removed. Never within a transaction."""
         return self.state in VALID_PREVIOUS_STATES[State.DEAD] and self.last_update_ms <= wall_ms - expiration_ms
 
 
 def is_epoch_exhausted(producer_epoch: int) -> bool:
-    """Tell whether a producer with this epoch needs another id before its epoch can be bumped."""
+    """Return whether a producer with this epoch needs another id before its epoch can be bumped."""
     return producer_epoch >= EPOCH_MAX - 1
 
 
@@ -162,7 +162,7 @@ class TransactionsState:
         return TransactionsState(transactions=self.transactions.insert(name, metadata), ongoing=ongoing)
 
     def without(self, transactional_id: str) -> TransactionsState:
-        """Return the state in which nothing is known of an id."""
+        """Return the state of an unknown id."""
         return TransactionsState(
             transactions=self.transactions.discard(transactional_id), ongoing=self.ongoing.discard(transactional_id)
         )

@@ -29,13 +29,13 @@ from kvorum.storage.names import TopicPartition
 log = get_logger("coordinator")
 
 TRANSACTIONS_PER_REQUEST_MAX: Final = 1_000
-"""A question with its partitions takes some 100 bytes: a request stays far below socket.request.max.bytes."""
+"""A verification with its partitions takes about 100 bytes, so a request stays far below socket.request.max.bytes."""
 REQUESTS_PER_BROKER_MAX: Final = 4
 """In flight at once: a request waits for the slowest of its coordinators' partitions, and others must not."""
 
 
 class CoordinatorChannel(Protocol):
-    """The way to the brokers, this one included."""
+    """Connections to the brokers, this one included."""
 
     async def add_partitions_to_txn(
         self, broker_id: int, request: AddPartitionsToTxnRequest
@@ -109,7 +109,7 @@ class PartitionVerifier:
             self._sending = asyncio.get_running_loop().call_soon(self._send)
 
     async def close(self) -> None:
-        """Send no more requests. Waiters receive no answer: the broker stops."""
+        """Stop sending requests. Waiters receive no result: the broker stops."""
         if self._sending is not None:
             self._sending.cancel()
         for task in self._tasks:
@@ -179,7 +179,7 @@ def topics_of(partitions: Sequence[TopicPartition]) -> list[AddPartitionsToTxnTo
 
 
 def answers_of(response: AddPartitionsToTxnResponse) -> Mapping[str, PartitionErrors]:
-    """Return what was refused, by transactional id."""
+    """Return the rejected partitions, by transactional id."""
     return {
         result.transactional_id: {
             TopicPartition(topic.name, row.partition_index): ErrorCode(row.partition_error_code)

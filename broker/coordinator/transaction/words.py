@@ -1,7 +1,7 @@
 """Requests, context and results of the transaction coordinator's decisions. Sans-IO.
 
-A refusal is an answer like any other, and is given when what it rests on is committed: a producer is not fenced by an
-epoch that may never have been. Source: the `TransactionVersion`s that KafkaApis reads from requests' versions.
+An error is returned when the state it is based on is committed: a producer is not fenced by an epoch that may be
+discarded. Source: the `TransactionVersion`s that KafkaApis derives from requests' versions.
 """
 
 from collections.abc import Mapping
@@ -106,7 +106,7 @@ class Verdict(NamedTuple):
 
 
 NEEDS_PRODUCER_ID: Final = Verdict(None, Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), needs_producer_id=True)
-"""The code is Kafka's for a client when no id can be had in time."""
+"""The code is Kafka's for a client if no id is available in time."""
 
 
 def refused(code: ErrorCode) -> Verdict:

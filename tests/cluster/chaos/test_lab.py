@@ -92,7 +92,7 @@ def test_the_cluster_is_described_as_the_history_has_it(lab: Lab) -> None:
     assert shape.nodes["node-2"] == history.NodeShape(id=2, roles=["broker", "controller"])
     assert lab.name_of(lab.id_of("node-3")) == "node-3"
     assert lab.active_controller() in lab.nodes
-    with pytest.raises(LabError, match="no node knows partition absent-0"):
+    with pytest.raises(LabError, match="partition absent-0 does not exist"):
         lab.isr_of("absent", 0)
 
 

@@ -86,7 +86,7 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "error", "field", "why"),
     [
-        ({"fault": "explode"}, 400, "INVALID_REQUEST", "fault", "there is no fault 'explode'"),
+        ({"fault": "explode"}, 400, "INVALID_REQUEST", "fault", "unknown fault 'explode'"),
         ({}, 400, "INVALID_REQUEST", "fault", "required"),
         ({"fault": "kill", "targets": "node-1"}, 400, "INVALID_REQUEST", "targets", "valid array"),
         ({"fault": "kill", "typo": 1}, 400, "INVALID_REQUEST", "typo", "not permitted"),

@@ -136,7 +136,7 @@ def test_up_and_the_logs_name_the_controllers_that_a_new_cluster_waits_for(tmp_p
         assert process.stderr is not None
         assert wanted in next(line for line in process.stderr if line.startswith("kvorum: node-1 is not up yet; "))
         cluster = LocalCluster.open(str(tmp_path / "data"))
-        eventually(lambda: lines(cluster, "node-1", "not ready yet", "no controller leads", wanted), "the log's line")
+        eventually(lambda: lines(cluster, "node-1", "not ready yet", "no active controller", wanted), "the log's line")
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

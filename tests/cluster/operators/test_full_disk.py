@@ -28,7 +28,7 @@ def test_an_error_of_the_metadata_disk_is_no_broken_invariant_and_names_the_fold
     for number in (errno.ENOSPC, errno.EDQUOT):
         code, reason = fault_exit(OSError(number, os.strerror(number)), "/data/meta")
         assert code is Exit.DATA_REFUSED
-        assert reason == f"the disk of /data/meta is full ({os.strerror(number)}): make room there"
+        assert reason == f"the disk of /data/meta is full ({os.strerror(number)}): free space there"
     for number in (errno.EIO, errno.EROFS, errno.ENODEV):
         code, reason = fault_exit(OSError(number, os.strerror(number)), "/data/meta")
         assert code is Exit.DATA_REFUSED and reason.startswith("the disk of /data/meta failed: ")
@@ -195,6 +195,6 @@ def test_a_node_works_again_once_its_full_disk_has_room(tmp_path: Path) -> None:
     done = subprocess.run(["unshare", "-m", *steps], capture_output=True, text=True, timeout=300, check=False)
     said = log.read_text()
     assert done.returncode == 0, done.stderr + said[-4000:]
-    assert f"the disk of {disk}/data-controller is full (No space left on device): make room there" in said
+    assert f"the disk of {disk}/data-controller is full (No space left on device): free space there" in said
     assert f"role=controller code=65 folder={disk}/data-controller" in said
     assert "Traceback" not in said and "broken invariant" not in said

@@ -92,7 +92,7 @@ class World:
         return Topic(name, seen.topic_id)
 
     def _led(self, connection: Raw, name: str, partitions: int) -> bool:
-        """Tell whether every partition answers: a broker may know of a leader before the leader does."""
+        """Return whether every partition answers: a broker may know of a leader before the leader does."""
         each = range(partitions)
         parts = [ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=-1) for n in each]
         asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=parts)])

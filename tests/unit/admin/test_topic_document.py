@@ -63,7 +63,7 @@ def test_yaml_is_read_as_texts() -> None:
         (b"[" * 17 + b"]" * 17, "deeper than 16"),
         (b"[" * 50_000, "nest"),
         (b"- " * 30_000 + b"x", "nest"),
-        (b"? [1]\n: 2\n", "line 1: a name is a text"),
+        (b"? [1]\n: 2\n", "line 1: a key must be a string"),
         (b"\xff\xfe\x00", "line 1"),
     ],
     ids=["alias", "tag", "twice", "documents", "broken", "empty", "comment", "depth", "flow", "block", "name", "bytes"],

@@ -154,7 +154,7 @@ if words[0] == "check":
     print(json.dumps({"valid": True, "of": words[1]}))
 elif words[0] == "report":
     if "broken" in words[1]:
-        sys.exit("no report of this")
+        sys.exit("no report for this run")
     pathlib.Path(words[words.index("-o") + 1]).write_text("<!doctype html><title>made now</title>")
 elif words[0] == "run":
     if words[1] == "long":

@@ -278,7 +278,7 @@ def test_a_run_that_cannot_be_followed_is_over_and_says_why(
         assert scenarios._running is not None
         await asyncio.wait([scenarios._running[1]])
         assert (run.state, run.exit_code) == (state, exit_code)
-        assert run.lines[-1] == "it could not be followed to its end: RuntimeError: can't start new thread"
+        assert run.lines[-1] == "the output could not be read to its end: RuntimeError: can't start new thread"
         assert told == ["running", state]
         assert run.process is not None and run.process.returncode is not None, "nobody reads it any more"
         monkeypatch.undo()
@@ -330,7 +330,7 @@ def test_the_report_of_a_run_is_served_and_made_where_the_run_did_not_come_to_it
         assert (await report(two, cell="other"))[0] == 200
         broken, _ = await run("broken")
         status, media, text = await report(broken)
-        assert (status, media) == (404, "application/problem+json") and "no report of this" in text
+        assert (status, media) == (404, "application/problem+json") and "no report for this run" in text
         assert (await report(99))[0] == 404
         _, begun = await api("POST", "/scenarios", {"scenario": "long"})
         status, _, text = await report(begun["id"])

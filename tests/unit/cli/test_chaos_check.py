@@ -25,7 +25,7 @@ def history(path: Path, *events: object) -> str:
 def test_a_sound_history(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["chaos", "check", history(tmp_path / "h.jsonl", *SOUND)])
     assert result.exit_code == 0, result.output
-    assert "Verdict: nothing illegal was found" in result.output
+    assert "Verdict: no violation was found" in result.output
     assert "acknowledged  1" in result.output
 
 

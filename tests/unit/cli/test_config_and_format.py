@@ -55,7 +55,7 @@ def test_every_ready_configuration_is_in_order(path: Path) -> None:
         ("num.partitons=3", "did you mean num.partitions?"),
         ("zookeeper.connect=localhost:2181", "set controller.quorum.voters and process.roles"),
         ("replica.lag.max.messages=4000", "replica.lag.time.max.ms"),
-        ("nothing.like.it=1", "is not a config Kafka or Kvorum knows"),
+        ("nothing.like.it=1", "is not a config of Kafka or Kvorum"),
     ],
     ids=lambda text: text.split("=")[0],
 )
@@ -202,7 +202,7 @@ def test_a_listener_with_tls_is_refused_by_its_line(tmp_path: Path) -> None:
     for words in (["configs", "validate", str(path)], ["format", str(path), "--cluster-id", CLUSTER_ID]):
         code, printed = kvorum(*words)
         assert code != Exit.DONE and f"{path}:8: listener.security.protocol.map=" in printed, printed
-        assert "serves PLAINTEXT only" in printed
+        assert "supports PLAINTEXT only" in printed
 
 
 def test_every_hint_at_a_command_of_ours_is_at_one_that_exists() -> None:

@@ -95,7 +95,7 @@ def test_the_console_has_its_default_port_or_the_next_free_one(monkeypatch: pyte
 
 def test_a_warning_names_the_option_that_was_typed() -> None:
     (warning,) = dev_cluster(1, 0, "data", ("bad.key=3",)).warnings
-    assert warning == "--set: bad.key is not a config Kafka or Kvorum knows"
+    assert warning == "--set: bad.key is not a config of Kafka or Kvorum"
 
 
 def test_installation_hints_name_no_package_that_does_not_exist() -> None:

@@ -159,7 +159,7 @@ SSL = "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (SSL, "serves PLAINTEXT only"),
+        (SSL, "supports PLAINTEXT only"),
         ("num.partitions=three", "num.partitions=three"),
         ("node-9:a=1", "no node 'node-9'"),
     ],

@@ -291,4 +291,4 @@ def test_groups_that_go_to_a_time_without_records_are_told_why_it_is_the_end(clu
         "Warn: Partition 1 from topic orders is empty. Falling back to latest known offset.",
     ]
     ours = run(cluster, "groups", "reset-offsets", "g", "--topic", "orders:1", "--to-datetime", "2030-01-01T00:00:00")
-    assert "warning: orders-1: no record so late: the latest" in ours.err
+    assert "warning: orders-1: no record with such a timestamp: the latest offset is used" in ours.err

@@ -137,4 +137,4 @@ def test_ctrl_c_delivers_what_was_sent_and_says_how_much(
         assert produce.callback is not None
         produce.callback(**{**context.params, "file": Typed()})
     assert (ended.value.code, client.topic) == (Exit.FAILED, [b"one", b"two"])
-    assert capsys.readouterr().err == "2 records\nkvorum: interrupted: what came behind these was not sent\n"
+    assert capsys.readouterr().err == "2 records\nkvorum: interrupted: the records after these were not sent\n"

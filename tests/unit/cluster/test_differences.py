@@ -21,7 +21,7 @@ MADE = plan_of(spec(settings=["num.partitions=3"]), "id")
     [
         (spec(settings=["num.partitions=3"]), []),
         (spec(settings=["num.partitions=4"]), ["every node: num.partitions=4 is ignored; it stays 3"]),
-        (spec(), ["every node: num.partitions is no longer set, and keeps its value 3"]),
+        (spec(), ["every node: num.partitions is no longer set but keeps its value 3"]),
         (
             spec(settings=["num.partitions=3", "log.retention.ms=5"]),
             ["every node: log.retention.ms=5 is ignored; it is not set"],

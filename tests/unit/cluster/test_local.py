@@ -87,7 +87,7 @@ def test_a_stop_reports_the_node_that_it_waits_for(cluster: LocalCluster, monkey
     log = Path(cluster.node(NODE).log("node"))
     eventually(lambda: log.read_text() == "7\n", "SIGTERM ignored")
     assert cluster.stop(NODE, timeout_seconds=0.2) == [NODE]
-    assert (NODE, f"its node process still runs, and logged last: 7 ({log})") in reports
+    assert (NODE, f"its node process is still running; last log line: 7 ({log})") in reports
     assert len(reports) <= 4, "after 0.02 s, then after twice as long each time"
 
 

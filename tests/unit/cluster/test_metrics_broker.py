@@ -147,7 +147,7 @@ def scraped(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
     for family in text_string_to_metric_families(metrics.render().decode()):
         for sample in family.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
-            assert key not in found, f"{key} is there twice"
+            assert key not in found, f"{key} is a duplicate"
             found[key] = sample.value
     return found
 

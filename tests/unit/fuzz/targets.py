@@ -86,7 +86,7 @@ class Pipe:
         """Never pause."""
 
     def is_closing(self) -> bool:
-        """Tell whether it was closed."""
+        """Return whether it was closed."""
         return self.closing
 
     def write(self, data: bytes) -> None:

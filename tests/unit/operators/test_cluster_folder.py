@@ -156,12 +156,12 @@ def test_nothing_is_rebuilt_where_a_part_is_missing(folder: Path, tmp_path: Path
     with pytest.raises(ClusterError, match=r"node-3/data of node-3 has no meta\.properties; check that all disks"):
         LocalCluster.rebuild(str(folder), planned(folder))
     shutil.copytree(other / "node-3" / "data", folder / "node-3" / "data")
-    with pytest.raises(ClusterError, match="the data are of clusters"):
+    with pytest.raises(ClusterError, match="the data belong to the clusters"):
         LocalCluster.rebuild(str(folder), planned(folder))
     shutil.rmtree(folder / "node-3")
     with pytest.raises(ClusterError, match="node-3 is missing"):
         LocalCluster.rebuild(str(folder), planned(folder))
-    with pytest.raises(ClusterError, match="there are no data"):
+    with pytest.raises(ClusterError, match="there is no data"):
         LocalCluster.rebuild(str(tmp_path / "empty"), ClusterPlan(CLUSTER_ID, []))
     assert not (folder / "cluster.json").exists()
 

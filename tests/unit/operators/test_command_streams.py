@@ -224,7 +224,7 @@ def test_produce_delivers_what_it_has_at_a_signal_and_says_that_it_was_stopped(
     before = signal.getsignal(number)
     code, err = sent(client, Input(b"one\ntwo\n", number))
     assert (code, client.topic) == (Exit.FAILED, [b"one", b"two"])
-    assert err == f"2 records\nkvorum: {number.name}: what came behind these was not sent\n"
+    assert err == f"2 records\nkvorum: {number.name}: the records after these were not sent\n"
     assert signal.getsignal(number) is before
 
 
@@ -277,13 +277,13 @@ def test_the_console_producer_says_at_sigterm_what_was_not_sent(capsys: pytest.C
     with pytest.raises(SystemExit) as ended:
         send_lines(client, "t", read_lines(Input(b"one\ntwo\n"), LineReader()), sync=False)
     assert (ended.value.code, client.topic) == (1, [b"one", b"two"])
-    assert "SIGTERM: what came behind these records was not sent" in capsys.readouterr().err
+    assert "SIGTERM: the records after these were not sent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("ending", "code", "said"),
     [
-        ("raise ZeroDivisionError('a\\nb')", 1, "error in kvorum itself (ZeroDivisionError: a b)"),
+        ("raise ZeroDivisionError('a\\nb')", 1, "internal error (ZeroDivisionError: a b)"),
         ("raise SystemExit('text')", 1, "kvorum: text"),
         ("raise SystemExit(3)", 3, ""),
         ("raise OSError(28, 'No space')", 1, "No space"),

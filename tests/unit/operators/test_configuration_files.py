@@ -16,17 +16,17 @@ from tests.unit.cli.fake_cluster import FakeCluster, run
 NODE = "node.id: 1\nprocess.roles: [broker, controller]\nlisteners: 'PLAINTEXT://:9092,CONTROLLER://:9093'\n"
 REFUSED = [
     # A file, and what is said of it behind the file's name.
-    (f"base: &base\n  num.partitions: 3\n{NODE}<<: *base\n", ":1: base: no config's name begins so"),
+    (f"base: &base\n  num.partitions: 3\n{NODE}<<: *base\n", ":1: base: no config has this prefix"),
     (f"{NODE}<<: {{num.partitions: 3}}\n", ":4: <<: merge keys are not supported"),
     ("nodes:\n- &one\n  id: 1\n- <<: *one\n  id: 2\n", ":4: <<: merge keys are not supported"),
     ("defaults:\n  <<: {num.partitions: 3}\nnodes: [{id: 1}]\n", ":2: <<: merge keys are not supported"),
     (f"{NODE}config:\n  num.partitions: 3\n", ":5: config.num.partitions is not a config"),
-    (f"{NODE}kafka: {{config: {{num.partitions: 3}}}}\n", ":4: kafka.config: no config's name begins so"),
-    ("nodes:\n- id: 1\n  properties:\n    num.partitions: 3\n", ":3: properties: no config's name begins so"),
-    ("node.id: 1\nlisteners:\n  PLAINTEXT: //:9092\n", ":2: listeners: has a map where its value is to be"),
+    (f"{NODE}kafka: {{config: {{num.partitions: 3}}}}\n", ":4: kafka.config: no config has this prefix"),
+    ("nodes:\n- id: 1\n  properties:\n    num.partitions: 3\n", ":3: properties: no config has this prefix"),
+    ("node.id: 1\nlisteners:\n  PLAINTEXT: //:9092\n", ":2: listeners: has a map instead of a value"),
     ("node.id: 1\nlisteners:\n- PLAINTEXT: //:9092\n", ":3: listeners: a list may contain scalar values only"),
     ("node.id: 1\nlog.dirs:\n- /a\n- [/b]\n", ":4: log.dirs: a list may contain scalar values only"),
-    ("node.id: 1\nnum.partitions: {a: 1}\n", ":2: num.partitions: has a map where its value is to be"),
+    ("node.id: 1\nnum.partitions: {a: 1}\n", ":2: num.partitions: has a map instead of a value"),
     (f"{NODE}num.partitions: 3\nnum.partitions: 4\n", ":5: num.partitions: is a duplicate key"),
     ("nodes:\n- id: 1\n  name: a\n  name: b\n", ":4: name: is a duplicate key"),
     ("cluster: {name: a, name: b}\nnodes: [{id: 1}]\n", ":1: name: is a duplicate key"),
@@ -73,7 +73,7 @@ def test_a_pipelines_file_without_end_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("KAFKA_ZOOKEEPER_CONNECT", "zk:2181", "zookeeper.connect was removed from Kafka: metadata lives in"),
+        ("KAFKA_ZOOKEEPER_CONNECT", "zk:2181", "zookeeper.connect was removed from Kafka: the controller quorum"),
         ("KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS", "6000", "was removed from Kafka: ZooKeeper is gone"),
         ("KAFKA_ADVERTISED_HOST_NAME", "me", "advertised.host.name was removed from Kafka: set advertised.listeners"),
         ("KAFKA_ADVERTISED_PORT", "9092", "advertised.port was removed from Kafka"),
@@ -87,7 +87,7 @@ def test_a_pipelines_file_without_end_is_refused(text: str, said: str) -> None:
         ("KAFKA_CFG_NODE_ID", "1", "set KAFKA_NODE_ID"),
         ("KAFKA_CREATE_TOPICS", "orders:1:1", "create topics with `kvorum topics create`"),
         ("KAFKA_KRAFT_CLUSTER_ID", "x", "kvorum format --cluster-id"),
-        ("KAFKA_ENABLE_KRAFT", "yes", "there is no other mode"),
+        ("KAFKA_ENABLE_KRAFT", "yes", "no other mode exists; remove the key"),
         ("KAFKA_NUM_PARTITION", "3", "did you mean num.partitions"),
     ],
 )

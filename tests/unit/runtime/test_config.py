@@ -143,9 +143,7 @@ def test_a_wrong_value_is_named_with_its_place_and_what_was_meant() -> None:
     where = Source(ConfigSource.STATIC_BROKER_CONFIG, "node.properties:12")
     with pytest.raises(ConfigError) as error:
         Settings({"num.partitions": Entry("many", where)})
-    assert (
-        str(error.value) == "node.properties:12: num.partitions=many: Not a number of type INT (it must be at least 1)"
-    )
+    assert str(error.value) == "node.properties:12: num.partitions=many: Not a number of type INT (must be at least 1)"
     assert (error.value.key, error.value.text, error.value.where) == ("num.partitions", "many", "node.properties:12")
 
 

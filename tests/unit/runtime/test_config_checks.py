@@ -143,9 +143,9 @@ def test_what_cannot_be_is_refused_by_the_key_to_change(
 
 
 def test_a_listener_that_is_to_be_secure_is_not_served_unsecured_and_the_reason_is_said() -> None:
-    with pytest.raises(ConfigError, match="listener PLAINTEXT is to be SASL_SSL") as error:
+    with pytest.raises(ConfigError, match="listener PLAINTEXT has protocol SASL_SSL") as error:
         check_node(Settings.of(COMBINED | {PROTOCOLS: "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}))
-    assert "serves PLAINTEXT only" in error.value.reason
+    assert "supports PLAINTEXT only" in error.value.reason
 
 
 ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [

@@ -153,9 +153,9 @@ def test_unknown_removed_and_doubled_keys_are_warned_of_and_the_rest_counts(tmp_
     loaded = load_node(path, overrides=["log.dir.s=x"], environment={"KAFKA_NUM_PARTITION": "3"}, check=False)
     assert loaded.settings == Settings.of({"broker.rack": "b"})
     unknown, removed, doubled, variable, override = loaded.warnings
-    assert unknown == f"{path}:1: num.partitons is not a config Kafka or Kvorum knows; did you mean num.partitions?"
+    assert unknown == f"{path}:1: num.partitons is not a config of Kafka or Kvorum; did you mean num.partitions?"
     assert removed.startswith(f"{path}:2: zookeeper.connect was removed from Kafka: ")
-    assert doubled == f"{path}:4: broker.rack is there twice; this one wins"
+    assert doubled == f"{path}:4: broker.rack is a duplicate; this one is used"
     assert variable.startswith("environment KAFKA_NUM_PARTITION: num.partition is not a config")
     assert override.startswith("--override: log.dir.s is not a config")
 

@@ -1,14 +1,14 @@
-"""The assignor `uniform` for members that read different topics. Sans-IO.
+"""The assignor `uniform` for members that subscribe to different topics. Sans-IO.
 
-    keep     what is still subscribed to
+    keep     partitions of subscribed topics
     assign   unassigned partitions, by topic, to the reader with fewest; topics with most partitions per reader
              come first
     balance  topic by topic, from the reader with most to the one with fewest, while they differ by more than
              one; again until a whole round moved nothing, at most ROUNDS_MAX times
 
 Where readers of a topic read the same topics it ends balanced to one. With overlapping subscriptions it comes near:
-each topic is balanced among its readers, but not necessarily the whole. Balance goes before stickiness. Source: Kafka's
-UniformHeterogeneousAssignmentBuilder (the same rule and limit; heaps in the place of its ranges).
+each topic is balanced among its readers, but not necessarily the whole. Balance has priority over stickiness. Source:
+Kafka's UniformHeterogeneousAssignmentBuilder (the same rule and limit; heaps instead of its ranges).
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from kvorum.broker.coordinator.group.assignors.words import GroupSpec, Targets
 from kvorum.protocol.uuids import Uuid
 
 ROUNDS_MAX: Final = 16
-"""A round about halves what is out of balance; more would take long where it helps least."""
+"""A round about halves the imbalance; more rounds would take long and help little."""
 
 
 def assign_heterogeneous(spec: GroupSpec) -> Targets:

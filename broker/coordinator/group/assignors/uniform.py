@@ -1,8 +1,8 @@
-"""The assignor `uniform`: all members have equally many partitions, to one; as few as possible move. Sans-IO.
+"""The assignor `uniform`: balanced to one partition, with as few moves as possible. Sans-IO.
 
-Where all read the same topics: each member keeps what it has up to its share, and the rest fills up who has less. Which
-members have one more than others is decided in favour of those that have it. Where members read different topics:
-heterogeneous.py. Source: Kafka's UniformAssignor, UniformHomogeneousAssignmentBuilder.
+If all subscribe to the same topics, each member keeps its partitions up to its share, and the rest goes to members with
+fewer. Members that already have one more than others keep it. Members with different topics: heterogeneous.py. Source:
+Kafka's UniformAssignor, UniformHomogeneousAssignmentBuilder.
 """
 
 from kvorum.broker.coordinator.group.assignors.heterogeneous import assign_heterogeneous

@@ -13,7 +13,7 @@ from kvorum.protocol.uuids import Uuid
 
 
 class MemberSpec(NamedTuple):
-    """One member: the topics it reads that there are, and the target it has had so far."""
+    """One member: its existing subscribed topics, and its former target."""
 
     topics: frozenset[Uuid]
     assignment: Assignment

@@ -1,1 +1,1 @@
-"""Groups of the classic protocol: the members agree on partitions, the coordinator on who is a member."""
+"""Groups of the classic protocol: the members compute the assignment, the coordinator manages the membership."""

@@ -8,10 +8,10 @@ Sans-IO, changed in place by rebalance.py and requests.
     COMPLETING_REBALANCE             see below            assigned     unloaded
     STABLE                           see below                         unloaded
 
-EMPTY                 no members; there may be offsets. A generation of its own, so that older ones are refused.
+EMPTY                 no members; there may be offsets. It has a separate generation, so that older ones are rejected.
 PREPARING_REBALANCE   joins are parked until all members have sent theirs, or the rebalance timeout has passed. Dynamic
                       members without a join are removed then.
-COMPLETING_REBALANCE  joins are answered, the leader has the list of members; syncs are parked until its assignment is
+COMPLETING_REBALANCE  joins have responses, the leader has the list of members; syncs are parked until its assignment is
                       committed. Members without one after a rebalance timeout are removed.
 STABLE                each member has its assignment.
 Back to PREPARING: a member joined, left, expired or changed its protocols; the leader joins again; an assignment
@@ -85,7 +85,7 @@ class ClassicGroup:
         self._wall_ms = wall_ms
         self._speakers: Counter[str] = Counter()
 
-    # --- what it is --------------------------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------------------------
 
     @property
     def is_consumers(self) -> bool:
@@ -108,11 +108,11 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def is_leader(self, member_id: str) -> bool:
-        """Tell whether this member makes the assignments."""
+        """Return whether this member computes the assignments."""
         return self.leader_id == member_id
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Tell whether a topic is, or may be, one of its consumers'."""
+        """Return whether a topic is subscribed by its consumers, or may be."""
         return self.is_consumers if self.topics is None else topic in self.topics
 
     def joined_members(self, member_id: str) -> list[JoinGroupResponseMember]:
@@ -124,7 +124,7 @@ class ClassicGroup:
     # --- members -----------------------------------------------------------------------------------------------------
 
     def add(self, member: ClassicMember, answer: JoinAnswer | None = None) -> None:
-        """Take a member in; its join, if it is one, is parked. The first member's protocol type is the group's."""
+        """Add a member; its join, if there is one, is parked. The first member's protocol type is the group's."""
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members, "replace_static is for those"
             self.static_members[member.instance_id] = member.member_id
@@ -241,7 +241,7 @@ class ClassicGroup:
     # --- protocols ---------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Tell whether a client with these protocols could join: it supports one that all members support."""
+        """Return whether a client with these protocols could join: it supports one that all members support."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         everybody = len(self.members)
@@ -293,7 +293,7 @@ class ClassicGroup:
         assert self.leader_id is None or self.leader_id in self.members
         assert len(self.static_members) <= len(self.members)
 
-    # --- who may do what ---------------------------------------------------------------------------------------------
+    # --- checks of requests -------------------------------------------------------------------------------------------
 
     def validate_member(self, member_id: str, instance_id: str | None, operation: str) -> ClassicMember:
         """Return the member. Raises KafkaError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (its instance has a newer id)."""
@@ -350,7 +350,7 @@ class ClassicGroup:
     # --- records -----------------------------------------------------------------------------------------------------
 
     def generation_record(self, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-        """Return the record of this generation, with what each member is assigned."""
+        """Return the record of this generation, with the assignment of each member."""
         value = GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

@@ -1,14 +1,14 @@
 """JoinGroup to a classic group. Sans-IO.
 
-    member id unknown, dynamic   v4+: an id is given out, to be joined with (KIP-394); older: a member at once
+    member id unknown, dynamic   v4+: a new id is returned, for another join (KIP-394); older: a member at once
     unknown, static, new         a member at once
-    unknown, static, known       takes the place of its former self. STABLE and the chosen protocol stays the same: the
+    unknown, static, known       replaces its former member id. STABLE and the chosen protocol stays the same: the
                                  new id is written, without a rebalance (KIP-345); else a rebalance
     member id pending            a member
     member id known              PREPARING: parked. COMPLETING, STABLE: the current generation again, or a rebalance if
-                                 it says something new; always if it leads a stable group (topics may have changed)
+                                 its metadata changed; always if it leads a stable group (topics may have changed)
 
-Source: Kafka's GroupMetadataManager.classicGroupJoinToClassicGroup and what it calls.
+Source: Kafka's GroupMetadataManager.classicGroupJoinToClassicGroup and its callees.
 """
 
 from collections.abc import Callable
@@ -42,13 +42,13 @@ State = ClassicState
 PENDING_JOINS_MAX: Final = 10_000
 """Ids given out in one group and not joined with: each costs a timer, and some client may never join."""
 NAME_BYTES_MAX: Final = 2**15 - 1
-"""Of each name in a group's record. Requests can carry longer ones."""
+"""Length of each name in a group's record. Requests can carry longer ones."""
 MEMBER_ID_SUFFIX_BYTES: Final = 37
 """Length of a member id's suffix after the client id or the instance id."""
 
 
 class Join(NamedTuple):
-    """One JoinGroup and who sent it."""
+    """A JoinGroup with its client."""
 
     client: Client
     request: JoinGroupRequest
@@ -62,7 +62,7 @@ class Join(NamedTuple):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long it needs to join again; v0 has one timeout for all."""
+        """Time to rejoin; v0 has one timeout for all."""
         return self.request.session_timeout if self.client.api_version == 0 else self.request.rebalance_timeout
 
     def refuse(self, code: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> Change:
@@ -84,7 +84,7 @@ def join_of(client: Client, request: JoinGroupRequest, answer: JoinAnswer) -> Jo
 
 
 def fits_record(client: Client, request: JoinGroupRequest) -> bool:
-    """Tell whether a group's record has room for all that this client calls itself."""
+    """Return whether all names of this client fit into a group's record."""
     named_after = client.client_id, request.group_instance_id or ""
     others = request.group_id, request.protocol_type, client.client_host, *(each.name for each in request.protocols)
     return all(len(each.encode()) + MEMBER_ID_SUFFIX_BYTES <= NAME_BYTES_MAX for each in named_after) and all(
@@ -98,7 +98,7 @@ def shown_reason(reason: str | None) -> str:
 
 
 def new_id(prefix: str, rng: Random) -> str:
-    """Return a member id: what it is called, and a random UUID (version 4) in Java's form."""
+    """Return a member id: the client id, and a random UUID (version 4) in Java's form."""
     return f"{prefix}-{random_digits(rng)}"
 
 
@@ -140,7 +140,7 @@ class Joining:
         return self._replace_static(group, join, former_id, fresh_id)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Tell whether one more may join. While a group gathers, those count that have joined: the last are refused."""
+        """Return whether one more may join. During a rebalance only joined members count; the last are rejected."""
         limit = self._settings.group_size_max
         member = group.members.get(member_id)
         match group.state:

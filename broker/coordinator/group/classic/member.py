@@ -11,7 +11,7 @@ from kvorum.protocol.messages.join_group import JoinGroupResponseMember
 class ClassicMember:
     """A member: identity, protocols, assignment, and its parked request. Timeouts in ms.
 
-    Changed by its group alone, which counts who awaits a join.
+    Changed only by its group, which counts the parked joins.
     """
 
     __slots__ = (
@@ -77,9 +77,9 @@ class ClassicMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether a session that ends is excused: its client cannot send while its request is parked here.
+        """Whether an expired session is ignored: the client cannot send while its request is parked here.
 
-        A new member is not: it may be gone, without any other sign.
+        That of a new member is not ignored: it may have died without another sign.
         """
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 

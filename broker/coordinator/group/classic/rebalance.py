@@ -7,9 +7,9 @@ Sans-IO.
                 at most one rebalance timeout in all.
     complete    the joined members are the next generation; without any the empty generation is written.
     pending sync  one rebalance timeout later, members without a SyncGroup are removed: another rebalance.
-    session     a member that was not heard of for its session timeout is dropped, unless its request is parked here.
+    session     a member without a request for its session timeout is removed, unless its request is parked here.
 
-Operations change the group and return what is to be written; timers write that themselves.
+Operations change the group and return the records to write; timers write them themselves.
 Source: Kafka's GroupMetadataManager (prepareRebalance, completeClassicGroupJoin, expirePendingSync and others).
 """
 
@@ -63,7 +63,7 @@ class Rebalances:
     # --- begin -------------------------------------------------------------------------------------------------------
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str) -> Change:
-        """Begin a rebalance; in one that has begun, see whether all are there now."""
+        """Begin a rebalance; if one is in progress, check whether all members have joined."""
         return self.prepare(group, reason) if group.can_rebalance else self.complete_if_joined(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> Change:
@@ -93,7 +93,7 @@ class Rebalances:
         group.join_timer = self._desk.after(max(group.rebalance_timeout_ms, wait_ms_min), time_out)
 
     def _wait_for_more(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Give a new group's members time to come; each time that some came, again."""
+        """Wait for members of a new group; after each interval with a join, wait again."""
         cancel(group.join_timer)
 
         def delayed() -> None:
@@ -170,7 +170,7 @@ class Rebalances:
             self._answer_sync(group, member, SyncGroupResponse(error_code=code))
 
     def set_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-        """Give each member what the leader assigned to it: the assignments are committed."""
+        """Set each member's assignment from the leader: the assignments are committed."""
         for member in tuple(group.members.values()):
             member.assignment = assignments.get(member.member_id, b"")
             self._answer_sync(group, member, self.assignment_answer(group, member))
@@ -232,7 +232,7 @@ class Rebalances:
         group.sessions[member_id] = Session(self._desk, timeout_ms, time_out)
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:
-        """Wait no more for a member."""
+        """Stop waiting for a member."""
         cancel(group.sessions.pop(member_id, None))
 
     def _expire_session(self, group: ClassicGroup, member_id: str) -> Change:
@@ -273,6 +273,6 @@ class Rebalances:
 
 
 def cancel(timer: Timer | Session | None) -> None:
-    """Cancel what is waited for, if anything is."""
+    """Cancel the pending wait, if there is one."""
     if timer is not None:
         timer.cancel()

@@ -17,7 +17,7 @@ SKIP_ASSIGNMENT_FROM: Final = 9
 NULLABLE_PROTOCOL_FROM: Final = 7
 """JoinGroup: from this version on an answer may have no protocol name."""
 REASON_CHARS_MAX: Final = 255
-"""Of a reason that a client gives (KIP-800), as many characters are logged."""
+"""Logged characters of a client's reason (KIP-800)."""
 
 
 class ClassicState(Enum):

@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator decides who has what, the members follow step by step."""
+"""Groups of the consumer protocol (KIP-848): the coordinator computes the assignment, members follow in steps."""

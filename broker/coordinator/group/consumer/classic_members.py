@@ -1,9 +1,9 @@
 """The classic protocol's requests within a consumer group: members of both protocols side by side (KIP-848). Sans-IO.
 
-    JoinGroup    what it reads is taken from its subscription, what it has from the partitions it owns; its generation
+    JoinGroup    topics come from its subscription, partitions from its owned ones; its generation
                  is its member epoch, and it is never the leader
-    SyncGroup    its assignment, in the words of the embedded protocol
-    Heartbeat    REBALANCE_IN_PROGRESS where it has to join again to go on: to give partitions up, or to take some
+    SyncGroup    its assignment, in the embedded protocol
+    Heartbeat    REBALANCE_IN_PROGRESS if it has to rejoin: to revoke partitions, or to receive some
     LeaveGroup   as leaving with -1
 
 A member that has to rejoin has its rebalance timeout for it, and another one for the sync after the join. A static
@@ -134,7 +134,7 @@ class ClassicMembers:
         return joined_static(draft, member_id, instance_id, is_classic=True), former
 
     def _take(self, draft: Draft, before: ConsumerMember | None, updated: ConsumerMember) -> bool:
-        """Write what is new of a member and raise the group's epoch for it; tell whether it reads something else."""
+        """Write the changes of a member and increase the group's epoch for them; return whether its topics changed."""
         was = ConsumerMember(member_id=updated.member_id) if before is None else before
         has_new_names = updated.subscribed_topic_names != was.subscribed_topic_names
         regex_update = self._regexes.update(draft, was, updated, None)
@@ -169,7 +169,7 @@ class ClassicMembers:
     # --- SyncGroup ---------------------------------------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: SyncAnswer) -> Change:
-        """Decide on a sync, which is answered when what it rests on is committed, or refused at once."""
+        """Decide on a sync. The response is sent when the state that it depends on is committed; errors at once."""
         try:
             member, classic = classic_member(group, request.member_id, request.group_instance_id)
             require_generation(member, request.generation_id)
@@ -278,7 +278,7 @@ def require_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def is_settled(group: ConsumerGroup) -> bool:
-    """Tell whether every member has reached the newest target.
+    """Return whether every member has reached the newest target.
 
     Kafka checks only whether there is such a target: a member that waited for partitions would then, in the classic
     group, get none until another event causes a rebalance.
@@ -289,7 +289,7 @@ def is_settled(group: ConsumerGroup) -> bool:
 
 
 def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Tell whether another member still owns some of a member's target partitions."""
+    """Return whether another member still owns some of a member's target partitions."""
     for topic_id, numbers in target_of(group, member.member_id).items():
         assigned = member.assigned.get(topic_id, {})
         if any(each not in assigned and (topic_id, each) in group.owners for each in numbers):
@@ -298,7 +298,7 @@ def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _subscription_of(metadata: bytes) -> Subscription:
-    """Read the subscription of a member. Kafka reports unreadable bytes as an error of its own: so does a client."""
+    """Read the subscription of a member. As in Kafka, unreadable bytes have a separate error."""
     try:
         return read_subscription(metadata)
     except ProtocolError as error:

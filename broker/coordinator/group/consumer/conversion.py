@@ -1,11 +1,11 @@
-"""Groups that change their protocol, with their members and what these have. Sans-IO, pure.
+"""Conversion of groups between the protocols, with their members and assignments. Sans-IO, pure.
 
-    upgrade     a member of the consumer protocol joins a classic group of consumers: each of these becomes one that
-                speaks the classic protocol within a consumer group, at the generation as its epoch, with its assignment
-    downgrade   the last member of the consumer protocol is gone, the others speak the classic one: the group epoch
+    upgrade     a member of the consumer protocol joins a classic group of consumers: each of these becomes a classic
+                member of a consumer group, with the generation as its epoch, and its assignment
+    downgrade   the last member of the consumer protocol leaves, the others use the classic one: the group epoch
                 becomes the generation, the targets their assignments
 
-Offsets stay where they are. Source: Kafka's ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup (KIP-848).
+Offsets are unchanged. Source: Kafka's ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup (KIP-848).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -53,10 +53,10 @@ class Downgrade(NamedTuple):
 
 
 def upgrade(classic: ClassicGroup, image: MetadataImage, hashes: TopicHashes) -> Upgrade:
-    """Return the consumer group that a classic group with members becomes.
+    """Return the consumer group that replaces a classic group with members.
 
-    Raises KafkaError GROUP_ID_NOT_FOUND where a member's subscription or assignment cannot be read, or has data of an
-    assignor of its own, which would be lost.
+    Raises KafkaError GROUP_ID_NOT_FOUND if a member's subscription or assignment cannot be read, or has data of a
+    custom assignor, which would be lost.
     """
     assigned = {}
     members = []
@@ -89,7 +89,7 @@ def _refuse(group_id: str, reason: str, cause: Exception | None = None) -> NoRet
 def _upgraded(
     classic: ClassicGroup, member: ClassicMember, protocol: str, topics: TopicsImage
 ) -> tuple[ConsumerMember, Assignment]:
-    """Return a member, and what it was assigned; nothing if it has only just joined. Raises ProtocolError."""
+    """Return a member with its assignment; no assignment if it has only just joined. Raises ProtocolError."""
     subscription = read_subscription(member.metadata(protocol))
     assignment = read_assignment(member.assignment)
     if assignment.user_data:

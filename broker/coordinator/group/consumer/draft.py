@@ -1,7 +1,7 @@
-"""A change of one consumer group in the making. Sans-IO.
+"""A change of one consumer group in progress. Sans-IO.
 
-Each record that is decided on is replayed at once on the draft's own group, by the very functions that will replay it
-from the log, so that what is decided next rests on it. Cost of a record: that of its replay, twice.
+Each record is replayed at once on the draft's own group, by the same functions that will replay it from the log, so
+that later decisions are based on it. Cost of a record: that of its replay, twice.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ from kvorum.protocol.schema import Struct
 
 Type = GroupRecordType
 VERSION: Final = 0
-"""Of all values of consumer groups; what came later is in tagged fields."""
+"""Version of all values of consumer groups; later additions are tagged fields."""
 
 
 class Draft:
@@ -63,7 +63,7 @@ class Draft:
         )
 
     def forget_partition_metadata(self) -> None:
-        """Forget what an earlier release remembered of topics, if it did."""
+        """Remove topic metadata that an earlier release stored, if there is any."""
         if self.group.has_partition_metadata:
             key = GroupKey(group_id=self.group.group_id)
             self._write(Type.CONSUMER_GROUP_PARTITION_METADATA, key, None)
@@ -116,7 +116,7 @@ class Draft:
         self._write(Type.CONSUMER_GROUP_REGULAR_EXPRESSION, key, value)
 
     def remove_member(self, member_id: str) -> None:
-        """Forget a member; what it has is free."""
+        """Remove a member; its partitions are free."""
         key = self._member_key(member_id)
         self._write(Type.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, None)
         self._write(Type.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, None)

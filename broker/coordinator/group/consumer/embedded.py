@@ -95,7 +95,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def read_assignment(data: bytes) -> EmbeddedAssignment:
-    """Read what a consumer was assigned; nothing of no bytes. Raises ProtocolError."""
+    """Read a consumer's assignment; empty bytes mean none. Raises ProtocolError."""
     return _read(EmbeddedAssignment, data) if data else EmbeddedAssignment()
 
 
@@ -113,7 +113,7 @@ def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: TopicsIma
 
 
 def by_topic_id(rows: Iterable[TopicPartitions], topics: TopicsImage) -> Assignment:
-    """Return partitions by the ids of their topics; topics that are gone are left out."""
+    """Return partitions by topic id; deleted topics are omitted."""
     found: dict[Uuid, frozenset[int]] = {}
     for row in rows:
         topic = topics.topic(row.topic)

@@ -37,7 +37,7 @@ from kvorum.runtime.logs import get_logger
 log = get_logger("groups")
 
 METADATA_REFRESH_INTERVAL_MS: Final = 2_147_483_647
-"""Without a change of topics, they are looked at again after 25 days: Kafka's METADATA_REFRESH_INTERVAL_MS."""
+"""Topics are checked again after 25 days without a change: Kafka's METADATA_REFRESH_INTERVAL_MS."""
 FENCE_RETRY_MS: Final = 500
 """Until a fencing that could not be written is tried again, as Kafka's timers do."""
 
@@ -54,13 +54,13 @@ class ClassicGroups(Protocol):
         ...
 
     def rebalance_classic(self, group: ClassicGroup, reason: str) -> None:
-        """Begin a rebalance of a group that was taken over."""
+        """Begin a rebalance of a converted group."""
         ...
 
 
 @dataclass(slots=True)
 class Freshness:
-    """When a group last looked at its topics."""
+    """Time of a group's last check of its topics."""
 
     deadline_ms: int
     epoch: int
@@ -113,7 +113,7 @@ class ConsumerGroups:
                     self._await_revocation(group.group_id, member)
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Have each group look at its topics at its next heartbeat, if there are changes of any."""
+        """Mark groups with changed topics, for a check at their next heartbeat."""
         topics = delta.topics_delta
         if topics.is_empty:
             return
@@ -133,7 +133,7 @@ class ConsumerGroups:
     # --- epochs ------------------------------------------------------------------------------------------------------
 
     def is_stale(self, group: ConsumerGroup) -> bool:
-        """Tell whether it is time to look at a group's topics."""
+        """Return whether a group's topics are due for a check."""
         fresh = self._fresh.get(group.group_id)
         if fresh is None or fresh.stamp != self._stamp:
             return True
@@ -151,7 +151,7 @@ class ConsumerGroups:
         draft.forget_partition_metadata()
 
     def is_fresh(self, group: ConsumerGroup) -> None:
-        """Note that a group's topics have been looked at just now."""
+        """Record the time of a group's topic check."""
         deadline_ms = self.desk.now_ms() + METADATA_REFRESH_INTERVAL_MS
         self._fresh[group.group_id] = Freshness(deadline_ms, group.group_epoch, self._stamp)
 
@@ -169,7 +169,7 @@ class ConsumerGroups:
     def reconcile(
         self, draft: Draft, member_id: str, owned: Owned | None, *, has_new_subscription: bool
     ) -> ConsumerMember:
-        """Have a member of the draft's group move on, as far as it can. Raises KafkaError FENCED_MEMBER_EPOCH."""
+        """Advance a member of the draft's group as far as possible. Raises KafkaError FENCED_MEMBER_EPOCH."""
         group, member = draft.group, draft.group.members[member_id]
         is_there = member.state is MemberState.STABLE and member.member_epoch == group.assignment_epoch
         if is_there and not has_new_subscription:
@@ -186,7 +186,7 @@ class ConsumerGroups:
         if moved == member:
             return member
         draft.write_current(moved)
-        if moved.classic is None:  # the classic protocol has deadlines of its own
+        if moved.classic is None:  # the classic protocol has other deadlines
             if moved.state is MemberState.UNREVOKED_PARTITIONS:
                 self._await_revocation(group.group_id, moved)
             else:
@@ -204,7 +204,7 @@ class ConsumerGroups:
         self.await_member(Deadline.SESSION, group_id, member.member_id, timeout_ms)
 
     def await_member(self, kind: Deadline, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """Fence a member unless it does what is waited for."""
+        """Fence a member unless it responds in time."""
         self.timers.begin(
             kind, group_id, member_id, timeout_ms, lambda: self._fence_late(kind, group_id, member_id, lambda m: True)
         )
@@ -240,7 +240,7 @@ class ConsumerGroups:
 
         self.desk.turn.write_nowait(f"consumer-group-{kind.value}-expired", decide)
 
-    # --- who goes ----------------------------------------------------------------------------------------------------
+    # --- members that leave ------------------------------------------------------------------------------------------
 
     def fence(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> Change:
         """Have members leave, whether they want to or not; the group may become a classic one by that."""
@@ -263,7 +263,7 @@ class ConsumerGroups:
         return Change(draft.records, self._else_waits_for(group))
 
     def _else_waits_for(self, group: ConsumerGroup) -> Outcome:
-        """Have all members be waited for as before, if what they end with is not written after all."""
+        """Restart the timers of all members if the change that removes them is not written."""
 
         def outcome(error: KafkaError | None) -> None:
             if error is None:
@@ -283,7 +283,7 @@ class ConsumerGroups:
         return self.may_be_classic(group.group_id, len(staying))
 
     def may_be_classic(self, group_id: str, size: int) -> bool:
-        """Tell whether a group of members of the classic protocol alone is to become a classic group."""
+        """Return whether a group with only classic members must be converted to a classic group."""
         if not self.settings.migration_policy.allows_downgrade:
             log.info("group not converted to classic: online downgrade is disabled", group=group_id)
             return False

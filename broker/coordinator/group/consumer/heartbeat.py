@@ -2,10 +2,10 @@
 
 Sans-IO.
 
-    epoch 0     join, or join again with nothing            -1  leave          -2  leave for a while (static members)
-    otherwise   go on: every heartbeat may move the member a step, and says what it has where that has changed
+    epoch 0     join, or rejoin without partitions          -1  leave          -2  leave temporarily (static members)
+    otherwise   every heartbeat may move the member one step; it has the owned partitions if they changed
 
-A heartbeat that changes nothing costs nothing but its session. Source: Kafka's GroupMetadataManager
+A heartbeat without a change only renews the session. Source: Kafka's GroupMetadataManager
 (consumerGroupHeartbeat, consumerGroupLeave), GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid.
 """
 
@@ -63,14 +63,14 @@ class Asker:
 
 
 class Found(NamedTuple):
-    """The group a heartbeat is for, and what makes it one."""
+    """The group of a heartbeat, and its kind."""
 
     group: ConsumerGroup
     records: tuple[CoordinatorRecord, ...] = ()
 
 
 def validate(request: Request, api_version: int, assignors: tuple[str, ...]) -> None:
-    """Raise KafkaError INVALID_REQUEST or UNSUPPORTED_ASSIGNOR unless the request makes sense by itself."""
+    """Raise KafkaError INVALID_REQUEST or UNSUPPORTED_ASSIGNOR unless the request is valid."""
     epoch = request.member_epoch
     if api_version >= CLIENT_IDS_FROM or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _require(bool(request.member_id.strip()), "MemberId can't be empty.")
@@ -173,7 +173,7 @@ class Heartbeats:
     # --- the member --------------------------------------------------------------------------------------------------
 
     def _updated(self, draft: Draft, asker: Asker, request: Request) -> tuple[ConsumerMember | None, ConsumerMember]:
-        """Return the member before (None: new) and after the request; nothing is written."""
+        """Return the member before (None: new) and after the request, without writing."""
         group, is_joining = draft.group, request.member_epoch == JOIN_EPOCH
         require_room(group, request.member_id, self._groups.settings.size_max)
         member_id = request.member_id or str(Uuid(random_uuid_bytes(self._rng)))
@@ -208,7 +208,7 @@ class Heartbeats:
     def _react(
         self, draft: Draft, asker: Asker, before: ConsumerMember | None, member: ConsumerMember, owned: Owned | None
     ) -> ConsumerMember:
-        """Write what is new of a member, raise the group's epoch for it, and have the member move on."""
+        """Write the changes of a member, increase the group's epoch for them, and advance the member."""
         was = ConsumerMember(member_id=member.member_id) if before is None else before
         has_new_names = member.subscribed_topic_names != was.subscribed_topic_names
         regex_update = self._regexes.update(draft, was, member, asker.may_describe)
@@ -240,7 +240,7 @@ class Heartbeats:
     def _leave_for_a_while(
         self, group: ConsumerGroup, member: ConsumerMember, response: Response
     ) -> Decision[Response]:
-        """Keep its partitions for a static member; they are its new self's from epoch 0 on (KIP-1251)."""
+        """Keep a static member's partitions; its next incarnation owns them from epoch 0 on (KIP-1251)."""
         log.info(
             "static member left temporarily", group=group.group_id, member=member.member_id, instance=member.instance_id
         )
@@ -271,7 +271,7 @@ def owned_of(request: Request) -> Owned | None:
 
 
 def _is_full(request: Request) -> bool:
-    """Tell whether a heartbeat has all fields, as after an error: then the response has the assignment."""
+    """Return whether a heartbeat has all fields, as after an error: then the response has the assignment."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout != -1 and has_subscription and request.topic_partitions is not None
 

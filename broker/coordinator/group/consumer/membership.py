@@ -64,7 +64,7 @@ def member_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> 
 def require_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
     """Raise KafkaError FENCED_MEMBER_EPOCH unless this is the member's epoch, or it joins.
 
-    The previous epoch is accepted too, from a member that owns only target partitions: the answer with its new epoch
+    The previous epoch is accepted too, from a member that owns only target partitions: the response with its new epoch
     may have been lost.
     """
     if epoch in (JOIN_EPOCH, member.member_epoch):

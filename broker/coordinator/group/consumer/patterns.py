@@ -1,9 +1,9 @@
-"""Topics by pattern (RE2), off the requests. Sans-IO.
+"""Topics by pattern (RE2), resolved outside of requests. Sans-IO.
 
 A pattern selects the topics whose whole name it matches and that the requesting member may describe. It is resolved
-again after topics were created, at the latest after regex_refresh_interval_ms, at most every REFRESH_INTERVAL_MS_MIN;
-always all patterns of a group at once. RE2 matches in time linear in the name, but also linear in the pattern: a
-malicious pattern takes ten milliseconds per name. So names are matched off the loop, and a pattern must compile in
+again after topics were created, or after regex_refresh_interval_ms, but at most every REFRESH_INTERVAL_MS_MIN;
+always all patterns of a group together. RE2 matches in time linear in the name, but also linear in the pattern: a
+malicious pattern takes ten milliseconds per name. So names are matched outside the loop, and a pattern must compile in
 little memory, which limits its time. Source: Kafka's TopicRegexResolver,
 GroupMetadataManager.maybeUpdateRegularExpressions.
 """
@@ -22,11 +22,11 @@ from kvorum.runtime.logs import get_logger
 REFRESH_INTERVAL_MS_MIN: Final = 10_000
 """Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS."""
 NAMES_PER_TURN: Final = 1_000
-"""Names looked at before others have their turn."""
+"""Names matched in one turn."""
 SLICE_MS: Final = 20
 """For how long one group's names are matched before another's are; the last match may take as long again."""
 MEMORY_MAX: Final = 512 * 1024
-"""Of a compiled pattern: a list of a thousand names, or 4 ms to compile, in which no other thread runs."""
+"""Limit of a compiled pattern: a list of a thousand names, or 4 ms to compile, in which no other thread runs."""
 BYTES_MAX: Final = 32_767
 """The longest string there is in a request of Kafka's."""
 
@@ -35,7 +35,7 @@ log = get_logger("groups")
 
 
 def compiled(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a whole name matches. Raises KafkaError INVALID_REGULAR_EXPRESSION."""
+    """Return a function that matches whole names. Raises KafkaError INVALID_REGULAR_EXPRESSION."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MEMORY_MAX
@@ -61,7 +61,7 @@ class Resolution:
     def __init__(
         self, patterns: Collection[str], image: MetadataImage, may_describe: MayDescribe, wall_ms: int
     ) -> None:
-        """Begin with no names looked at."""
+        """Start without matched names."""
         self._left = sorted(patterns)
         self._found: dict[str, set[str]] = {pattern: set() for pattern in patterns}
         self._unread: Iterator[str] = iter(image.topics.by_name)
@@ -74,7 +74,7 @@ class Resolution:
         self._timestamp_ms = wall_ms
 
     def step(self, now_ms: Callable[[], int]) -> bool:
-        """Match names, for SLICE_MS or so; tell whether there are more."""
+        """Match names for about SLICE_MS; return whether more are left."""
         if self._matching is None:
             self._matching = self._match_all()
         until_ms = now_ms() + SLICE_MS
@@ -84,7 +84,7 @@ class Resolution:
         while names := list(islice(self._unread, NAMES_PER_TURN)):
             self._names += names
             yield
-        # A pattern at a time: all of them compiled would be held at once.
+        # One pattern at a time, so that not all compiled patterns are in memory.
         for pattern in self._left:
             try:
                 matches = compiled(pattern)
@@ -100,7 +100,7 @@ class Resolution:
                 yield
 
     def judge(self) -> bool:
-        """See which of some more matching names may be seen; tell whether there are more."""
+        """Check the visibility of some more matching names; return whether more are left."""
         if self._unjudged is None:
             self._unjudged = iter(frozenset().union(*self._found.values()))
         names = list(islice(self._unjudged, NAMES_PER_TURN))

@@ -2,11 +2,11 @@
 
 Sans-IO, pure.
 
-    STABLE                  at the target's epoch, with its target; or behind, then on its way at its next heartbeat
-    UNREVOKED_PARTITIONS    has to revoke partitions; continues when it reports that it has
-    UNRELEASED_PARTITIONS   at the target's epoch, without partitions that others have not given up yet
+    STABLE                  at the target's epoch, with its target; or behind, then it advances at its next heartbeat
+    UNREVOKED_PARTITIONS    has to revoke partitions; continues when it reports the revocation
+    UNRELEASED_PARTITIONS   at the target's epoch, without partitions that others have not revoked yet
 
-    first give up what is not in the target (the epoch stays), then take what is free (the epoch is the target's)
+    first revoke partitions outside the target (the epoch stays), then receive free ones (the epoch is the target's)
 
 So no partition has two owners: it is assigned only when no member owns it (`owners`), and a member that has to revoke
 it owns it until it reports the revocation. Source: Kafka's CurrentAssignmentBuilder (KIP-848, KIP-1251 for the epochs).
@@ -64,14 +64,14 @@ def reconciled(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def has_any(owned: Owned | None, partitions: EpochAssignment) -> bool:
-    """Tell whether a member has, or may have, one of these; it may, if it did not report them."""
+    """Return whether a member has, or may have, one of these; it may, if it did not report them."""
     if owned is None:
         return True
     return any(each in partitions.get(topic_id, ()) for topic_id, numbers in owned.items() for each in numbers)
 
 
 def _without_unsubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """Have it give up the topics it does not read any more, between two epochs."""
+    """Revoke the topics that it no longer subscribes to, between two epochs."""
     gone = {topic_id: rows for topic_id, rows in member.assigned.items() if topic_id not in goal.subscribed}
     if not gone:
         return member

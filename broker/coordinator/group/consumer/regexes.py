@@ -1,8 +1,8 @@
-"""The patterns that a group's members subscribe to: when they are resolved, and what that changes. Sans-IO.
+"""Subscription patterns of a group's members: when they are resolved, and the resulting changes. Sans-IO.
 
-A new pattern is checked at once and resolved off the request; until then it stands for nothing. Its topics come into
-the group with one record for all patterns, and a new epoch if they are others than before. Source: Kafka's
-GroupMetadataManager.maybeUpdateRegularExpressions, handleRegularExpressionsResult.
+A new pattern is checked at once and resolved outside of the request; until then it matches no topic. Its topics are
+added to the group with one record for all patterns, and a new epoch if they differ from the former ones. Source:
+Kafka's GroupMetadataManager.maybeUpdateRegularExpressions, handleRegularExpressionsResult.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class RegexUpdate(Enum):
     CHANGED = "changed"
     """The member has another pattern, which is not resolved yet."""
     RESOLVED = "resolved"
-    """The member has another pattern, or none any more, and what that stands for is known."""
+    """The member has another pattern, or none any more, whose topics are known."""
 
 
 class Regexes:
@@ -75,7 +75,7 @@ class Regexes:
         return RegexUpdate.RESOLVED if is_known else RegexUpdate.CHANGED
 
     def _resolve_if_due(self, before: ConsumerGroup, after: ConsumerGroup, may_describe: MayDescribe) -> None:
-        """Begin to resolve all patterns of a group, unless that is under way, or was done a moment ago."""
+        """Start to resolve all patterns of a group, unless this is in progress or was done a moment ago."""
         group_id, wall_ms = after.group_id, self._groups.desk.turn.wall_ms()
         if group_id in self._groups.resolving:
             return

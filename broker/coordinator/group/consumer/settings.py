@@ -20,7 +20,7 @@ ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 
 class MigrationPolicy(Enum):
-    """Which groups with members may change their protocol (group.consumer.migration.policy)."""
+    """Groups with members that may change their protocol (group.consumer.migration.policy)."""
 
     DISABLED = "disabled"
     DOWNGRADE = "downgrade"
@@ -39,7 +39,7 @@ class MigrationPolicy(Enum):
 
 
 class Bounded(NamedTuple):
-    """A value of the broker's, and what a group's own may be."""
+    """A value of the broker, and the permitted range of a group's own value."""
 
     value: int
     min: int

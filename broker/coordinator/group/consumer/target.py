@@ -28,9 +28,9 @@ NO_ASSIGNMENT: Final[Assignment] = {}
 
 
 def may_assign(group: ConsumerGroup, interval_ms: int, wall_ms: int) -> bool:
-    """Tell whether enough time has passed since the last target: always, if it is not known when that was.
+    """Return whether enough time has passed since the last target; true if its time is unknown.
 
-    Nor if that is yet to come by this broker's clock, which was set back, or is another one's: Kafka waits for it.
+    Also true if that time is in the future, because the clock was set back or was another broker's: Kafka waits for it.
     """
     since_ms = group.assignment_timestamp_ms
     return since_ms == 0 or interval_ms == 0 or not since_ms <= wall_ms < since_ms + interval_ms

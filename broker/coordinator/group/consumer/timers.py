@@ -24,14 +24,14 @@ class MemberTimers:
     """Timers of members by kind of deadline."""
 
     def __init__(self, desk: ShardDesk) -> None:
-        """Begin without timers."""
+        """Start without timers."""
         self._desk = desk
         self._timers: dict[tuple[str, str], dict[Deadline, Timer]] = {}
 
     def begin(
         self, kind: Deadline, group_id: str, member_id: str, timeout_ms: int, callback: Callable[[], None]
     ) -> None:
-        """Call back then, in the place of what was waited for."""
+        """Call back at that time, instead of the former timer."""
         self.end(kind, group_id, member_id)
 
         def due() -> None:
@@ -42,11 +42,11 @@ class MemberTimers:
         mine[kind] = self._desk.after(timeout_ms, due)
 
     def has(self, kind: Deadline, group_id: str, member_id: str) -> bool:
-        """Tell whether this is waited for."""
+        """Return whether this timer exists."""
         return kind in self._timers.get((group_id, member_id), ())
 
     def end(self, kind: Deadline, group_id: str, member_id: str) -> None:
-        """Wait no more for this. Idempotent."""
+        """Cancel this timer. Idempotent."""
         mine = self._timers.get((group_id, member_id))
         timer = None if mine is None else mine.pop(kind, None)
         if timer is not None:

@@ -1,4 +1,4 @@
-"""Hashes of topics, by which a group sees that what it reads has changed (KIP-1101). Sans-IO.
+"""Hashes of topics, by which a group detects changes of its topics (KIP-1101). Sans-IO.
 
 A topic's hash is over its id, its name, and the racks of each partition's replicas; the group's over those of its
 topics, by name. Values are Kafka's own: XXH3, 64 bits, of the bytes that hash4j's stream makes of each value (numbers
@@ -27,7 +27,7 @@ class TopicHashes:
         self._hashes: dict[str, int] = {}
 
     def forget(self, name: str) -> None:
-        """A topic has changed, or is gone."""
+        """A topic was changed or deleted."""
         self._hashes.pop(name, None)
 
     def group_hash(self, names: Iterable[str], image: MetadataImage) -> int:

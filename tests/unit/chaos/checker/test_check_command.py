@@ -26,7 +26,7 @@ def sound() -> list[AnyEvent]:
 def test_a_whole_history(tmp_path: Path) -> None:
     result = check(tmp_path, *sound(), Finish(t=9.0))
     assert result.exit_code == 0
-    assert "nothing illegal was found" in result.output and "it has no" not in result.output
+    assert "no violation was found" in result.output and "it has no" not in result.output
 
 
 def test_a_violation(tmp_path: Path) -> None:

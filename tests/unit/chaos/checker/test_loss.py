@@ -24,7 +24,7 @@ def test_a_lost_write_is_named_with_its_story_and_the_isr() -> None:
     assert (found.partition, found.values, found.count) == (P, [2], 1)
     assert [sentence.partition(": ")[2] for sentence in found.story] == [
         "process 1 (acks=all, idempotent) sends value 2 to orders-0 (op 2)",
-        "value 2 is acknowledged at offset 1; the ISR was [1, 2, 3], the leader 1 in leader epoch 0",
+        "value 2 is acknowledged at offset 1; the ISR was [1, 2, 3], the leader was 1 in leader epoch 0",
         "fault 1 begins: kill it",
         "fault 1 ends (kill node-1)",
         "orders-0: node 2 leads in leader epoch 1, the ISR becomes [2, 3]",
@@ -153,7 +153,7 @@ def last_standing(*, min_isr: int, elr: tuple[int, ...] = (), level: int | None 
 def test_where_min_isr_is_1_the_loss_of_the_last_in_sync_replica_is_legal() -> None:
     verdict = last_standing(min_isr=1).check()
     assert verdict.valid
-    assert "all that could lead cleanly [1] had lost their data" in verdict.explained[0].reason
+    assert "all cleanly electable replicas [1] had lost their data" in verdict.explained[0].reason
     assert not last_standing(min_isr=1).check(strict=True).valid
 
 
@@ -268,7 +268,7 @@ def test_loss_by_an_unclean_election_is_legal_and_names_it() -> None:
     assert verdict.valid
     legal = next(e for e in verdict.explained if e.anomaly == "unseen")
     assert legal.values == [2, 3] and "node 3 was elected uncleanly" in legal.reason
-    assert any("that was an unclean election" in sentence for sentence in legal.story)
+    assert any("unclean election" in sentence for sentence in legal.story)
 
 
 def test_an_unclean_election_before_the_send_excuses_nothing() -> None:

@@ -97,7 +97,7 @@ def test_a_poll_of_what_was_sent_only_afterwards() -> None:
     history = History().created().poll((0, 1)).send(1, 0)
     verdict = history.check()
     assert [v.anomaly for v in verdict.violations] == ["realtime-order", "G1c-realtime"]
-    assert "began after op" in verdict.violations[1].reason
+    assert "started after op" in verdict.violations[1].reason
 
 
 def test_information_that_travels_back_in_time_through_a_third() -> None:

@@ -103,7 +103,7 @@ def test_configs_reach_all_nodes_or_one_but_not_what_the_lab_decides() -> None:
     plan = plan_of_lab(shape)
     assert settings_of(plan, "node-1").int("num.partitions") == 7
     assert settings_of(plan, "node-2").str("broker.rack") == "b"
-    with pytest.raises(ValueError, match="listeners: a lab sets this itself"):
+    with pytest.raises(ValueError, match="listeners: set by the lab"):
         plan_of_lab(LabShape(configs={"listeners": "PLAINTEXT://:1"}))
 
 

@@ -115,7 +115,7 @@ def test_a_failures_text_is_its_first_stories(tmp_path: Path) -> None:
     failure = ElementTree.parse(path).getroot().find(".//testcase[@name='mutant']/failure")
     assert failure is not None and failure.text is not None
     assert failure.get("type") == "lost-write"
-    assert "an acknowledged record is gone (orders-0)" in (failure.get("message") or "")
+    assert "an acknowledged record is lost (orders-0)" in (failure.get("message") or "")
     for violation in LOST.violations:
         assert all(sentence in failure.text for sentence in violation.story)
     assert failure.text.endswith("history: runs/0002/history.jsonl")

@@ -105,7 +105,7 @@ matrix:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (WHOLE + "durration: 3", r"durration: there is no such key; did you mean duration\?"),
+        (WHOLE + "durration: 3", r"durration: unknown key; did you mean duration\?"),
         (WHOLE + "duration: long", r"duration: .*valid number"),
         (WHOLE + "steps: [{at: 1, do: kil, target: all}]", r"steps.0.do: .*did you mean kill\?"),
         (WHOLE + "steps: [{at: 1, do: kill}]", r"steps.0: do: kill needs target"),
@@ -129,7 +129,7 @@ def test_a_slip_is_told_with_its_place_and_what_was_meant(tmp_path: Path, text: 
 def test_a_name_that_is_none_is_told_with_a_near_one(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="did you mean frozen-leader"):
         find("frozen-leder")
-    with pytest.raises(ScenarioError, match="n-minus-one has no cell 'x'; there are rf3-min2"):
+    with pytest.raises(ScenarioError, match="n-minus-one has no cell 'x'; its cells: rf3-min2"):
         find("n-minus-one/x")
     with pytest.raises(ScenarioError, match="No such file"):
         find(str(tmp_path / "no.yaml"))

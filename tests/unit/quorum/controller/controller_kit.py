@@ -281,7 +281,7 @@ def check_partitions(image: MetadataImage) -> None:
 
 
 def able(image: MetadataImage, partition: PartitionRegistration, broker_id: int) -> bool:
-    """Tell whether a replica may lead: its broker is active, its log directory works as far as is known."""
+    """Return whether a replica may lead: its broker is active, its log directory works as far as is known."""
     cluster = image.cluster
     return cluster.is_active(broker_id) and cluster.has_online_directory(broker_id, partition.directory(broker_id))
 

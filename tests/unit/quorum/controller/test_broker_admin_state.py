@@ -274,9 +274,7 @@ def test_the_last_broker_is_not_decommissioned() -> None:
     world = World()
     world.start(1)
     (row,) = ask(world, {1: BrokerAdminState.DECOMMISSIONED})
-    assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and "no broker would be left" in str(
-        row.error_message
-    )
+    assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and "no broker would remain" in str(row.error_message)
 
 
 def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world: World) -> None:

@@ -273,7 +273,7 @@ class Story:
                 await self.world.fail_over(loses_uncommitted=who % 2 == 0)
 
     def has_twin(self, actor: Actor) -> bool:
-        """Tell whether somebody lives under the same instance id: that is nobody's plan."""
+        """Return whether somebody lives under the same instance id: that is nobody's plan."""
         mine = actor.instance_id
         return mine is not None and any(each.is_alive and each.instance_id == mine for each in self.actors)
 
