@@ -258,10 +258,9 @@ def check(name: str, properties: Mapping[str, str], bootstrap: str) -> list[tupl
 
 def _key(problem: Problem, properties: Mapping[str, str], places: Places) -> str:
     """Return the key of a configuration that a problem is about."""
-    for length in range(len(problem.path), 0, -1):
-        said = places.aliases.get(problem.path[:length])
-        if said is not None and length == len(problem.path):
-            return str(said[-1])
+    said = places.aliases.get(problem.path)
+    if said is not None:
+        return str(said[-1])
     if len(problem.path) > 2 and problem.path[0] == "transforms" and isinstance(problem.path[1], int):
         name = split(properties.get("transforms", ""))[problem.path[1]]
         return ".".join(["transforms", name, *map(str, problem.path[2:])])

@@ -73,8 +73,8 @@ async def serve(
         with contextlib.suppress(asyncio.CancelledError):
             await work
     finally:
-        await http.cleanup()
         await herder.runner.end()
+        await http.cleanup()
 
 
 def identity(folder: Path) -> str:

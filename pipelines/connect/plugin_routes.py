@@ -12,7 +12,7 @@ from kvorum.pipelines.connect import catalogue, validation
 from kvorum.pipelines.connect.errors import ConnectError, bad_request
 from kvorum.pipelines.connect.herder import Herder
 from kvorum.pipelines.connect.records import Json
-from kvorum.pipelines.connect.rest import Table, answer, as_strings, body_of, flag, without_nulls
+from kvorum.pipelines.connect.rest import Routes, answer, as_strings, body_of, flag, without_nulls
 from kvorum.pipelines.plugins import PluginError
 
 CONNECT: Final = "4.3.0"
@@ -31,23 +31,26 @@ LEVELS: Final = {
 MODIFIED: Final = "_connect_modified_ms"
 """An attribute of a logger whose level was set here."""
 
+route = Routes("")
 
-async def root(herder: Herder, request: web.Request) -> web.Response:
-    """GET /: versions."""
+
+@route("GET", "/")
+async def _root(herder: Herder, request: web.Request) -> web.Response:
     commit = f"kvorum-{plugins.own_version()}"
     return answer({"version": CONNECT, "commit": commit, "kafka_cluster_id": herder.cluster_id})
 
 
-async def health(herder: Herder, request: web.Request) -> web.Response:
-    """GET /health (KIP-1017): whether the cluster has responded."""
+@route("GET", "/health")  # KIP-1017
+async def _health(herder: Herder, request: web.Request) -> web.Response:
     if not herder.cluster_id:
         return answer({"status": "starting", "message": "Worker is still starting up."}, 503)
     message = "Worker has completed startup and is ready to handle requests."
     return answer({"status": "healthy", "message": message})
 
 
-async def listed(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connector-plugins: connectors, or with connectorsOnly=false all plugins."""
+@route("GET", "/connector-plugins/")
+@route("GET", "/connector-plugins")
+async def _plugins(herder: Herder, request: web.Request) -> web.Response:
     only = flag(request, "connectorsOnly", True)
     try:
         found = [each.as_json() for each in await asyncio.to_thread(catalogue.connectors)]
@@ -57,8 +60,8 @@ async def listed(herder: Herder, request: web.Request) -> web.Response:
     return answer(found)
 
 
-async def described(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connector-plugins/{plugin}/config: its keys (KIP-769)."""
+@route("GET", "/connector-plugins/{plugin}/config")  # KIP-769
+async def _keys(herder: Herder, request: web.Request) -> web.Response:
     name = request.match_info["plugin"]
     found = catalogue.find(name)
     if found is None:
@@ -67,8 +70,8 @@ async def described(herder: Herder, request: web.Request) -> web.Response:
     return answer(validation.definitions_of(keys))
 
 
-async def validate(herder: Herder, request: web.Request) -> web.Response:
-    """PUT /connector-plugins/{plugin}/config/validate: errors per key."""
+@route("PUT", "/connector-plugins/{plugin}/config/validate")
+async def _validate(herder: Herder, request: web.Request) -> web.Response:
     plugin = request.match_info["plugin"]
     properties = without_nulls(as_strings(await body_of(request)))
     cls = properties.get("connector.class")
@@ -90,14 +93,15 @@ def level_of(logger: logging.Logger) -> Json:
     return {"level": name, "last_modified": getattr(logger, MODIFIED, None)}
 
 
-async def loggers(herder: Herder, request: web.Request) -> web.Response:
-    """GET /admin/loggers: those whose level is set."""
+@route("GET", "/admin/loggers/")
+@route("GET", "/admin/loggers")
+async def _loggers(herder: Herder, request: web.Request) -> web.Response:
     found = sorted(all_loggers().items())
     return answer({name: level_of(logger) for name, logger in found if logger.level != logging.NOTSET})
 
 
-async def logger(herder: Herder, request: web.Request) -> web.Response:
-    """GET /admin/loggers/{logger}."""
+@route("GET", "/admin/loggers/{logger}")
+async def _logger(herder: Herder, request: web.Request) -> web.Response:
     name = request.match_info["logger"]
     found = all_loggers().get(name)
     if found is None:
@@ -105,8 +109,8 @@ async def logger(herder: Herder, request: web.Request) -> web.Response:
     return answer(level_of(found))
 
 
-async def set_level(herder: Herder, request: web.Request) -> web.Response:
-    """PUT /admin/loggers/{logger}: {"level": "DEBUG"} for a logger and all below it; the scope `worker` only."""
+@route("PUT", "/admin/loggers/{logger}")
+async def _set_level(herder: Herder, request: web.Request) -> web.Response:
     name, level = request.match_info["logger"], as_strings(await body_of(request)).get("level")
     if level is None:
         raise bad_request("Desired 'level' parameter was not specified in request.")
@@ -122,17 +126,3 @@ async def set_level(herder: Herder, request: web.Request) -> web.Response:
         each.setLevel(number)
         setattr(each, MODIFIED, time.time_ns() // 1_000_000)
     return answer(sorted(found))
-
-
-ROUTES: Table = {
-    ("GET", "/"): root,
-    ("GET", "/health"): health,
-    ("GET", "/connector-plugins"): listed,
-    ("GET", "/connector-plugins/"): listed,
-    ("GET", "/connector-plugins/{plugin}/config"): described,
-    ("PUT", "/connector-plugins/{plugin}/config/validate"): validate,
-    ("GET", "/admin/loggers"): loggers,
-    ("GET", "/admin/loggers/"): loggers,
-    ("GET", "/admin/loggers/{logger}"): logger,
-    ("PUT", "/admin/loggers/{logger}"): set_level,
-}

@@ -4,6 +4,7 @@ import ipaddress
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiohttp import web
@@ -18,8 +19,23 @@ SAFE: Final = ("GET", "HEAD", "OPTIONS")
 log = logging.getLogger("kvorum.pipelines.connect.rest")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Operation = Callable[[Herder, web.Request], Awaitable[web.Response]]
-Table = Mapping[tuple[str, str], Operation]
-"""{(method, path): operation}."""
+
+
+@dataclass(slots=True)
+class Routes:
+    """Operations below a path, for a decorator: @routes("GET", "/{name}/config")."""
+
+    prefix: str
+    operations: list[tuple[str, str, Operation]] = field(default_factory=list)
+
+    def __call__(self, method: str, path: str = "") -> Callable[[Operation], Operation]:
+        """Add an operation; a slash at the end of the prefix makes no difference to Connect."""
+
+        def add(operation: Operation) -> Operation:
+            self.operations += [(method, self.prefix + each, operation) for each in ([path] if path else ["", "/"])]
+            return operation
+
+        return add
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -15,7 +15,7 @@ from kvorum.pipelines.connect.records import TASK, Json, Status, Target
 from kvorum.pipelines.connect.rest import (
     Handler,
     Operation,
-    Table,
+    Routes,
     answer,
     as_strings,
     body_of,
@@ -30,6 +30,26 @@ BODY_BYTES_MAX: Final = 1 << 20
 INITIAL: Final = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
 TARGETS: Final = {"pause": (Target.PAUSED, 202), "resume": (Target.STARTED, 202), "stop": (Target.STOPPED, 204)}
 """{last part of the path: (target state, HTTP status)}."""
+
+route = Routes("/connectors")
+
+
+def application(herder: Herder, *, is_loopback: bool = True) -> web.Application:
+    """Return the HTTP interface. Operations on connectors are rejected with 409 while the manager is not ready."""
+
+    def bound(operation: Operation, *, needs_ready: bool) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if needs_ready and not herder.ready:
+                raise conflict()
+            return await operation(herder, request)
+
+        return handle
+
+    app = web.Application(middlewares=[guard(is_loopback=is_loopback)], client_max_size=BODY_BYTES_MAX)
+    for routes in (plugin_routes.route, route):
+        for method, path, operation in routes.operations:
+            app.router.add_route(method, path, bound(operation, needs_ready=routes is route))
+    return app
 
 
 def name_in(request: web.Request) -> str:
@@ -68,8 +88,24 @@ def state_info(herder: Herder, connector: Connector) -> Json:
     }
 
 
-async def listed(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors: names, or with ?expand=info and ?expand=status an object per connector."""
+def configuration(name: str, found: Mapping[str, str | None]) -> dict[str, str]:
+    """Return a configuration with its name in it. Raises ConnectError for null values and for another name."""
+    count = sum(value is None for value in found.values())
+    if count:
+        raise validation.invalid(["Null value can not be supplied as the configuration value."] * count)
+    given = found.get("name")
+    if given is not None and given != name:
+        raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
+    return {**without_nulls(found), "name": name}
+
+
+def location(request: web.Request, name: str) -> dict[str, str]:
+    """Return the header with the address of a new connector."""
+    return {"Location": f"http://{request.host}/connectors/{quote(name, safe='')}"}
+
+
+@route("GET")
+async def _names(herder: Herder, request: web.Request) -> web.Response:
     names = herder.state.names()
     if "expand" not in request.query:
         return answer(names)
@@ -78,8 +114,8 @@ async def listed(herder: Herder, request: web.Request) -> web.Response:
     return answer({name: {each: parts[each](herder, herder.existing(name)) for each in wanted} for name in names})
 
 
-async def created(herder: Herder, request: web.Request) -> web.Response:
-    """POST /connectors: {"name", "config", "initial_state"}."""
+@route("POST")
+async def _create(herder: Herder, request: web.Request) -> web.Response:
     body = await body_of(request)
     if not isinstance(body, dict) or not isinstance(body.get("config"), dict):
         raise bad_request("the body must be a JSON object with name and config")
@@ -96,45 +132,29 @@ async def created(herder: Herder, request: web.Request) -> web.Response:
     return answer(info(herder, herder.existing(name)), 201, location(request, name))
 
 
-def location(request: web.Request, name: str) -> dict[str, str]:
-    """Return the header with the address of a new connector."""
-    return {"Location": f"http://{request.host}/connectors/{quote(name, safe='')}"}
-
-
-def configuration(name: str, found: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a configuration with its name in it. Raises ConnectError for null values and for another name."""
-    count = sum(value is None for value in found.values())
-    if count:
-        raise validation.invalid(["Null value can not be supplied as the configuration value."] * count)
-    given = found.get("name")
-    if given is not None and given != name:
-        raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
-    return {**without_nulls(found), "name": name}
-
-
-async def described(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}."""
+@route("GET", "/{name}")
+async def _info(herder: Herder, request: web.Request) -> web.Response:
     return answer(info(herder, herder.existing(name_in(request))))
 
 
-async def deleted(herder: Herder, request: web.Request) -> web.Response:
-    """DELETE /connectors/{name}."""
+@route("DELETE", "/{name}")
+async def _delete(herder: Herder, request: web.Request) -> web.Response:
     await herder.submit(lambda: herder.delete(name_in(request)))
     return nothing(204)
 
 
-async def configured(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}/config: as it was given, with its references to secrets."""
+@route("GET", "/{name}/config")
+async def _config(herder: Herder, request: web.Request) -> web.Response:
     return answer(dict(herder.existing(name_in(request)).properties))
 
 
-async def reconfigured(herder: Herder, request: web.Request) -> web.Response:
-    """PUT /connectors/{name}/config: change, or create."""
+@route("PUT", "/{name}/config")
+async def _configure(herder: Herder, request: web.Request) -> web.Response:
     return await _put(herder, request, configuration(name_in(request), as_strings(await body_of(request))))
 
 
-async def patched(herder: Herder, request: web.Request) -> web.Response:
-    """PATCH /connectors/{name}/config: change the given keys; null removes one (KIP-477)."""
+@route("PATCH", "/{name}/config")  # KIP-477: null removes a key
+async def _change(herder: Herder, request: web.Request) -> web.Response:
     name, changes = name_in(request), as_strings(await body_of(request))
     before = herder.existing(name).properties
     return await _put(herder, request, configuration(name, without_nulls({**before, **changes})), before)
@@ -149,35 +169,36 @@ async def _put(
     return answer(info(herder, herder.existing(name)), 201 if new else 200, location(request, name) if new else None)
 
 
-async def status(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}/status."""
+@route("GET", "/{name}/status")
+async def _status(herder: Herder, request: web.Request) -> web.Response:
     return answer(state_info(herder, herder.existing(name_in(request), "No status found for connector {}")))
 
 
-async def targeted(herder: Herder, request: web.Request) -> web.Response:
-    """PUT /connectors/{name}/pause, resume, stop."""
+@route("PUT", "/{name}/{target:pause|resume|stop}")
+async def _target(herder: Herder, request: web.Request) -> web.Response:
     target, status = TARGETS[request.match_info["target"]]
     await herder.submit(lambda: herder.target(name_in(request), target))
     return nothing(status)
 
 
-async def restarted(herder: Herder, request: web.Request) -> web.Response:
-    """POST /connectors/{name}/restart: with includeTasks or onlyFailed the response is the new status (KIP-745)."""
+@route("POST", "/{name}/restart")  # KIP-745
+async def _restart(herder: Herder, request: web.Request) -> web.Response:
     include_tasks, only_failed = flag(request, "includeTasks", False), flag(request, "onlyFailed", False)
     connector = herder.existing(name_in(request), "Unknown connector: {}")
     await herder.submit(lambda: herder.restart(connector.name, only_failed=only_failed))
     return answer(state_info(herder, connector), 202) if include_tasks or only_failed else nothing(204)
 
 
-async def tasks(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}/tasks."""
+@route("GET", "/{name}/tasks")
+async def _tasks(herder: Herder, request: web.Request) -> web.Response:
     connector = herder.existing(name_in(request))
     if connector.name not in herder.state.task_statuses:
         return answer([])
     return answer([{"id": {"connector": connector.name, "task": TASK}, "config": dict(connector.properties)}])
 
 
-def _task(herder: Herder, request: web.Request, missing: str) -> Status:
+def task_of(herder: Herder, request: web.Request, missing: str) -> Status:
+    """Return a task's status. Raises ConnectError."""
     name, number = name_in(request), request.match_info["task"]
     if not number.isdecimal():
         raise ConnectError(404, "HTTP 404 Not Found")
@@ -187,88 +208,46 @@ def _task(herder: Herder, request: web.Request, missing: str) -> Status:
     return found
 
 
-async def task_status(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}/tasks/{task}/status."""
-    return answer({"id": TASK, **state_of(_task(herder, request, "No status found for task {name}-{number}"))})
+@route("GET", "/{name}/tasks/{task}/status")
+async def _task_status(herder: Herder, request: web.Request) -> web.Response:
+    return answer({"id": TASK, **state_of(task_of(herder, request, "No status found for task {name}-{number}"))})
 
 
-async def task_restarted(herder: Herder, request: web.Request) -> web.Response:
-    """POST /connectors/{name}/tasks/{task}/restart."""
+@route("POST", "/{name}/tasks/{task}/restart")
+async def _restart_task(herder: Herder, request: web.Request) -> web.Response:
     name = herder.existing(name_in(request), "Unknown connector: {}").name
-    _task(herder, request, "Unknown task: {name}-{number}")
+    task_of(herder, request, "Unknown task: {name}-{number}")
     await herder.submit(lambda: herder.restart(name))
     return nothing(204)
 
 
-async def positions(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}/offsets (KIP-875)."""
+@route("GET", "/{name}/offsets")  # KIP-875
+async def _offsets(herder: Herder, request: web.Request) -> web.Response:
     found = await herder.positions(name_in(request))
     return answer({"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]})
 
 
-async def moved(herder: Herder, request: web.Request) -> web.Response:
-    """PATCH /connectors/{name}/offsets."""
+@route("PATCH", "/{name}/offsets")
+async def _alter_offsets(herder: Herder, request: web.Request) -> web.Response:
     connector = herder.existing(name_in(request))
     wanted = offsets.requested(await body_of(request), offsets_of(connector.properties))
     await herder.submit(lambda: herder.move(connector.name, wanted))
     return answer({"message": "The offsets for this connector have been altered successfully"})
 
 
-async def reset(herder: Herder, request: web.Request) -> web.Response:
-    """DELETE /connectors/{name}/offsets: the connector starts as configured."""
+@route("DELETE", "/{name}/offsets")
+async def _reset_offsets(herder: Herder, request: web.Request) -> web.Response:
     await herder.submit(lambda: herder.move(name_in(request), None))
     return answer({"message": "The offsets for this connector have been reset successfully"})
 
 
-async def topics(herder: Herder, request: web.Request) -> web.Response:
-    """GET /connectors/{name}/topics: topics in use (KIP-558)."""
+@route("GET", "/{name}/topics")  # KIP-558
+async def _topics(herder: Herder, request: web.Request) -> web.Response:
     name = name_in(request)
     return answer({name: {"topics": sorted(herder.state.topics.get(name, {}))}})
 
 
-async def forgotten(herder: Herder, request: web.Request) -> web.Response:
-    """PUT /connectors/{name}/topics/reset."""
+@route("PUT", "/{name}/topics/reset")
+async def _reset_topics(herder: Herder, request: web.Request) -> web.Response:
     await herder.submit(lambda: herder.forget_topics(name_in(request)))
     return nothing(202)
-
-
-ROUTES: Table = {
-    ("GET", "/connectors"): listed,
-    ("GET", "/connectors/"): listed,
-    ("POST", "/connectors"): created,
-    ("POST", "/connectors/"): created,
-    ("GET", "/connectors/{name}"): described,
-    ("DELETE", "/connectors/{name}"): deleted,
-    ("GET", "/connectors/{name}/config"): configured,
-    ("PUT", "/connectors/{name}/config"): reconfigured,
-    ("PATCH", "/connectors/{name}/config"): patched,
-    ("GET", "/connectors/{name}/status"): status,
-    ("PUT", "/connectors/{name}/{target:pause|resume|stop}"): targeted,
-    ("POST", "/connectors/{name}/restart"): restarted,
-    ("GET", "/connectors/{name}/tasks"): tasks,
-    ("GET", "/connectors/{name}/tasks/{task}/status"): task_status,
-    ("POST", "/connectors/{name}/tasks/{task}/restart"): task_restarted,
-    ("GET", "/connectors/{name}/offsets"): positions,
-    ("PATCH", "/connectors/{name}/offsets"): moved,
-    ("DELETE", "/connectors/{name}/offsets"): reset,
-    ("GET", "/connectors/{name}/topics"): topics,
-    ("PUT", "/connectors/{name}/topics/reset"): forgotten,
-}
-
-
-def application(herder: Herder, *, is_loopback: bool = True) -> web.Application:
-    """Return the HTTP interface. Operations on connectors are rejected with 409 while the manager is not ready."""
-
-    def bound(operation: Operation, *, needs_ready: bool) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            if needs_ready and not herder.ready:
-                raise conflict()
-            return await operation(herder, request)
-
-        return handle
-
-    app = web.Application(middlewares=[guard(is_loopback=is_loopback)], client_max_size=BODY_BYTES_MAX)
-    for table in (plugin_routes.ROUTES, ROUTES):
-        for (method, path), operation in table.items():
-            app.router.add_route(method, path, bound(operation, needs_ready=table is ROUTES))
-    return app

@@ -59,6 +59,12 @@ def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
     return choose("auto", folder, launch.settings).connector != pipeline.connector
 
 
+def write_spec(folder: Folder, pipeline: Pipeline) -> None:
+    """Write the pipeline for the host. Raises StateError if a worker has the folder."""
+    with folder.held():
+        folder.write(folder.spec, pipeline.as_data())
+
+
 @dataclass(slots=True)
 class Runner:
     """Starts and stops workers, in the folders of kvorum.pipelines.run."""
@@ -95,8 +101,7 @@ class Runner:
         if folder.alive():
             await self.stop(name)  # an earlier start was not confirmed
         try:
-            with folder.held():
-                folder.write(folder.spec, pipeline.as_data())
+            await asyncio.to_thread(write_spec, folder, pipeline)
         except (StateError, OSError) as error:
             raise RunnerError(str(error)) from error
         self._host_of[name] = host

@@ -10,7 +10,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ LINE_BYTES_MAX = 4 * 1024 * 1024
 """Offsets of 10,000 partitions fit many times."""
 REQUEST_SECONDS = 5.0
 WAITING_MAX = 16
-"""Commands that wait for the worker's next look; who comes beyond is refused."""
+"""Commands that wait for the worker's next look; further ones are rejected."""
+
+Respond = Callable[[bytes], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def ask(
             connection.settimeout(timeout)
             connection.connect(where)
             connection.sendall(json.dumps({"command": command, "name": other}).encode() + b"\n")
-            line = read_line(connection)
+            line = connection.makefile("rb").readline(LINE_BYTES_MAX)
     except TimeoutError as error:
         raise StateError(f"pipeline {name!r} did not respond to {command} within {timeout:g} s") from error
     except OSError as error:
@@ -77,79 +79,59 @@ def address(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def read_line(connection: socket.socket) -> bytes:
-    """Return what comes up to the end of the line, or of the connection."""
-    found = bytearray()
-    while not found.endswith(b"\n") and len(found) < LINE_BYTES_MAX:
-        part = connection.recv(65536)
-        if not part:
-            break
-        found += part
-    return bytes(found)
-
-
 @contextmanager
 def listening(
     folder: Folder, status: Callable[[], Mapping[str, Any]], commands: Collection[str] = COMMANDS
 ) -> Iterator["queue.Queue[Request]"]:
     """Listen in a thread and give the queue of requests; `status` is answered at once, by the thread."""
     requests: queue.Queue[Request] = queue.Queue(WAITING_MAX)
+
+    def respond(line: bytes) -> Mapping[str, Any]:
+        try:
+            given = json.loads(line)
+            command = given.get("command")
+            if command == "status":
+                return status()
+            if command not in commands:
+                return {"error": f"there is no command {command!r}; there are {', '.join(commands)}"}
+            request = Request(command, str(given.get("name", "")))
+            requests.put_nowait(request)
+            return request.answer.get()
+        except queue.Full:
+            return {"error": "too many commands wait"}
+        except (ValueError, AttributeError) as error:
+            return {"error": f"not a line of JSON with a command: {error}"}
+
     (folder.path / SOCKET).unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX)
     with address(folder.path) as where:
         server.bind(where)
     server.listen(WAITING_MAX)
     os.chmod(folder.path / SOCKET, 0o600)
-    threading.Thread(target=serve, args=(server, requests, status, commands), name="control", daemon=True).start()
+    threading.Thread(target=serve, args=(server, respond), name="control", daemon=True).start()
     try:
         yield requests
     finally:
         (folder.path / SOCKET).unlink(missing_ok=True)
         server.close()
+        with suppress(queue.Empty):
+            while True:
+                requests.get_nowait().answer.put({"error": "it has ended"})
 
 
-def serve(
-    server: socket.socket,
-    requests: "queue.Queue[Request]",
-    status: Callable[[], Mapping[str, Any]],
-    commands: Collection[str],
-) -> None:
-    """Answer until the socket is closed. Each connection has a thread: a slow `stop` must not hold up `status`."""
+def serve(server: socket.socket, respond: Respond) -> None:
+    """Respond until the socket is closed. Each connection has a thread: a slow `stop` must not delay `status`."""
     while True:
         try:
             connection, _ = server.accept()
         except OSError:
             return
-        threading.Thread(target=answer, args=(connection, requests, status, commands), daemon=True).start()
+        threading.Thread(target=serve_one, args=(connection, respond), daemon=True).start()
 
 
-def answer(
-    connection: socket.socket,
-    requests: "queue.Queue[Request]",
-    status: Callable[[], Mapping[str, Any]],
-    commands: Collection[str],
-) -> None:
-    """Read one command and answer it."""
-    with connection:
+def serve_one(connection: socket.socket, respond: Respond) -> None:
+    """Read one command and respond to it."""
+    with connection, suppress(OSError):  # the client may have gone
         connection.settimeout(REQUEST_SECONDS)
-        try:
-            line = json.loads(read_line(connection))
-            command = line.get("command")
-            if command == "status":
-                found: Mapping[str, Any] = status()
-            elif command in commands:
-                request = Request(command, str(line.get("name", "")))
-                requests.put_nowait(request)
-                found = request.answer.get()
-            else:
-                found = {"error": f"there is no command {command!r}; there are {', '.join(commands)}"}
-        except queue.Full:
-            found = {"error": "too many commands wait"}
-        except (ValueError, AttributeError) as error:
-            found = {"error": f"not a line of JSON with a command: {error}"}
-        except OSError:
-            return
-        try:
-            connection.sendall(json.dumps(found, default=str).encode() + b"\n")
-        except OSError:
-            return  # who asked does not wait any more
+        found = respond(connection.makefile("rb").readline(LINE_BYTES_MAX))
+        connection.sendall(json.dumps(found, default=str).encode() + b"\n")

@@ -95,7 +95,7 @@ def test_commands_are_answered_in_lines(folder: Folder) -> None:
         with socket.socket(socket.AF_UNIX) as raw, control.address(folder.path) as where:
             raw.connect(where)
             raw.sendall(b"nonsense\n")
-            assert "not a line of JSON" in json.loads(control.read_line(raw))["error"]
+            assert "not a line of JSON" in json.loads(raw.makefile("rb").readline())["error"]
     with pytest.raises(StateError, match="is not running"):
         control.ask(folder.root, "p", "status")
 
