@@ -57,7 +57,7 @@ TARGETS: Final[Mapping[str, DataType]] = {
 }
 PER_SECOND: Final = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-NUMBERS: Final = (*BITS, FloatType, DoubleType, DecimalType)
+NUMBERS: Final[tuple[type[DataType], ...]] = (*BITS, FloatType, DoubleType, DecimalType)
 INTEGER: Final = r"^[+-]?\d+$"
 # Double.parseDouble's grammar but for hexadecimal; it ignores space around the number.
 FLOATING: Final = r"^\s*[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?))\s*$"
