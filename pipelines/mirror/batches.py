@@ -8,12 +8,11 @@ Order in a batch, and why a crash between any two steps does no harm:
     4. the target's ends become marks                           the next batch's mark covers what this one did not note
 
 Step 4 reads the target's end while nothing is being written: the sink has fenced all older writers of records, and the
-control writer fences all older writers of marks (see ControlWriter), so a mark is never beyond its true place.
+ledger fences all older writers of marks, so a mark is never beyond its true offset.
 """
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -23,13 +22,12 @@ from pyspark.sql import functions as F
 
 from kvorum.pipelines.bridge import client, offsets, options
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce
+from kvorum.pipelines.bridge.ledger import Folder
 from kvorum.pipelines.bridge.lookup import Lookup
-from kvorum.pipelines.bridge.offsets import LATEST, TopicPartition
+from kvorum.pipelines.bridge.offsets import LATEST, Offsets, TopicPartition
 from kvorum.pipelines.bridge.sink import Delivery, write_batch
-from kvorum.pipelines.jobs.store import Store
-from kvorum.pipelines.mirror.clients import Control, ControlWriter, read_topic
-from kvorum.pipelines.mirror.metrics import Figures, now
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_key, read_mark
+from kvorum.pipelines.mirror.ledger import Ledger
+from kvorum.pipelines.mirror.metrics import Figures
 from kvorum.pipelines.mirror.policy import PROVENANCE, Policy
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.topics import TopicSync
@@ -39,60 +37,9 @@ logger = logging.getLogger(__name__)
 OFFSETS_VERSION: Final = "v1"
 """Of Spark's file of a micro-batch's ends: version, metadata, then a line a source."""
 
-Ends = dict[Place, int]
-
 
 class BadCheckpoint(RuntimeError):
     """The checkpoint's files are not as they should be."""
-
-
-class Ledger:
-    """The offset map: in memory, and as the map topic. Used by the batches' thread and by the mirror's loop."""
-
-    def __init__(self, spec: MirrorSpec) -> None:
-        """Fence older runs of this mirror, then read what they wrote."""
-        settings = client.from_options(spec.target.settings())
-        self._name = spec.name
-        self._topic = spec.naming.map_topic
-        self._lock = threading.Lock()
-        self._writer = ControlWriter(settings, spec.name)
-        self.map = OffsetMap()
-        for message in read_topic(settings, self._topic):
-            key, value = message.key(), message.value()
-            if key is None:
-                continue
-            name, place, slot = read_key(key)
-            if name == spec.name and value is None:
-                self.map.drop(place, slot)
-            elif name == spec.name and value is not None:
-                self.map.take(read_mark(key, value)[1])
-
-    def mark(self, ends: Mapping[Place, tuple[int, int]]) -> int:
-        """Write marks: (source, target) by partition, as far as they say something new. Returns how many."""
-        with self._lock:
-            marks = [self.map.next_mark(place, source, target) for place, (source, target) in ends.items()]
-            fresh: list[Mark] = [mark for mark in marks if mark is not None]
-            self._writer.write([Control(self._topic, mark.key(self._name), mark.value()) for mark in fresh])
-            for mark in fresh:
-                self.map.take(mark)
-        return len(fresh)
-
-    def restart(self, place: Place) -> None:
-        """Remove the marks of a partition whose topic on the target was deleted and created again."""
-        with self._lock:
-            marks = self.map.marks(place)
-            self._writer.write([Control(self._topic, mark.key(self._name), None) for mark in marks])
-            for mark in marks:
-                self.map.drop(place, mark.slot())
-
-    def write(self, records: list[Control]) -> None:
-        """Write other control records."""
-        with self._lock:
-            self._writer.write(records)
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._writer.close()
 
 
 class Batches:
@@ -107,7 +54,7 @@ class Batches:
         self._topics = topics
         self._ledger = ledger
         self._figures = figures
-        self._checkpoint = Store(spark, spec.checkpoint)
+        self._offsets = Folder(spark, spec.checkpoint, "offsets")
         self._options = spec.target.settings()
         self._target = Lookup(client.from_options(self._options))
         self._sink = None
@@ -137,43 +84,43 @@ class Batches:
         figures.mirrored = {**figures.mirrored, **ends}
         figures.batches += 1
         figures.batch_seconds = time.monotonic() - began
-        figures.last_batch = now()
+        figures.last_batch = time.time()
 
-    def _restart_recreated(self, places: Iterable[Place]) -> None:
-        """Begin the map anew for partitions that end before their last mark: their topic was deleted and recreated."""
+    def _restart_recreated(self, places: Iterable[TopicPartition]) -> None:
+        """Remove the marks of partitions that end before their last mark: their topic was deleted and recreated."""
         for place, end in self._ends(places).items():
             last = self._ledger.map.last(place)
             if last is not None and end < last.target:
                 logger.warning(
                     "%s-%d was recreated on %s (it ends at %d, before offset %d of its last mark): its marks are "
                     "removed; what was mirrored to it before is not mirrored again",
-                    *(self._naming.to_target(place.topic), place.partition, self._spec.target.alias, end, last.target),
+                    *(*self._naming.there(place), self._spec.target.alias, end, last.target),
                 )
                 self._ledger.restart(place)
 
-    def _mark(self, sources: Mapping[Place, int]) -> None:
+    def _mark(self, sources: Mapping[TopicPartition, int]) -> None:
         """Mark source offsets with where the target's partitions end now."""
         self._ledger.mark({place: (sources[place], end) for place, end in self._ends(sources).items()})
 
-    def _ends(self, places: Iterable[Place]) -> dict[Place, int]:
+    def _ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where partitions of the target end now; places are by the source's names."""
-        wanted = {TopicPartition(self._naming.to_target(place.topic), place.partition): place for place in places}
+        wanted = {self._naming.there(place): place for place in places}
         found = self._target.everywhere(wanted, LATEST, is_read_committed=False)
         return {wanted[where]: end for where, end in found.items()}
 
-    def _bounds(self, batch_id: int) -> tuple[Ends, Ends]:
+    def _bounds(self, batch_id: int) -> tuple[Offsets, Offsets]:
         """Return where a micro-batch begins and ends."""
-        text = self._checkpoint.read(f"offsets/{batch_id}")
+        text = self._offsets.read(str(batch_id))
         if text is None:
-            raise BadCheckpoint(f"{self._checkpoint.url(f'offsets/{batch_id}')} does not exist")
+            raise BadCheckpoint(f"{self._offsets.root}/{batch_id} does not exist")
         starts, ends = read_offsets(text)
-        before = self._checkpoint.read(f"offsets/{batch_id - 1}") if batch_id else None
+        before = self._offsets.read(str(batch_id - 1)) if batch_id else None
         if before is not None:
             starts = read_offsets(before)[1]
         return starts, ends
 
 
-def read_offsets(text: str) -> tuple[Ends, Ends]:
+def read_offsets(text: str) -> tuple[Offsets, Offsets]:
     """Return, of a micro-batch's file in the checkpoint, where the query began (the first one's only) and its ends.
 
     Raises: BadCheckpoint.
@@ -183,10 +130,7 @@ def read_offsets(text: str) -> tuple[Ends, Ends]:
         if lines[0] != OFFSETS_VERSION:
             raise ValueError(f"version {lines[0]}")
         read = json.loads(lines[2])
-        starts = offsets.begun_at(read) or {}
-        return {Place(*where): at for where, at in starts.items()}, {
-            Place(*where): at for where, at in offsets.from_json(read).items()
-        }
+        return offsets.begun_at(read) or {}, offsets.from_json(read)
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise BadCheckpoint(f"offsets of a micro-batch cannot be decoded ({error}): {text[:200]!r}") from error
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from kvorum.pipelines.mirror.run import run
-from kvorum.pipelines.mirror.spec import SpecError, load
+from kvorum.pipelines.mirror.spec import load
 from kvorum.pipelines.session.build import SessionSettings, build
+from kvorum.pipelines.spec import SpecError
 
 
 @click.command()

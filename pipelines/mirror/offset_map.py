@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kvorum.pipelines.bridge.offsets import TopicPartition
+
 SLOTS: Final = 16
 """Marks a level keeps: a group within 16 batches of the mirror stands near an exact mark."""
 
@@ -25,18 +27,24 @@ LEVELS: Final = 24
 FORMAT: Final = 1
 
 
-class Place(NamedTuple):
-    """A partition of a topic, by the source's name."""
+class Record(NamedTuple):
+    """Common values of two copies of a record."""
 
-    topic: str
-    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+    def equals(self, other: "Record") -> bool:
+        """Return whether the other may be this one's copy."""
+        return self[1:] == other[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """A pair of offsets on source and target. `number` counts a partition's marks, from 0."""
 
-    place: Place
+    place: TopicPartition
     number: int
     source: int
     target: int
@@ -57,11 +65,11 @@ class Mark:
         return _json({"number": self.number, "source": self.source, "target": self.target})
 
 
-def read_key(key: bytes) -> tuple[str, Place, str]:
+def read_key(key: bytes) -> tuple[str, TopicPartition, str]:
     """Return the mirror's name, the partition and the slot of a mark's key. Raises ValueError if it is none."""
     try:
         form, mirror, topic, partition, slot = json.loads(key)
-        place = Place(str(topic), int(partition))
+        place = TopicPartition(str(topic), int(partition))
     except (ValueError, TypeError) as error:
         raise ValueError(f"not a mark of an offset map: {key!r}") from error
     if form != FORMAT:
@@ -88,8 +96,8 @@ class OffsetMap:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._slots: dict[Place, dict[str, Mark]] = {}
-        self._sorted: dict[Place, tuple[dict[str, Mark], list[Mark]]] = {}
+        self._slots: dict[TopicPartition, dict[str, Mark]] = {}
+        self._sorted: dict[TopicPartition, tuple[dict[str, Mark], list[Mark]]] = {}
 
     def take(self, mark: Mark) -> None:
         """Take a mark, a new one or one out of the topic; in its slot the higher number stays."""
@@ -98,11 +106,11 @@ class OffsetMap:
         if there is None or there.number <= mark.number:
             self._slots[mark.place] = {**slots, slot: mark}
 
-    def drop(self, place: Place, slot: str) -> None:
+    def drop(self, place: TopicPartition, slot: str) -> None:
         """Remove the mark of a slot."""
         self._slots[place] = {each: mark for each, mark in self._slots.get(place, {}).items() if each != slot}
 
-    def next_mark(self, place: Place, source: int, target: int) -> Mark | None:
+    def next_mark(self, place: TopicPartition, source: int, target: int) -> Mark | None:
         """Return the mark to write, None where nothing new is said.
 
         Offsets that were mirrored before (a mirror that was begun anew) make no marks: their first copies count.
@@ -112,16 +120,16 @@ class OffsetMap:
             return None
         return Mark(place=place, number=0 if last is None else last.number + 1, source=source, target=target)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[TopicPartition]:
         """Yield the partitions that have a mark."""
         return iter([place for place, slots in tuple(self._slots.items()) if slots])
 
-    def last(self, place: Place) -> Mark | None:
+    def last(self, place: TopicPartition) -> Mark | None:
         """Return the newest mark."""
         marks = self.marks(place)
         return marks[-1] if marks else None
 
-    def marks(self, place: Place) -> list[Mark]:
+    def marks(self, place: TopicPartition) -> list[Mark]:
         """Return a partition's marks by offset."""
         slots = self._slots.get(place, {})
         known = self._sorted.get(place)
@@ -130,7 +138,7 @@ class OffsetMap:
             self._sorted[place] = known
         return known[1]
 
-    def below_target(self, place: Place, target: int) -> tuple[Mark, Mark] | None:
+    def below_target(self, place: TopicPartition, target: int) -> tuple[Mark, Mark] | None:
         """Return the first mark and the last one at or below a target offset; None if no mark is.
 
         All mirrored records between the two source offsets are below the target offset.
@@ -139,17 +147,27 @@ class OffsetMap:
         at = bisect_right(marks, target, key=lambda mark: mark.target) - 1
         return (marks[0], marks[at]) if at >= 0 else None
 
-    def around(self, place: Place, offset: int) -> tuple[Mark, Mark | None] | None:
-        """Return the last mark at or below a source offset and the one after it; None for an unknown partition.
+    def around(self, place: TopicPartition, offset: int) -> tuple[Mark, Mark | None]:
+        """Return the last mark at or below a source offset and the one after it, of a partition that has marks.
 
-        What lies before the first mark was never mirrored: of a mirror that began with all there was, whoever stands
-        there begins at the first mark.
+        Records before the first mark were never mirrored: of a mirror that began with the first record, a group there
+        begins at the first mark.
         """
         marks = self.marks(place)
-        if not marks:
-            return None
         at = max(0, bisect_right(marks, offset, key=lambda mark: mark.source) - 1)
         return marks[at], marks[at + 1] if at + 1 < len(marks) else None
+
+
+def apply(maps: dict[str, OffsetMap], key: bytes | None, value: bytes | None) -> None:
+    """Apply a record of a map topic to the map of its mirror. Raises ValueError if it is no mark."""
+    if key is None:
+        return
+    name, place, slot = read_key(key)
+    known = maps.setdefault(name, OffsetMap())
+    if value is None:
+        known.drop(place, slot)
+    else:
+        known.take(read_mark(key, value)[1])
 
 
 def _json(value: object) -> bytes:

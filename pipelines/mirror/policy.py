@@ -10,12 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from kvorum.pipelines.bridge.offsets import TopicPartition
+
 PolicyName = Literal["default", "identity"]
 
 PROVENANCE: Final = "kvorum-mirror-source"
 """The header's key; its value is the alias of the cluster the record was read from. One header a hop."""
 
-INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", r"heartbeats")
+HEARTBEATS: Final = "heartbeats"
+"""The topic (on the target) of heartbeats, MirrorMaker's name for it."""
+
+INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", HEARTBEATS)
 """Never mirrored: what clusters and mirrors keep for themselves."""
 
 
@@ -28,21 +33,18 @@ class Policy:
     target: str
     separator: str = "."
 
-    def to_target(self, topic: str) -> str:
-        """Return the target's name of a topic of the source."""
-        return topic if self.name == "identity" else f"{self.source}{self.separator}{topic}"
-
-    def to_source(self, topic: str) -> str | None:
-        """Return the source's name of a topic of the target, None if it is not mirrored."""
-        if self.name == "identity":
-            return topic
-        prefix = f"{self.source}{self.separator}"
-        return topic.removeprefix(prefix) if topic.startswith(prefix) else None
-
     @property
     def prefix(self) -> str:
-        """Return what is put in front of a topic's name."""
+        """Return the text in front of a topic's name on the target."""
         return "" if self.name == "identity" else f"{self.source}{self.separator}"
+
+    def to_target(self, topic: str) -> str:
+        """Return the target's name of a topic of the source."""
+        return f"{self.prefix}{topic}"
+
+    def there(self, place: TopicPartition) -> TopicPartition:
+        """Return a partition by its name on the target."""
+        return TopicPartition(self.to_target(place.topic), place.partition)
 
     @property
     def map_topic(self) -> str:
@@ -59,16 +61,11 @@ class Policy:
         """Return the topic (on the target) of translated group offsets, MirrorMaker's name for it."""
         return f"{self.source}.checkpoints.internal"
 
-    @property
-    def heartbeats_topic(self) -> str:
-        """Return the topic (on the target) of heartbeats, MirrorMaker's name for it."""
-        return "heartbeats"
-
 
 def pattern(policy: Policy, topics: Sequence[str], exclude: Sequence[str] = ()) -> str:
     """Return one regular expression that matches exactly the whole names of the topics to mirror.
 
-    It is understood by Python's re and by Java's, so either connector may be told it.
+    Python's re and Java's both read it.
     """
     wanted = "|".join(f"(?:{each})" for each in topics)
     unwanted = [*INTERNAL, *exclude]

@@ -14,55 +14,42 @@ from kvorum.pipelines.bridge import client, register
 from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.bridge.offsets import LATEST, TopicPartition
 from kvorum.pipelines.mirror import policy
-from kvorum.pipelines.mirror.batches import Batches, Ledger
-from kvorum.pipelines.mirror.clients import Control, compacted, create_topics
-from kvorum.pipelines.mirror.groups import GroupSync, Translator
-from kvorum.pipelines.mirror.metrics import Figures, Listener, now, text
-from kvorum.pipelines.mirror.offset_map import Place
+from kvorum.pipelines.mirror.batches import Batches
+from kvorum.pipelines.mirror.groups import GroupSync
+from kvorum.pipelines.mirror.ledger import Ledger, heartbeat
+from kvorum.pipelines.mirror.metrics import Figures, Listener, text
 from kvorum.pipelines.mirror.spec import MirrorSpec
-from kvorum.pipelines.mirror.topics import TopicSync
-from kvorum.pipelines.mirror.wire import heartbeat
+from kvorum.pipelines.mirror.topics import TopicSync, create_control_topics
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """How often the loop looks whether it should stop, or the query has ended."""
-
-
 WORKER_LATE: Final = "Python worker failed to connect back"
-"""Spark waits ten seconds for a Python process to begin, and that is not to be set: too short on a busy machine."""
-
+"""Spark waits ten seconds for a Python process to start, which cannot be set: too short on a busy machine."""
 LATE_MAX: Final = 5
-"""How often a mirror begins again because of that: the machine may be busy for a minute, not for ever."""
+"""How often a mirror is restarted because of that."""
 
 
 class Mirror:
     """A mirror that runs. States: made (older runs are fenced), started, closed."""
 
     def __init__(self, spec: MirrorSpec, spark: SparkSession) -> None:
-        """Make the control topics, fence older runs, read the map."""
+        """Create the control topics, fence older runs, read the map."""
         self.spec = spec
         self.figures = Figures()
         self._spark = spark
         self._source = Lookup(client.from_options(spec.source.settings()))
-        self._target = Lookup(client.from_options(spec.target.settings()))
-        names = [spec.naming.map_topic, spec.naming.checkpoints_topic]
-        names += [spec.naming.heartbeats_topic] if spec.sync.heartbeats else []
-        there = self._target.admin.list_topics(timeout=30).topics
-        missing = [compacted(name, spec.replication_factor) for name in names if name not in there]
-        create_topics(self._target.admin, missing)
+        target = Lookup(client.from_options(spec.target.settings()))
+        create_control_topics(target.admin, spec)
         self._ledger = Ledger(spec)
-        self._topics = TopicSync(spec, self._source, self._target)
-        self._translator = Translator(spec, self._ledger.map)
-        self._groups = GroupSync(spec, self._source.admin, self._target.admin, self._translator)
+        self._topics = TopicSync(spec, self._source, target)
+        self._groups = None
+        if spec.sync.groups:
+            self._groups = GroupSync(spec, self._source.admin, target.admin, self._ledger, self.figures)
         self._batches = Batches(spec, spark, self._topics, self._ledger, self.figures)
         self._listener = Listener(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
         self._query: StreamingQuery | None = None
-
-    @property
-    def metrics_port(self) -> int | None:
-        """Return the port of the metrics."""
-        return self._listener.port if self._listener else None
 
     def start(self) -> None:
         """Start the query.
@@ -79,7 +66,7 @@ class Mirror:
             "includeHeaders": "true",
             "failOnDataLoss": "true" if self.spec.fail_on_data_loss else "false",
             "maxOffsetsPerTrigger": str(self.spec.max_offsets_per_trigger),
-            # What is given up or not yet decided on the source is no record of it.
+            # Records of aborted and open transactions are not mirrored.
             "kafka.isolation.level": "read_committed",
         }
         frame = self._spark.readStream.format("kvorum").options(**reading).load()
@@ -131,24 +118,18 @@ class Mirror:
             TopicPartition(topic, number) for topic, count in self._topics.partitions.items() for number in range(count)
         ]
         ends = self._source.everywhere(places, LATEST, is_read_committed=True)
-        self.figures.source_ends = {Place(*where): end for where, end in ends.items()}
+        self.figures.source_ends = ends
         known = {place: mark.source for place in self._ledger.map.places() if (mark := self._ledger.map.last(place))}
         self.figures.mirrored = {**known, **self.figures.mirrored}
 
     def _follow_groups(self) -> None:
-        if not self.spec.sync.groups:
-            return
-        seen = self._groups.follow(self._topics.partitions)
-        topic = self.spec.naming.checkpoints_topic
-        self._ledger.write([Control(topic, each.key(), each.value()) for each in seen.checkpoints])
-        self.figures.groups = self._groups.count
-        self.figures.groups_active = len(seen.active)
-        self.figures.groups_held = len(seen.held)
+        if self._groups is not None:
+            self._groups.follow(self._topics.partitions)
 
     def _beat(self) -> None:
         if self.spec.sync.heartbeats:
-            key, value = heartbeat(self.spec.source.alias, self.spec.target.alias, int(now() * 1000))
-            self._ledger.write([Control(self.spec.naming.heartbeats_topic, key, value)])
+            aliases = self.spec.source.alias, self.spec.target.alias
+            self._ledger.write([heartbeat(policy.HEARTBEATS, *aliases, int(time.time() * 1000))])
 
     def close(self) -> None:
         """Stop the query and release all resources."""
@@ -158,7 +139,8 @@ class Mirror:
         finally:
             if self._listener is not None:
                 self._listener.close()
-            self._translator.close()
+            if self._groups is not None:
+                self._groups.close()
             self._ledger.close()
 
 

@@ -11,7 +11,7 @@ from kvorum.pipelines.mirror.policy import Policy, PolicyName
 from kvorum.pipelines.spec import document
 from kvorum.pipelines.spec.model import NAME, Duration, Trigger, duration_ms
 from kvorum.pipelines.spec.parts import Model
-from kvorum.pipelines.spec.problems import Problem, SpecError, from_pydantic
+from kvorum.pipelines.spec.problems import SpecError, from_pydantic
 from kvorum.pipelines.spec.resolve import resolve
 
 CONFIGS_EXCLUDED: Final = (
@@ -130,21 +130,9 @@ class MirrorSpec(Model):
 
 def load(path: str | Path, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:
     """Return the mirror of a file. Raises SpecError with every problem and its line."""
-    return made(document.read(Path(path)), environment)
-
-
-def loads(text: str, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:
-    """Return the mirror of a text; see load."""
-    return made(document.parse(text), environment)
-
-
-def made(read: document.Document, environment: Mapping[str, str] | None = None) -> MirrorSpec:
-    """Return the mirror of a document; see load."""
+    read = document.read(Path(path))
     data: dict[str, Any] = resolve(read.right().data, read.places, environment)
     try:
         return MirrorSpec.model_validate(data)
     except ValidationError as error:
         raise SpecError(from_pydantic(error, MirrorSpec, read.places)) from error
-
-
-__all__ = ["Cluster", "MirrorSpec", "Problem", "SpecError", "Sync", "load", "loads"]

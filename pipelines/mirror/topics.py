@@ -1,18 +1,17 @@
-"""Topics of the source on the target: made, given new partitions, their configs followed.
+"""Topics of the source on the target: created, extended by new partitions, their configs followed.
 
-A topic is there before a record of it is written. Partitions are only ever added; a topic that is deleted on the source
-stays on the target. A config that the source has set is set, one that it has not set is unset, and what the mirror was
-told to leave alone is left alone. The decisions (plan_partitions, plan_configs) are pure.
+A topic exists before a record of it is written. Partitions are only ever added; a topic that is deleted on the source
+stays on the target. A config that the source has set is set, one that it has not set is unset, and excluded ones stay
+as they are. The decisions (plan_partitions, plan_configs) are pure.
 """
 
 import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
     AdminClient,
     AlterConfigOpType,
@@ -24,9 +23,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
     ResourceType,
 )
 
+from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import Lookup, retried
 from kvorum.pipelines.mirror import policy
-from kvorum.pipelines.mirror.clients import REQUEST_SECONDS, create_topics
+from kvorum.pipelines.mirror.logs import REQUEST_SECONDS
 from kvorum.pipelines.mirror.spec import MirrorSpec
 
 logger = logging.getLogger(__name__)
@@ -37,48 +37,24 @@ RESOURCES_MAX: Final = 200
 Configs = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    """Missing topics and partitions of the target, by the target's names."""
-
-    create: Mapping[str, int]
-    grow: Mapping[str, int]
+def plan_partitions(wanted: Mapping[str, int], there: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the topics to create and those to extend; all are numbers of partitions by topic name."""
+    create = {topic: count for topic, count in wanted.items() if topic not in there}
+    return create, {topic: count for topic, count in wanted.items() if 0 < there.get(topic, 0) < count}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Changes that make a topic's configs equal to the source's."""
-
-    set: Configs
-    unset: Sequence[str]
-
-    def __bool__(self) -> bool:
-        """Return whether there is anything to do."""
-        return bool(self.set or self.unset)
-
-
-def plan_partitions(wanted: Mapping[str, int], there: Mapping[str, int]) -> Growth:
-    """Return what the target lacks; both are partitions by the target's topic name."""
-    return Growth(
-        create={topic: count for topic, count in wanted.items() if topic not in there},
-        grow={topic: count for topic, count in wanted.items() if 0 < there.get(topic, 0) < count},
-    )
-
-
-def plan_configs(source: Configs, target: Configs, excluded: re.Pattern[str]) -> Change:
-    """Return the change that makes the target's own configs those of the source, but for the excluded ones."""
+def plan_configs(source: Configs, target: Configs, excluded: re.Pattern[str]) -> tuple[Configs, list[str]]:
+    """Return what to set and to unset, so that the target's own configs are the source's, but for the excluded ones."""
     wanted = {key: value for key, value in source.items() if not excluded.fullmatch(key)}
-    return Change(
-        set={key: value for key, value in wanted.items() if target.get(key) != value},
-        unset=sorted(key for key in target if key not in wanted and not excluded.fullmatch(key)),
-    )
+    unset = sorted(key for key in target if key not in wanted and not excluded.fullmatch(key))
+    return {key: value for key, value in wanted.items() if target.get(key) != value}, unset
 
 
 class TopicSync:
     """Follows the topics of one mirror."""
 
     def __init__(self, spec: MirrorSpec, source: Lookup, target: Lookup) -> None:
-        """Begin without connections."""
+        """Ask nothing yet."""
         self._spec = spec
         self._naming = spec.naming
         self._source = source.admin
@@ -95,32 +71,27 @@ class TopicSync:
         Called by the batches and by the mirror's loop; one at a time.
         """
         with self._lock:
-            self._ensure()
+            seen = _partitions(self._source)
+            mirrored = {topic: count for topic, count in seen.items() if self._pattern.fullmatch(topic)}
+            if mirrored.items() <= self.partitions.items():
+                return
+            names = {self._naming.to_target(topic): topic for topic in mirrored}
+            wanted = {name: mirrored[topic] for name, topic in names.items()}
+            create, extend = plan_partitions(wanted, _partitions(self._target))
+            self._create(create, names)
+            for name, count in extend.items():
+                self._target.create_partitions([NewPartitions(name, count)])[name].result(REQUEST_SECONDS)
+                logger.info("topic %s extended to %d partitions, as on %s", name, count, self._spec.source.alias)
+            self.partitions = mirrored
 
-    def _ensure(self) -> None:
-        seen = _partitions(self._source)
-        mirrored = {topic: count for topic, count in seen.items() if self._pattern.fullmatch(topic)}
-        if mirrored.items() <= self.partitions.items():
-            return
-        wanted = {self._naming.to_target(topic): count for topic, count in mirrored.items()}
-        growth = plan_partitions(wanted, _partitions(self._target))
-        self._create(growth.create)
-        for topic, count in growth.grow.items():
-            future = self._target.create_partitions([NewPartitions(topic, count)])[topic]
-            future.result(REQUEST_SECONDS)
-            logger.info("topic %s extended to %d partitions, as on %s", topic, count, self._spec.source.alias)
-        self.partitions = mirrored
-
-    def _create(self, topics: Mapping[str, int]) -> None:
-        """Make topics with the configs they have on the source."""
-        if not topics:
-            return
-        names = {topic: self._naming.to_source(topic) or topic for topic in topics}
-        configs = self.configs_of(self._source, sorted(names.values())) if self._spec.sync.configs else {}
-        factor = -1 if self._spec.replication_factor is None else self._spec.replication_factor
+    def _create(self, topics: Mapping[str, int], names: Mapping[str, str]) -> None:
+        """Create topics with the configs that they have on the source; `names` are the source's."""
+        follows = self._spec.sync.configs and bool(topics)
+        configs = self.configs_of(self._source, [names[topic] for topic in topics]) if follows else {}
+        factor = self._spec.replication_factor or -1
         made = []
         for topic, count in topics.items():
-            config = plan_configs(configs.get(names[topic], {}), {}, self._excluded).set
+            config, _ = plan_configs(configs.get(names[topic], {}), {}, self._excluded)
             made.append(NewTopic(topic, count, factor, config=config))
         create_topics(self._target, made)
         for topic, count in topics.items():
@@ -130,33 +101,27 @@ class TopicSync:
         """Give the target's topics the configs of the source's; returns how many topics were changed."""
         if not self._spec.sync.configs or not self.partitions:
             return 0
-        names = sorted(self.partitions)
-        source = self.configs_of(self._source, names)
-        target = self.configs_of(self._target, [self._naming.to_target(name) for name in names])
+        names = {topic: self._naming.to_target(topic) for topic in sorted(self.partitions)}
+        source = self.configs_of(self._source, [*names])
+        target = self.configs_of(self._target, [*names.values()])
         changed = 0
-        for name in names:
-            topic = self._naming.to_target(name)
-            if name not in source or topic not in target:
-                continue  # deleted meanwhile
-            change = plan_configs(source[name], target[topic], self._excluded)
-            if change:
-                self._alter(topic, change)
-                changed += 1
+        for topic, name in names.items():
+            if topic in source and name in target:  # else deleted meanwhile
+                given, unset = plan_configs(source[topic], target[name], self._excluded)
+                if given or unset:
+                    self._alter(name, given, unset)
+                    changed += 1
         return changed
 
-    def _alter(self, topic: str, change: Change) -> None:
-        entries = [
-            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in change.set.items()
-        ]
-        entries += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in change.unset]
+    def _alter(self, topic: str, given: Configs, unset: Sequence[str]) -> None:
+        entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in given.items()]
+        entries += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        for future in self._target.incremental_alter_configs([resource]).values():
-            try:
-                future.result(REQUEST_SECONDS)
-            except KafkaException as error:
-                logger.warning("configs of the source not applied to topic %s: %s", topic, error)
-                return
-        logger.info("configs of %s changed: set %s, deleted %s", topic, change.set, list(change.unset))
+        try:
+            self._target.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
+            logger.info("configs of %s changed: set %s, deleted %s", topic, given, list(unset))
+        except KafkaException as error:
+            logger.warning("configs of the source not applied to topic %s: %s", topic, error)
 
     @staticmethod
     def configs_of(admin: AdminClient, topics: Sequence[str]) -> dict[str, Configs]:
@@ -182,3 +147,24 @@ def _partitions(admin: AdminClient) -> dict[str, int]:
     """Return how many partitions each topic has."""
     topics = retried(lambda: admin.list_topics(timeout=REQUEST_SECONDS)).topics
     return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+
+
+def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
+    """Create topics; those that exist are left as they are."""
+    if not topics:
+        return
+    for future in admin.create_topics(list(topics), operation_timeout=REQUEST_SECONDS).values():
+        try:
+            future.result(REQUEST_SECONDS * 2)
+        except KafkaException as error:
+            if client.error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def create_control_topics(admin: AdminClient, spec: MirrorSpec) -> None:
+    """Create the mirror's own topics that do not exist: one partition, compacted."""
+    names = [spec.naming.map_topic, spec.naming.checkpoints_topic]
+    names += [policy.HEARTBEATS] if spec.sync.heartbeats else []
+    there = admin.list_topics(timeout=REQUEST_SECONDS).topics
+    config, factor = {"cleanup.policy": "compact"}, spec.replication_factor or -1
+    create_topics(admin, [NewTopic(name, 1, factor, config=config) for name in names if name not in there])

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvorum.pipelines.plugins import Connector, Delivery, Trigger
+from kvorum.pipelines.plugins import Delivery, Trigger
 from kvorum.pipelines.session.build import SessionSettings
-from kvorum.pipelines.streams.compiler.compile import OnBadRecord
+from kvorum.pipelines.streams.compile import OnBadRecord
 
 INTERNAL_PARTITIONS = 4
 
@@ -26,14 +26,12 @@ class StreamsConfig:
     """When a micro-batch begins; Trigger(arguments={"processingTime": "1 second"}) is what a commit interval is."""
     on_bad_record: OnBadRecord = "fail"
     """What is done with a record that its serde cannot read: LogAndFail's, or LogAndContinue's."""
-    connector: Connector = "kvorum"
-    """Who reads topics."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the client, as kafka.security.protocol; they go to sources and sinks."""
     source_options: Mapping[str, str] = field(default_factory=dict)
     """Of sources alone, as maxOffsetsPerTrigger."""
     session: SessionSettings = field(default_factory=SessionSettings)
-    """Spark's master, memory and settings, for who hands no session over."""
+    """Spark's master, memory and settings, if Streams gets no session."""
     internal_partitions: int = INTERNAL_PARTITIONS
     """Of topics of the application's own, unless repartition() says more."""
 

@@ -31,34 +31,29 @@ def arity(function: Callable[..., Any]) -> int:
     return len(needed) or sum(each.kind in kinds for each in parameters) or 1
 
 
-def last_arguments(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return as many of the arguments as the function takes, from the end. Raises TopologyError for more than that."""
-    count = arity(function)
-    if count > len(arguments):
-        raise TopologyError(f"{function!r} takes {count} arguments, found {len(arguments)}")
-    return arguments[len(arguments) - count :]
-
-
 def result(function: Callable[..., Any], names: tuple[str, ...]) -> Any:
-    """Call a function with the columns of these names."""
-    return function(*last_arguments(function, tuple(F.col(name) for name in names)))
+    """Call a function with the last of the columns of these names. Raises TopologyError if it takes more."""
+    count = arity(function)
+    if count > len(names):
+        raise TopologyError(f"{function!r} takes {count} arguments, found {len(names)}")
+    return function(*(F.col(name) for name in names[len(names) - count :]))
 
 
 def column(function: Expression, names: tuple[str, ...] = RECORD) -> Column:
     """Return the Column that a function stands for; what it returns besides Columns is a constant."""
-    if isinstance(function, str):
-        return F.expr(function)
-    made = result(function, names)
-    return made if isinstance(made, Column) else F.lit(made)
+    return F.expr(function) if isinstance(function, str) else _column(result(function, names))
 
 
-def pair(function: Callable[..., Any]) -> tuple[Column, Column]:
+def pair(function: Callable[..., Any]) -> dict[str, Column]:
     """Return the new key and the new value that a function of a record stands for. Raises TopologyError."""
     made = result(function, RECORD)
     if not isinstance(made, tuple) or len(made) != 2:
         raise TopologyError(f"map's function returns a pair (key, value), not {type(made).__name__}")
-    key, value = (each if isinstance(each, Column) else F.lit(each) for each in made)
-    return key, value
+    return {name: _column(each) for name, each in zip(RECORD, made, strict=True)}
+
+
+def _column(made: Any) -> Column:
+    return made if isinstance(made, Column) else F.lit(made)
 
 
 def truth(function: Expression) -> Column:

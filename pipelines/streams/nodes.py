@@ -1,18 +1,42 @@
-"""The topology as values: a node is an operation, a name and the nodes it reads from; nothing of it ever changes.
+"""The topology as values: a node is an operation, a name and the nodes it reads from; none of it ever changes.
 
-The builder makes nodes, `plan` rewrites the graph for Spark, `describe` draws it, the compiler makes DataFrames of it.
 Nodes are equal only to themselves: two filters with the same predicate are two.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from pyspark.sql import DataFrame
+
+from kvorum.pipelines.streams.errors import TopologyError
 from kvorum.pipelines.streams.functions import Expression
 from kvorum.pipelines.streams.serdes import Serde
-from kvorum.pipelines.streams.windows import JoinWindows, Windows
+from kvorum.pipelines.streams.windows import JoinWindows
 
-JoinKind = Literal["inner", "left", "outer"]
+Mode = Literal["append", "update"]
+BOTH: frozenset[Mode] = frozenset(("append", "update"))
+APPEND: frozenset[Mode] = frozenset(("append",))
+UPDATE: frozenset[Mode] = frozenset(("update",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Limits that an operation sets for its query, or all operations of a query up to one of its nodes."""
+
+    modes: frozenset[Mode] = BOTH
+    """Output modes; behind an operator that allows `update` alone no other one with state may follow."""
+    has_state: bool = False
+    is_timed: bool = False
+
+    def together(self, others: Iterable["Load"]) -> "Load":
+        """Return the limits of several operations of one query."""
+        loads = (self, *others)
+        return Load(
+            modes=BOTH.intersection(*(load.modes for load in loads)),
+            has_state=any(load.has_state for load in loads),
+            is_timed=any(load.is_timed for load in loads),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,151 +51,6 @@ class Source:
     offset_reset: Literal["earliest", "latest"] = "earliest"
     is_table: bool = False
     is_global: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Keep what fulfils the predicate (or, negated, does not); of a table, what does not becomes a tombstone."""
-
-    predicate: Expression
-    is_negated: bool = False
-    is_table: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Map:
-    """A new key and a new value."""
-
-    mapper: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapValues:
-    """A new value; a table's tombstones stay tombstones."""
-
-    mapper: Expression
-    is_table: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlatMapValues:
-    """A record for each element of an array."""
-
-    mapper: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectKey:
-    """A new key."""
-
-    selector: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
-    """The records of all parents, in no order between them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """Where branches part."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """Records that fulfil `predicate` and none before it; None: records that fulfil none of those."""
-
-    before: tuple[Expression, ...]
-    predicate: Expression | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Python:
-    """Python functions that a native aggregate cannot express, with the type of what they keep.
-
-    `adder(key, value, aggregate)` and, for tables, `subtractor` of the same form return the new aggregate; without an
-    initializer the first value is the aggregate (Kafka's reduce).
-    """
-
-    initializer: Any
-    adder: Any
-    subtractor: Any = None
-    schema: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
-    """A table of aggregates by key, or by key and window. Records with a null key or value take no part."""
-
-    function: Expression | Python
-    """An expression of Spark's aggregate functions over `key` and `value`, or Python."""
-    windows: Windows | None = None
-    is_final: bool = False
-    """One record a window, when it is closed; otherwise one for each micro-batch that changed it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suppress:
-    """Nothing but the final result of each window. The plan moves it into the aggregate."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableAggregate:
-    """A regrouped table: a changed row leaves its old group and joins its new one."""
-
-    selector: Any
-    function: Python | None
-    """None: how many rows there are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamJoin:
-    """Records of two streams with the same key, no further apart than the window."""
-
-    joiner: Expression
-    windows: JoinWindows
-    kind: JoinKind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLookup:
-    """Records of a stream, each with the latest row of a table (the second parent)."""
-
-    joiner: Expression
-    kind: JoinKind
-    selector: Expression | None = None
-    """The table's key of a record, for a global table; None: the record's own key."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableJoin:
-    """Rows of two tables with the same key."""
-
-    joiner: Expression
-    kind: JoinKind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """A user's Processor (see processor.py), or a StatefulProcessor of Spark's."""
-
-    processor: Any
-    key_type: str | None
-    value_type: str
-    stores: tuple[str, ...]
-    time: Literal["none", "event", "processing"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToStream:
-    """A table's changes as records, with another key if there is a selector."""
-
-    selector: Expression | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToTable:
-    """A stream's records as changes of a table; those without a key are dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,28 +71,26 @@ class Sink:
     value_serde: Serde | None = None
 
 
-Operation = (
-    Source
-    | Filter
-    | Map
-    | MapValues
-    | FlatMapValues
-    | SelectKey
-    | Merge
-    | Split
-    | Branch
-    | Aggregate
-    | Suppress
-    | TableAggregate
-    | StreamJoin
-    | TableLookup
-    | TableJoin
-    | Process
-    | ToStream
-    | ToTable
-    | Repartition
-    | Sink
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An operation within a query."""
+
+    function: Callable[..., DataFrame]
+    """Makes its records of those of the node's parents; with state it gets the query's output mode as `mode`, too."""
+    load: Load = Load()
+    final: "Callable[[], Step] | None" = None
+    """Of a windowed table: makes the same step with one result for each window, when it is closed."""
+    keeps_windows: bool = False
+    """Whether what comes of a windowed table is one, so that it may be suppressed."""
+    join_windows: JoinWindows | None = None
+    """Of a join of streams: its windows, of which time buckets in its state are made."""
+
+    def frame(self, above: Iterable[DataFrame], mode: Mode) -> DataFrame:
+        """Return its records in a query of this output mode."""
+        return self.function(*above, mode=mode) if self.load.has_state else self.function(*above)
+
+
+Operation = Source | Repartition | Sink | Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -228,36 +105,65 @@ class Node:
     """Where it keeps its state."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dag:
-    """A built topology: the sinks, and through their parents all other nodes."""
+def ancestors(*nodes: Node, within_query: bool = False) -> Iterator[Node]:
+    """Yield what nodes read from, directly or not, and the nodes: each once and after its own parents.
 
-    sinks: tuple[Node, ...]
-
-    def nodes(self) -> Sequence[Node]:
-        """Return all nodes, each after its parents."""
-        seen: dict[Node, None] = {}
-        for sink in self.sinks:
-            for node in ancestors(sink):
-                seen.setdefault(node)
-        return tuple(seen)
-
-
-def ancestors(node: Node, *, within_query: bool = False) -> Iterator[Node]:
-    """Yield what a node reads from, directly or not, each once and after its own parents; then the node.
-
-    Within a query it ends at the Repartitions above the node, which it yields.
+    Within a query it ends at the Repartitions above the nodes, which it yields.
     """
     done: set[Node] = set()
-    stack = [(node, False)]
+    stack = [(node, False) for node in reversed(nodes)]
     while stack:
         each, is_open = stack.pop()
         if each in done:
             continue
-        ends = within_query and each is not node and isinstance(each.operation, Repartition)
+        ends = within_query and each not in nodes and isinstance(each.operation, Repartition)
         if is_open or ends:
             done.add(each)
             yield each
         else:
             stack.append((each, True))
             stack.extend((parent, False) for parent in reversed(each.parents))
+
+
+class Graph:
+    """The nodes of a topology that is being built.
+
+    Names them as Kafka Streams does (kind and ten digits, counted over the whole topology) and keeps the sinks.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._count = 0
+        self._names: set[str] = set()
+        self.sinks: list[Node] = []
+
+    def name(self, kind: str) -> str:
+        """Return the next name of a kind."""
+        made = f"{kind}-{self._count:010d}"
+        self._count += 1
+        return made
+
+    def add(
+        self,
+        operation: Operation,
+        kind: str,
+        *parents: Node,
+        named: str | None = None,
+        store: str | None = None,
+        store_kind: str | None = None,
+    ) -> Node:
+        """Return a new node. A store gets its name from `store`, or its number where `store_kind` is given.
+
+        Raises TopologyError for a name that is taken: names are those of stores and internal topics, too.
+        """
+        if store is None and store_kind is not None:
+            store = self.name(store_kind)
+        name = named or self.name(kind)
+        for each in filter(None, (name, store)):
+            if each in self._names:
+                raise TopologyError(f"two nodes or stores are named {each}")
+            self._names.add(each)
+        node = Node(name=name, operation=operation, parents=parents, store=store)
+        if isinstance(operation, Sink):
+            self.sinks.append(node)
+        return node

@@ -21,10 +21,9 @@ whole partition. Values are kept as JSON. `punctuate(key, timestamp_ms)` is call
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -32,10 +31,16 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
     ValueState,
 )
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-STATE = StructType([StructField("json", StringType())])
+from kvorum.pipelines.frames import record_frame
+from kvorum.pipelines.streams.aggregates import untimed_order
+from kvorum.pipelines.streams.nodes import Mode
+from kvorum.pipelines.streams.state import EPOCH, MILLISECOND, in_order, millis, pack, unpack, with_state
+
+STATE: Final = StructType([StructField("json", StringType())])
+Time = Literal["none", "event", "processing"]
+TIME_MODES: Final[Mapping[Time, str]] = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}
 
 
 class Processor(Protocol):
@@ -114,22 +119,32 @@ class ProcessorContext:
         self.handle.deleteTimer(at_ms)
 
 
-def in_order(rows: Iterator[Row]) -> list[Row]:
-    """Return a key's rows of a micro-batch as its partition has them; where they are of several, by time."""
-    listed = list(rows)
-    if len({row["partition"] for row in listed}) > 1:
-        return sorted(listed, key=lambda row: (row["timestamp"] or EPOCH, row["partition"] or 0, row["offset"] or 0))
-    return sorted(listed, key=lambda row: row["offset"] or 0)
-
-
-def aware(time: datetime) -> datetime:
-    """Return a time with its zone: Arrow brings it in UTC."""
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
-def millis(time: datetime | None) -> int:
-    """Return a time in ms since the epoch."""
-    return 0 if time is None else (aware(time) - EPOCH) // timedelta(milliseconds=1)
+def process(
+    frame: DataFrame,
+    *,
+    processor: Callable[[], Processor] | StatefulProcessor,
+    value_type: str,
+    key_type: str | None,
+    stores: tuple[str, ...],
+    time: Time,
+    mode: Mode,
+) -> DataFrame:
+    """Return what a user's Processor forwards, or a StatefulProcessor of Spark's returns."""
+    own_key_type = frame.schema["key"].dataType
+    has_new_keys = key_type is not None or isinstance(processor, StatefulProcessor)
+    made_key = own_key_type if has_new_keys else StringType()
+    if key_type is not None:
+        made_key = DataType.fromDDL(key_type)
+    value = StructField("value", DataType.fromDDL(value_type))
+    output = StructType([StructField("key", made_key), value, StructField("timestamp", TimestampType())])
+    if not isinstance(processor, StatefulProcessor):
+        processor = ProcessorRunner(processor, stores, has_new_keys)
+    if time == "event":
+        frame = frame.withWatermark("timestamp", "0 milliseconds")
+    timestamp, *position = untimed_order()
+    rows = frame.select(pack("key").alias("_key"), "key", "value", timestamp, "topic", *position, "headers")
+    made = with_state(rows, processor, output, mode, TIME_MODES[time])
+    return record_frame(made, key="key" if has_new_keys else unpack("key", {"key": own_key_type}).getField("key"))
 
 
 class ProcessorRunner(StatefulProcessor):
@@ -189,6 +204,6 @@ class ProcessorRunner(StatefulProcessor):
 
     def _forwarded(self, packed_key: str) -> Iterator[Row]:
         for key, value, timestamp_ms in self._context.forwarded:
-            at = EPOCH + timedelta(milliseconds=timestamp_ms)
+            at = EPOCH + timestamp_ms * MILLISECOND
             yield Row(key=key if self._has_own_keys else packed_key, value=value, timestamp=at)
         self._context.forwarded.clear()

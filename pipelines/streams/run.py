@@ -8,33 +8,32 @@ CREATED --start()--> RUNNING --close()--> NOT_RUNNING
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Final
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.session.build import ROCKSDB, build
-from kvorum.pipelines.streams.compiler.compile import Compiler, OnBadRecord, Topics
+from kvorum.pipelines.streams.compile import Compiler, OnBadRecord, Topics
 from kvorum.pipelines.streams.config import StreamsConfig
-from kvorum.pipelines.streams.plan import Query
-from kvorum.pipelines.streams.purge import INTERVAL_SECONDS, readers
-from kvorum.pipelines.streams.topics import ClusterTopics
-from kvorum.pipelines.streams.topology import Topology
+from kvorum.pipelines.streams.plan import Topology
+from kvorum.pipelines.streams.topics import ClusterTopics, readers
 
 logger = logging.getLogger(__name__)
 
-WATCH_SECONDS = 0.5
-WORKER_LATE = "Python worker failed to connect back"
+WATCH_SECONDS: Final = 0.5
+INTERVAL_SECONDS = 30.0
+"""Between deletions of processed records: Kafka Streams' repartition.purge.interval.ms."""
+WORKER_LATE: Final = "Python worker failed to connect back"
 """Spark gives a worker ten seconds to start, which cannot be set, and a busy machine may need more. The query goes on
 from its checkpoint."""
-WORKER_ATTEMPTS_MAX = 5
-AVAILABLE_NOW = Trigger(arguments={"availableNow": True})
-STATE_SETTINGS = {
+WORKER_ATTEMPTS_MAX: Final = 5
+AVAILABLE_NOW: Final = Trigger(arguments={"availableNow": True})
+STATE_SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # A commit uploads what changed, not the whole of the store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -50,25 +49,8 @@ class State(StrEnum):
     ERROR = "ERROR"
 
 
-class RunnableTopics(Topics, Protocol):
-    """Topics that queries can be started on."""
-
-    def write(self, frame: DataFrame, query: Query, trigger: Trigger) -> StreamingQuery:
-        """Start a query."""
-        ...
-
-    def create_internal(self, queries: tuple[Query, ...]) -> None:
-        """Create the internal topics."""
-        ...
-
-    def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
-        """Delete the records of internal topics that all queries have processed."""
-        ...
-
-
-def run_available(topology: Topology, topics: RunnableTopics, on_bad_record: OnBadRecord) -> None:
+def run_available(topology: Topology, topics: Topics, on_bad_record: OnBadRecord) -> list[StreamingQuery]:
     """Process all records there are, one query after the other, each after those that write what it reads."""
-    topics.create_internal(topology.queries)
     compiler = Compiler(topics=topics, on_bad_record=on_bad_record)
     ended = []
     for query in topology.queries:
@@ -83,7 +65,7 @@ def run_available(topology: Topology, topics: RunnableTopics, on_bad_record: OnB
                 if WORKER_LATE not in str(error) or attempt == WORKER_ATTEMPTS_MAX:
                     raise
                 logger.warning("%s: no Python worker started within ten seconds, retried", query.name)
-    topics.purge(topology.queries, ended)
+    return ended
 
 
 class Streams:
@@ -118,7 +100,9 @@ class Streams:
 
     def process_available(self) -> None:
         """Process all records there are, instead of start(): a job for a timer, or for a test."""
-        run_available(self.topology, self._topics(), self.config.on_bad_record)
+        topics = self._topics()
+        topics.create_internal(self.topology.queries)
+        topics.purge(self.topology.queries, run_available(self.topology, topics, self.config.on_bad_record))
 
     def state(self) -> State:
         """Return how it is."""
@@ -148,7 +132,7 @@ class Streams:
         if self._purging is not None:
             self._purging.join()
 
-    def _purge(self, topics: RunnableTopics) -> None:
+    def _purge(self, topics: ClusterTopics) -> None:
         """Delete processed records of internal topics from time to time, until `close`."""
         while not self._closed.wait(INTERVAL_SECONDS):
             try:
@@ -157,10 +141,9 @@ class Streams:
                 logger.exception("processed records of internal topics were not deleted; the next attempt follows")
 
     def _topics(self) -> ClusterTopics:
-        spark = self._spark
-        if spark is None:
-            settings = replace(self.config.session, connector=self.config.connector)
-            spark = build(self.config.application_id, settings).spark
+        if self._spark is None:
+            settings = replace(self.config.session, connector="kvorum")
+            self._spark = build(self.config.application_id, settings).spark
         for key, value in STATE_SETTINGS.items():
-            spark.conf.set(key, value)
-        return ClusterTopics(spark=spark, config=self.config)
+            self._spark.conf.set(key, value)
+        return ClusterTopics(spark=self._spark, config=self.config)

@@ -10,11 +10,10 @@ restart. What is compiled is what runs on a cluster, with these folders in the t
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import reduce
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -27,15 +26,14 @@ from pyspark.sql.types import StructField, StructType
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Trigger
-from kvorum.pipelines.streams.checkpoint import check_joins
-from kvorum.pipelines.streams.compiler.compile import OnBadRecord
+from kvorum.pipelines.streams.compile import OnBadRecord
 from kvorum.pipelines.streams.errors import TopologyError
+from kvorum.pipelines.streams.joins import check_state
 from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
-from kvorum.pipelines.streams.plan import Query
+from kvorum.pipelines.streams.plan import Query, Topology
 from kvorum.pipelines.streams.run import STATE_SETTINGS, run_available
-from kvorum.pipelines.streams.topology import Topology
+from kvorum.pipelines.streams.state import EPOCH, MILLISECOND, millis
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = StructType([StructField(name, kind) for name, kind in frames.COLUMNS.items()])
 ARROW = to_arrow_schema(SCHEMA, timezone="UTC")
 BATCH_OFFSETS = 1 << 40
@@ -50,39 +48,25 @@ class TestRecord(NamedTuple):
     timestamp_ms: int
 
 
-@dataclass(slots=True, kw_only=True)
 class FolderTopics:
     """Topics as folders: <folder>/topics/<name>/*.parquet."""
 
-    spark: SparkSession
-    folder: Path
-    _count: int = 0
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        """Create the folders on first use."""
+        self.spark = spark
+        self.folder = folder
 
     def path(self, topic: str) -> Path:
-        """Return a topic's folder, which is there from then on."""
+        """Return a topic's folder, which exists from then on."""
         path = self.folder / "topics" / topic
         path.mkdir(parents=True, exist_ok=True)
         return path
-
-    def pipe(self, topic: str, records: list[tuple[Any, Any, int]]) -> None:
-        """Append records of key, value (bytes, text or None) and timestamp in ms."""
-        rows = []
-        for key, value, timestamp_ms in records:
-            at = EPOCH + timedelta(milliseconds=timestamp_ms)
-            row = {"key": _bytes(key), "value": _bytes(value), "topic": topic, "partition": 0, "timestamp": at}
-            rows.append({**row, "offset": self._count, "timestampType": 0, "headers": None})
-            self._count += 1
-        pq.write_table(pa.Table.from_pylist(rows, schema=ARROW), self.path(topic) / f"{self._count:012d}.parquet")
 
     def read(self, source: Source) -> DataFrame:
         """Return a stream of records."""
         if source.pattern is not None:
             raise TopologyError("the test driver does not support topic patterns")
-        frames_ = [self._read(topic) for topic in source.topics]
-        made = frames_[0]
-        for frame in frames_[1:]:
-            made = made.unionByName(frame)
-        return made
+        return reduce(DataFrame.unionByName, map(self._read, source.topics))
 
     def read_internal(self, suffix: str) -> DataFrame:
         """Return the same of a topic of the application's own."""
@@ -112,31 +96,12 @@ class FolderTopics:
                 part.write.mode("overwrite").parquet(str(self.path(topic) / f"{query.name}-{batch_id:06d}"))
 
         checkpoint = str(self.folder / "checkpoints" / query.name)
-        check_joins(self.spark, checkpoint, query)
+        check_state(self.spark, checkpoint, query)
         writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         return trigger.apply(writer.outputMode(query.mode)).start()
 
-    def create_internal(self, queries: tuple[Query, ...]) -> None:
-        """Nothing to do: a folder is created on first use."""
 
-    def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
-        """Nothing to do: the folder ends with the test."""
-
-    def records(self, topic: str) -> Iterator[tuple[str, TestRecord]]:
-        """Yield a topic's records and the files they are in, batch by batch."""
-        for file in sorted(self.path(topic).rglob("*.parquet")):
-            for row in pq.read_table(file).to_pylist():
-                at = row["timestamp"]
-                at_ms = -1 if at is None else (at.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
-                yield str(file), TestRecord(_text(row["key"]), _text(row["value"]), at_ms)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Seen:
-    files: set[str] = field(default_factory=set)
-
-
-class TopologyTestDriver:
+class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     """Runs a topology on test records."""
 
     def __init__(
@@ -145,40 +110,43 @@ class TopologyTestDriver:
         """Use a folder; a new driver on the same folder continues."""
         for key, value in STATE_SETTINGS.items():
             spark.conf.set(key, value)
-        self.topics = FolderTopics(spark=spark, folder=folder)
+        self._topics = FolderTopics(spark, folder)
         self._topology = topology
         self._on_bad_record = on_bad_record
-        self._seen: dict[str, _Seen] = {}
+        self._count = 0
+        self._seen: set[Path] = set()
 
-    def __enter__(self) -> "TopologyTestDriver":
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Delete the folders."""
         self.close()
 
     def pipe(self, topic: str, *records: tuple[Any, Any, int]) -> None:
         """Append records to an input topic: (key, value, timestamp in ms); text, bytes or None."""
-        self.topics.pipe(topic, list(records))
+        rows = []
+        for key, value, timestamp_ms in records:
+            at = EPOCH + timestamp_ms * MILLISECOND
+            row = {"key": _bytes(key), "value": _bytes(value), "topic": topic, "partition": 0, "timestamp": at}
+            rows.append({**row, "offset": self._count, "timestampType": 0, "headers": None})
+            self._count += 1
+        table = pa.Table.from_pylist(rows, schema=ARROW)
+        pq.write_table(table, self._topics.path(topic) / f"{self._count:012d}.parquet")
 
     def run(self) -> None:
         """Process what was piped since the last run."""
-        run_available(self._topology, self.topics, self._on_bad_record)
+        run_available(self._topology, self._topics, self._on_bad_record)
 
     def read(self, topic: str) -> list[TestRecord]:
         """Return what came to a topic since it was last read, sorted by key, time and value."""
-        seen = self._seen.setdefault(topic, _Seen()).files
-        new = [(file, record) for file, record in self.topics.records(topic) if file not in seen]
-        seen.update(file for file, _ in new)
-        return sorted((record for _, record in new), key=lambda each: (each.key or "", each[2], each.value or ""))
+        files = set(self._topics.path(topic).rglob("*.parquet")) - self._seen
+        self._seen |= files
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        records = [TestRecord(_text(row["key"]), _text(row["value"]), _millis(row["timestamp"])) for row in rows]
+        return sorted(records, key=lambda each: (each.key or "", each.timestamp_ms, each.value or ""))
 
     def close(self) -> None:
         """Delete the folders."""
-        shutil.rmtree(self.topics.folder / "topics", ignore_errors=True)
-        shutil.rmtree(self.topics.folder / "checkpoints", ignore_errors=True)
+        for name in ("topics", "checkpoints"):
+            shutil.rmtree(self._topics.folder / name, ignore_errors=True)
 
 
 def _bytes(given: Any) -> bytes | None:
@@ -187,3 +155,7 @@ def _bytes(given: Any) -> bytes | None:
 
 def _text(given: bytes | None) -> str | None:
     return None if given is None else given.decode(errors="replace")
+
+
+def _millis(time: datetime | None) -> int:
+    return -1 if time is None else millis(time)

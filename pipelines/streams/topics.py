@@ -1,4 +1,8 @@
-"""A cluster's topics: what the compiler reads from, and what runs a query's sink."""
+"""A cluster's topics: what queries read from and write to, and the internal topics between them.
+
+Internal topics have no retention, so that no record is removed before it was read, whatever its timestamp. As in Kafka
+Streams, their records are deleted once all queries that read them have processed them.
+"""
 
 import json
 import logging
@@ -19,29 +23,28 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer, write_batch
+from kvorum.pipelines.bridge import client, register
+from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition, from_json
+from kvorum.pipelines.bridge.sink import Delivery, stream_writer
 from kvorum.pipelines.plugins import Trigger
-from kvorum.pipelines.streams.checkpoint import check_joins
 from kvorum.pipelines.streams.config import StreamsConfig
 from kvorum.pipelines.streams.errors import TopologyError
+from kvorum.pipelines.streams.joins import check_state
 from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
 from kvorum.pipelines.streams.plan import Query
-from kvorum.pipelines.streams.purge import processed, readers
 
 logger = logging.getLogger(__name__)
 
-FORMATS = {"spark": "kafka", "kvorum": "kvorum"}
-CREATE_TIMEOUT_SECONDS = 60
+REQUEST_SECONDS: Final = 60
 KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Records of internal topics are deleted once they are processed, and never by age or size."""
 INTERNAL_CONFIGS: Final = {**KEPT, "segment.bytes": "52428800", "message.timestamp.type": "CreateTime"}
 """As Kafka Streams' RepartitionTopicConfig."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTopics:
-    """Reads with the configured connector, writes with the exactly-once sink or the one that is not."""
+    """Reads and writes with Kvorum's connector."""
 
     spark: SparkSession
     config: StreamsConfig
@@ -57,7 +60,7 @@ class ClusterTopics:
         A new query starts at offset 0 instead of `earliest`: if records were removed before, it fails and names them.
         """
         topic = self.config.internal_topic(suffix)
-        known = self._admin().list_topics(timeout=CREATE_TIMEOUT_SECONDS).topics.get(topic)
+        known = self._admin().list_topics(timeout=REQUEST_SECONDS).topics.get(topic)
         if known is None or not known.partitions:
             raise TopologyError(f"the internal topic {topic} does not exist")
         starts = {topic: {str(number): 0 for number in known.partitions}}
@@ -69,7 +72,7 @@ class ClusterTopics:
         if self.config.delivery == "exactly_once":
             options["kafka.isolation.level"] = "read_committed"
         options |= {**self.config.options, **self.config.source_options}
-        return self.spark.readStream.format(FORMATS[self.config.connector]).options(**options).load()
+        return self.spark.readStream.format("kvorum").options(**options).load()
 
     def write(self, frame: DataFrame, query: Query, trigger: Trigger) -> StreamingQuery:
         """Start a query."""
@@ -79,42 +82,38 @@ class ClusterTopics:
             options["topic"] = self.config.internal_topic(operation.suffix)
         elif isinstance(operation, Sink) and operation.topic is not None:
             options["topic"] = operation.topic
-        name = f"{self.config.application_id}-{query.name}"
         checkpoint = self.config.checkpoint(query.name)
-        check_joins(self.spark, checkpoint, query)
-        delivery = Delivery(self.config.delivery)
-        if delivery is Delivery.AT_LEAST_ONCE and query.mode == "update":
-            # Spark lets no Python data source take a table's changes.
-            def write(rows: DataFrame, batch_id: int) -> None:
-                write_batch(rows, options, delivery=delivery, query=name, batch_id=batch_id)
-
-            writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(name)
-        else:
-            writer = stream_writer(frame, options, delivery=delivery, query=name, checkpoint=checkpoint)
+        check_state(self.spark, checkpoint, query)
+        name, delivery = f"{self.config.application_id}-{query.name}", Delivery(self.config.delivery)
+        writer = stream_writer(frame, options, delivery=delivery, query=name, checkpoint=checkpoint)
         return trigger.apply(writer.outputMode(query.mode)).start()
 
-    def create_internal(self, queries: tuple[Query, ...]) -> None:
+    def create_internal(self, queries: Sequence[Query]) -> None:
         """Create internal topics that do not exist; existing ones get an unlimited retention. Raises TopologyError."""
-        wanted = {}
+        wanted = []
         for query in queries:
             operation = query.head.operation
             if isinstance(operation, Repartition):
-                name = self.config.internal_topic(operation.suffix)
                 partitions = operation.partitions or self.config.internal_partitions
-                wanted[name] = NewTopic(name, num_partitions=partitions, config=dict(INTERNAL_CONFIGS))
+                name = self.config.internal_topic(operation.suffix)
+                wanted.append(NewTopic(name, num_partitions=partitions, config=dict(INTERNAL_CONFIGS)))
         if not wanted:
             return
         admin = self._admin()
         existing = []
-        for name, future in admin.create_topics([*wanted.values()], operation_timeout=CREATE_TIMEOUT_SECONDS).items():
+        for name, future in admin.create_topics(wanted, operation_timeout=REQUEST_SECONDS).items():
             try:
-                future.result(CREATE_TIMEOUT_SECONDS)
+                future.result(REQUEST_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise TopologyError(f"the topic {name} cannot be created: {error}") from error
-                existing.append(name)
-        if existing:
-            self._keep_records(admin, existing)
+                existing.append(ConfigResource(ResourceType.TOPIC, name))
+        try:
+            for resource, described in admin.describe_configs(existing).items() if existing else ():
+                now = {name: entry.value for name, entry in described.result(REQUEST_SECONDS).items()}
+                _keep_records(admin, resource.name, now)
+        except KafkaException as error:
+            raise TopologyError(f"the configs of internal topics cannot be set: {error}") from error
 
     def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
         """Delete the records of internal topics that all queries which read them have processed. Logs errors."""
@@ -128,34 +127,63 @@ class ClusterTopics:
             return
         parts = [confluent_kafka.TopicPartition(topic, number, at) for (topic, number), at in offsets.items()]
         admin = self._admin()  # kept: without a reference to its client a future is never done
-        for part, future in admin.delete_records(parts, operation_timeout=CREATE_TIMEOUT_SECONDS).items():
+        for part, future in admin.delete_records(parts, operation_timeout=REQUEST_SECONDS).items():
             try:
-                future.result(CREATE_TIMEOUT_SECONDS)
+                future.result(REQUEST_SECONDS)
             except (KafkaException, TimeoutError) as error:
-                reason = error if str(error) else f"no response within {CREATE_TIMEOUT_SECONDS} s"
+                reason = error if str(error) else f"no response within {REQUEST_SECONDS} s"
                 logger.warning("processed records of %s-%d were not deleted: %s", part.topic, part.partition, reason)
 
-    def _keep_records(self, admin: AdminClient, topics: Sequence[str]) -> None:
-        """Set an unlimited retention where there is another one. Raises TopologyError."""
-        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        try:
-            for resource, described in admin.describe_configs(resources).items():
-                now = {name: entry.value for name, entry in described.result(CREATE_TIMEOUT_SECONDS).items()}
-                wrong = {name: value for name, value in KEPT.items() if now.get(name) != value}
-                if not wrong:
-                    continue
-                found = {name: now.get(name) for name in wrong}
-                logger.warning("internal topic %s has %s: %s is set", resource.name, found, wrong)
-                _set(admin, resource.name, wrong)
-        except KafkaException as error:
-            raise TopologyError(f"the configs of internal topics cannot be set: {error}") from error
-
     def _admin(self) -> AdminClient:
-        client = {key.removeprefix("kafka."): value for key, value in self.config.options.items()}
-        return AdminClient({"bootstrap.servers": self.config.bootstrap_servers, **client})
+        settings = {"kafka.bootstrap.servers": self.config.bootstrap_servers, **self.config.options}
+        return Lookup(client.from_options(settings)).admin
 
 
-def _set(admin: AdminClient, topic: str, configs: Mapping[str, str]) -> None:
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(CREATE_TIMEOUT_SECONDS)
+def _keep_records(admin: AdminClient, topic: str, now: Mapping[str, str | None]) -> None:
+    """Set an unlimited retention if the topic has another one."""
+    wrong = {name: value for name, value in KEPT.items() if now.get(name) != value}
+    if wrong:
+        found = {name: now.get(name) for name in wrong}
+        logger.warning("internal topic %s has %s: %s is set", topic, found, wrong)
+        entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in wrong.items()]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        admin.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
+
+
+def readers(queries: Sequence[Query], config: StreamsConfig) -> dict[str, set[str]]:
+    """Return the names of the queries that read each internal topic."""
+    found: dict[str, set[str]] = {}
+    for query in queries:
+        for node in query.nodes():
+            if node is not query.head and isinstance(node.operation, Repartition):
+                found.setdefault(config.internal_topic(node.operation.suffix), set()).add(query.name)
+    return found
+
+
+def processed(readers: Mapping[str, set[str]], starts: Mapping[str, Sequence[str | None]]) -> Offsets:
+    """Return, by partition of the internal topics, the offset below which no query needs a record any more.
+
+    `starts` has, by query, where the last micro-batch of each of its sources started (Spark's JSON; None or null: there
+    is none before it): everything below belongs to micro-batches that are committed.
+    """
+    found: Offsets = {}
+    for topic, names in readers.items():
+        begins = [_begins(topic, starts.get(name, ())) for name in names]
+        for partition in set.intersection(*map(set, begins)) if begins else ():
+            offset = min(each[partition] for each in begins)
+            if offset > 0:
+                found[TopicPartition(topic, partition)] = offset
+    return found
+
+
+def _begins(topic: str, sources: Sequence[str | None]) -> dict[int, int]:
+    """Return the lowest start of each partition of a topic over a query's sources; none while one has not begun."""
+    lowest: dict[int, int] = {}
+    for source in sources:
+        start = None if source is None else json.loads(source)
+        if start is None:
+            return {}
+        for where, offset in from_json(start).items():
+            if where.topic == topic:
+                lowest[where.partition] = min(offset, lowest.get(where.partition, offset))
+    return lowest

@@ -12,13 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kvorum.pipelines.frames import record_frame
-from kvorum.pipelines.streams import JoinWindows, StreamsBuilder, TopologyError
+from kvorum.pipelines.streams import JoinWindows, StreamsBuilder, Topology, TopologyError, dsl
 from kvorum.pipelines.streams import functions as stream_functions
-from kvorum.pipelines.streams.compiler import compile as compiling
-from kvorum.pipelines.streams.compiler.aggregates import timed
-from kvorum.pipelines.streams.nodes import StreamJoin
+from kvorum.pipelines.streams.aggregates import timed
 from kvorum.pipelines.streams.testing import TopologyTestDriver
-from kvorum.pipelines.streams.topology import Topology
 from kvorum.pipelines.streams.windows import milliseconds
 
 if TYPE_CHECKING:
@@ -37,24 +34,26 @@ RUN_MS = 100
 Pipes = dict[str, list[tuple[str | None, str, int]]]
 
 
-def plain_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> DataFrame:
+def plain_join(
+    left: DataFrame, right: DataFrame, *, joiner: str, windows: JoinWindows, kind: str, mode: str
+) -> DataFrame:
     """Return the same join by the record key alone, as Spark does it by itself: the reference."""
     sides = []
     for name, frame, is_kept in (
-        ("l", left, operation.kind != "inner"),
-        ("r", right, operation.kind == "outer"),
+        ("l", left, kind != "inner"),
+        ("r", right, kind == "outer"),
     ):
         rows = frame.where("value IS NOT NULL")
-        rows = timed(rows if is_kept else rows.where("key IS NOT NULL"), operation.windows)
+        rows = timed(rows if is_kept else rows.where("key IS NOT NULL"), windows)
         sides.append(rows.select(*(F.col(each).alias(f"{name}_{each}") for each in ("key", "value", "timestamp"))))
-    before, after = (milliseconds(each) for each in (operation.windows.before_by, operation.windows.after_by))
+    before, after = (milliseconds(each) for each in (windows.before_by, windows.after_by))
     near = (
         # A full outer join of Spark's takes null keys for equal, so they are replaced by keys that no record has.
         "coalesce(l_key, 'no left key') = coalesce(r_key, 'no right key')"
         f" AND r_timestamp >= l_timestamp - INTERVAL {before} MILLISECONDS"
         f" AND r_timestamp <= l_timestamp + INTERVAL {after} MILLISECONDS"
     )
-    how = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}[operation.kind]
+    how = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}[kind]
     pairs = sides[0].join(sides[1], F.expr(near), how)
     pairs = pairs.selectExpr(
         "coalesce(l_key, r_key) AS key",
@@ -62,7 +61,7 @@ def plain_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> Data
         "l_value AS left",
         "r_value AS right",
     )
-    return record_frame(pairs, value=stream_functions.column(operation.joiner, stream_functions.JOINED))
+    return record_frame(pairs, value=stream_functions.column(joiner, stream_functions.JOINED))
 
 
 def joins(kind: str) -> Topology:
@@ -115,7 +114,7 @@ def test_joins_emit_what_a_join_of_all_pairs_of_a_key_emits(
     seed = random.SystemRandom().randrange(1 << 32)
     runs = history(random.Random(seed))
     found = list(outputs(joins(kind), spark, tmp_path / "buckets", runs))
-    monkeypatch.setattr(compiling, "stream_join", plain_join)
+    monkeypatch.setattr(dsl, "stream_join", plain_join)
     wanted = list(outputs(joins(kind), spark, tmp_path / "plain", runs))
     for number, (ours, plain) in enumerate(zip(found, wanted, strict=True)):
         assert ours == plain, f"seed {seed}, run {number}: {ours - plain} too many, {plain - ours} missing"

@@ -1,12 +1,16 @@
 """Where groups are placed that stand before all that a mirror has mirrored."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from kvorum.pipelines.mirror.groups import Translator
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place
+from kvorum.pipelines.bridge.offsets import TopicPartition
+from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.translation import Translator
 
-PLACE = Place("orders", 0)
+PLACE = TopicPartition("orders", 0)
 
 
 def translator(starting_offsets: str) -> Translator:
@@ -21,13 +25,11 @@ def translator(starting_offsets: str) -> Translator:
         "checkpoint": "/nowhere",
         "startingOffsets": starting_offsets,
     }
-    return Translator(MirrorSpec.model_validate(said), known)
+    logs: Any = SimpleNamespace(bounds=lambda place: (0, 1_000))
+    return Translator(MirrorSpec.model_validate(said), known, logs)
 
 
 @pytest.mark.parametrize(("starting", "found"), [("earliest", {174: 178, 179: 178}), ("latest", {179: 178})])
-def test_who_stands_before_a_mirror_that_began_at_the_end_is_not_moved(
-    starting: str, found: dict[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_stands_before_a_mirror_that_began_at_the_end_is_not_moved(starting: str, found: dict[int, int]) -> None:
     """The records between are not mirrored, and the target may have them by itself: it would leave them out."""
-    monkeypatch.setattr(Translator, "_end", lambda self, place: 1_000)
     assert translator(starting).translate(PLACE, [174, 179]) == found

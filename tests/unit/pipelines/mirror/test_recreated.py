@@ -2,20 +2,19 @@
 
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.mirror import batches
-from kvorum.pipelines.mirror.batches import Batches, Ledger
-from kvorum.pipelines.mirror.clients import Control
-from kvorum.pipelines.mirror.groups import Translator
-from kvorum.pipelines.mirror.offset_map import Place
+from kvorum.pipelines.mirror import ledger
+from kvorum.pipelines.mirror.batches import Batches
+from kvorum.pipelines.mirror.ledger import Control, Ledger
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.translation import Translator
 
-PLACE = Place("orders", 0)
-OTHER = Place("orders", 1)
+PLACE = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
 SPEC = MirrorSpec.model_validate(
     {
         "name": "x",
@@ -35,10 +34,15 @@ class Fixture:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: list[Control] = []
         self.ends = {PLACE: 0, OTHER: 0}
-        writer = SimpleNamespace(write=self.records.extend, close=lambda: None)
-        monkeypatch.setattr(batches, "ControlWriter", lambda settings, name: writer)
-        monkeypatch.setattr(batches, "read_topic", lambda settings, topic: map(message, list(self.records)))
-        monkeypatch.setattr(Translator, "_end", lambda _, place: self.ends[place])
+        producer = SimpleNamespace(
+            init_transactions=lambda timeout: None,
+            begin_transaction=lambda: None,
+            produce=lambda topic, value, key: self.records.append(Control(topic, key, value)),
+            commit_transaction=lambda timeout: None,
+        )
+        monkeypatch.setattr(ledger, "Producer", lambda settings: producer)
+        monkeypatch.setattr(ledger, "read_topic", lambda settings, topic: map(message, list(self.records)))
+        self.logs: Any = SimpleNamespace(bounds=lambda place: (0, self.ends[place]))
         self.ledger = Ledger(SPEC)
         self.batches = Batches.__new__(Batches)
         self.batches._spec, self.batches._naming, self.batches._ledger = SPEC, SPEC.naming, self.ledger
@@ -46,9 +50,9 @@ class Fixture:
         self.batches._target = lookup
 
     def everywhere(self, wanted: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Any:
-        return {where: self.ends[Place(*where)] for where in wanted}
+        return {where: self.ends[TopicPartition(*where)] for where in wanted}
 
-    def batch(self, place: Place, start: int, end: int, written: int) -> None:
+    def batch(self, place: TopicPartition, start: int, end: int, written: int) -> None:
         """Do what Batches.write does for a partition, without Spark."""
         if self.ledger.map.last(place) is not None:
             self.batches._restart_recreated([place])
@@ -68,7 +72,7 @@ def fixture(monkeypatch: pytest.MonkeyPatch) -> Fixture:
 
 
 def test_no_group_is_moved_by_marks_of_the_former_topic(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = Translator(SPEC, fixture.ledger.map)
+    translator = Translator(SPEC, fixture.ledger.map, fixture.logs)
     monkeypatch.setattr(translator, "_inside", lambda place, mark, following, offsets: {})
     fixture.batch(PLACE, 0, 1000, 1000)
     fixture.batch(OTHER, 0, 70, 70)
@@ -90,12 +94,13 @@ def test_the_map_topic_says_so_to_the_next_run(fixture: Fixture) -> None:
     assert found == [(400, 5), (410, 15)]
 
 
-def test_a_topic_that_cannot_be_reached_holds_its_groups_only(
-    fixture: Fixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(translator: Translator, place: Place) -> int:
-        raise TimeoutError("no answer")
+def test_a_topic_that_cannot_be_reached_holds_its_groups_only(fixture: Fixture) -> None:
+    def fail(place: TopicPartition) -> tuple[int, int]:
+        if place == PLACE:
+            raise TimeoutError("no answer")
+        return 0, fixture.ends[place]
 
     fixture.batch(PLACE, 0, 10, 10)
-    monkeypatch.setattr(Translator, "_end", fail)
-    assert Translator(SPEC, fixture.ledger.map).translate(PLACE, [10]) == {}
+    fixture.batch(OTHER, 0, 5, 5)
+    translator = Translator(SPEC, fixture.ledger.map, cast(Any, SimpleNamespace(bounds=fail)))
+    assert translator.translate(PLACE, [10]) == {} and translator.translate(OTHER, [5]) == {5: 5}

@@ -1,22 +1,22 @@
 """A translated offset never passes a record of the target that its group has not read, whatever was mirrored how."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvorum.pipelines.mirror import groups
-from kvorum.pipelines.mirror.groups import Translator
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place
-from kvorum.pipelines.mirror.refine import Record
+from kvorum.pipelines.bridge.offsets import TopicPartition
+from kvorum.pipelines.mirror import logs
+from kvorum.pipelines.mirror.logs import Logs
+from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Record
 from kvorum.pipelines.mirror.spec import MirrorSpec
-from kvorum.pipelines.mirror.unread import UnreadRecords, merged
+from kvorum.pipelines.mirror.translation import Translator, UnreadRecords, merged
 
-PLACE = Place("orders", 0)
+PLACE = TopicPartition("orders", 0)
 
 
 @dataclass(slots=True)
@@ -68,40 +68,41 @@ class Mirror:
             self.map.take(mark)
 
 
-class Reading(Translator):
-    """Reads the two logs of a test; `scan_max` records of the target in a round."""
+def spec_of(source: str, target: str, starting: str) -> MirrorSpec:
+    said = {
+        "name": "x",
+        "source": {"alias": source, "bootstrap": "s:9092"},
+        "target": {"alias": target, "bootstrap": "t:9092"},
+        "topics": ["orders"],
+        "checkpoint": "/nowhere",
+        "policy": "identity",
+        "startingOffsets": starting,
+    }
+    return MirrorSpec.model_validate(said)
 
-    def __init__(self, mirror: Mirror, opposite: Mirror | None, scan_max: int) -> None:
-        said = {
-            "name": "x",
-            "source": {"alias": mirror.source.alias, "bootstrap": "s:9092"},
-            "target": {"alias": mirror.target.alias, "bootstrap": "t:9092"},
-            "topics": ["orders"],
-            "checkpoint": "/nowhere",
-            "policy": "identity",
-            "startingOffsets": mirror.starting,
-        }
-        super().__init__(MirrorSpec.model_validate(said), mirror.map)
-        self.mirror, self.other, self.scan_max = mirror, opposite, scan_max
 
-    def _end(self, place: Place) -> int:
-        return self.mirror.target.end
+class MirrorLogs(Logs):
+    """The two logs of a test; `scan_max` records of the target in a round."""
 
-    def opposite_maps(self) -> Iterable[OffsetMap]:
-        return [] if self.other is None else [self.other.map]
+    def __init__(self, mirror: Mirror, scan_max: int) -> None:
+        self.mirror, self.scan_max = mirror, scan_max
+        self.opposite = {}
 
-    def _read_source(self, place: Place, low: int, high: int) -> Iterator[Record]:
+    def bounds(self, place: TopicPartition) -> tuple[int, int]:
+        return 0, self.mirror.target.end
+
+    def source(self, place: TopicPartition, low: int, high: int) -> Iterator[Record]:
         mirror = self.mirror
         for offset, (record, hops) in sorted(mirror.source.records.items()):
             if low <= offset < high and mirror.target.alias not in hops:
                 yield Record(offset, None, b"%d" % record, 0)
 
-    def _read_target(self, place: Place, low: int, high: int) -> Iterator[Record]:
+    def target(self, place: TopicPartition, low: int, high: int) -> Iterator[Record]:
         for offset, (record, _) in sorted(self.mirror.target.records.items()):
             if low <= offset < high:
                 yield Record(offset, None, b"%d" % record, 0)
 
-    def first_foreign(self, place: Place, low: int, high: int) -> tuple[int, bool]:
+    def first_foreign(self, place: TopicPartition, low: int, high: int) -> tuple[int, bool]:
         count = 0
         for offset, (_, hops) in sorted(self.mirror.target.records.items()):
             if low <= offset < high:
@@ -111,6 +112,19 @@ class Reading(Translator):
                 if count >= self.scan_max:
                     return offset + 1, False
         return high, False
+
+
+class Reading(Translator):
+    """A translator over the two logs of a test."""
+
+    def __init__(self, mirror: Mirror, opposite: Mirror | None, scan_max: int) -> None:
+        self.logs = MirrorLogs(mirror, scan_max)
+        spec = spec_of(mirror.source.alias, mirror.target.alias, mirror.starting)
+        super().__init__(spec, mirror.map, self.logs)
+        self.use(opposite)
+
+    def use(self, opposite: Mirror | None) -> None:
+        self.logs.opposite = {} if opposite is None else {"opposite": opposite.map}
 
 
 STARTINGS = st.tuples(st.sampled_from(["earliest", "latest"]), st.sampled_from(["earliest", "latest"]))
@@ -150,7 +164,7 @@ def test_no_group_passes_a_record_that_it_has_not_read(
             reading = readings.get(alias)
             if reading is None:
                 reading = readings[alias] = Reading(mirrors[alias], None, scan_max)
-            reading.other = mirrors.get(other)
+            reading.use(mirrors.get(other))
             source, target = clusters[alias], clusters[other]
             position = min(number, source.end)
             has_read = source.ids(0, position) | read[other]
@@ -205,11 +219,11 @@ def test_records_written_to_the_target_before_the_group_moves_are_not_passed() -
 def test_what_was_searched_is_not_read_again() -> None:
     asked: list[tuple[int, int]] = []
 
-    def first(place: Place, low: int, high: int) -> tuple[int, bool]:
+    def first(place: TopicPartition, low: int, high: int) -> tuple[int, bool]:
         asked.append((low, high))
         return min(high, low + 10), False
 
-    unread = UnreadRecords(lambda: [], first)
+    unread = UnreadRecords(cast(Any, SimpleNamespace(opposite={}, first_foreign=first)))
     assert [unread.limit(PLACE, 5, 0, 25) for _ in range(4)] == [10, 20, 25, 25]
     assert asked == [(0, 25), (10, 25), (20, 25)]
     assert unread.limit(PLACE, 5, 22, 25) == 25 and len(asked) == 3
@@ -241,18 +255,18 @@ def test_the_opposite_map_is_read_on_without_records_that_are_no_marks(monkeypat
         def get_watermark_offsets(self, where: Any, timeout: float) -> tuple[int, int]:
             return 0, max((offset for offset, _, _ in rows), default=-1) + 1
 
-    def ranged(reader: Any, topic: str, partition: int, low: int, high: int) -> Iterator[Any]:
+    def ranged(reader: Any, place: TopicPartition, low: int, high: int) -> Iterator[Any]:
         asked.append(low)
         for offset, key, value in rows:
             if low <= offset < high:
                 yield SimpleNamespace(offset=lambda at=offset: at, key=lambda k=key: k, value=lambda v=value: v)
 
-    monkeypatch.setattr(groups, "read_range", ranged)
-    reading = Reading(Mirror(Cluster("a"), Cluster("b"), "earliest"), None, 99)
-    monkeypatch.setattr(reading, "_both", lambda: (Reader(), Reader()))
+    monkeypatch.setattr(logs, "Range", ranged)
+    monkeypatch.setattr(logs, "consumer", lambda settings, group: Reader())
+    reading = Logs(spec_of("a", "b", "earliest"))
     for _ in range(2):
-        reading.read_opposite_maps()
-    assert asked == [0, 2] and [*reading._opposite] == ["back"]
+        reading.read_opposite()
+    assert asked == [0, 2] and [*reading.opposite] == ["back"]
     del rows[1:]
-    reading.read_opposite_maps()
-    assert asked[-1] == 0 and reading._opposite == {}
+    reading.read_opposite()
+    assert asked[-1] == 0 and reading.opposite == {}

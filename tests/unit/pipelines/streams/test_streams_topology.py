@@ -158,9 +158,8 @@ def test_suppress_without_windows_that_close_is_refused(has_windows: bool) -> No
     table = builder.stream("in").group_by_key().count()
     if has_windows:
         table = builder.stream("in").group_by_key().windowed_by(MINUTE).count().join(builder.table("t"), "left")
-    table.suppress(FINAL).to_stream().to("out")
     with pytest.raises(TopologyError, match="suppress follows a windowed aggregate"):
-        builder.build()
+        table.suppress(FINAL)
 
 
 def test_what_cannot_be_is_refused_when_it_is_written() -> None:
@@ -180,6 +179,8 @@ def test_what_cannot_be_is_refused_when_it_is_written() -> None:
         stream.split().branch("true", "a").branch("false", "a")
     with pytest.raises(TopologyError, match="at least one topic"):
         builder.stream([""])
+    with pytest.raises(TopologyError, match="at least one topic"):
+        builder.stream([])
 
 
 @pytest.mark.parametrize(

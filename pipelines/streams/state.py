@@ -1,28 +1,34 @@
 """State that Kvorum keeps itself, in Spark's Row API: the latest rows of tables, and aggregates in Python.
 
 Rows come in groups of `_key` (the packed key) and carry `_side`, `_payload` (packed, null for a tombstone), and the
-record's `timestamp`, `partition` and `offset`, which say what was first. Keys, payloads and state are JSON strings;
-what is made of them is native again (see packed.py). The rows of one key in one micro-batch are held in memory.
+record's `timestamp`, `partition` and `offset`, which say what was first. The rows of one key in one micro-batch are
+held in memory.
+
+Keys, payloads and state are JSON strings, as the records of internal topics: a string costs Python nothing to look at,
+can be read with Spark's own state reader, and outlives a new field in the schema: it is null then, in what was kept
+before. Both ways go through Spark's native expressions. What cannot be packed is a map whose keys are not strings.
 """
 
 import heapq
 import json
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
 
-from pyspark.sql import Row
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
     StatefulProcessorHandle,
     TimerValues,
 )
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from kvorum.pipelines.streams.nodes import JoinKind, Python
-from kvorum.pipelines.streams.processor import EPOCH, in_order, millis
+from kvorum.pipelines.streams.nodes import Mode
 
+JoinKind = Literal["inner", "left", "outer"]
 LEFT: Final = 0
 RIGHT: Final = 1
 """A lookup's stream is left, its table right."""
@@ -34,9 +40,47 @@ AGGREGATED: Final = "_key STRING, packed STRING, timestamp TIMESTAMP"
 
 ROW: Final = StructType([StructField("payload", StringType())])
 ROWS: Final = StructType([StructField("left", StringType()), StructField("right", StringType())])
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 NEVER_MS: Final = 0
 """The watermark before there is one."""
+JSON_OPTIONS: Final[Mapping[str, str]] = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",  # Spark's own format ends at the millisecond
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+def pack(*columns: Column | str) -> Column:
+    """Return one JSON object of columns under their names; equal columns make equal strings."""
+    return F.to_json(F.struct(*columns), dict(JSON_OPTIONS))
+
+
+def unpack(packed: Column | str, fields: Mapping[str, DataType]) -> Column:
+    """Return the struct of what was packed; null for null."""
+    schema = StructType([StructField(name, kind) for name, kind in fields.items()])
+    return F.from_json(packed, schema, {**JSON_OPTIONS, "mode": "FAILFAST"})
+
+
+def with_state(
+    rows: DataFrame, processor: StatefulProcessor, output: str | StructType, mode: Mode, time: str = "None"
+) -> DataFrame:
+    """Return what a processor makes of rows, key by key of their packed key."""
+    return rows.groupBy("_key").transformWithState(
+        statefulProcessor=processor, outputStructType=output, outputMode=mode, timeMode=time
+    )
+
+
+def in_order(rows: Iterator[Row]) -> list[Row]:
+    """Return a key's rows of a micro-batch as its partition has them; where they are of several, by time."""
+    listed = list(rows)
+    if len({row["partition"] for row in listed}) > 1:
+        return sorted(listed, key=lambda row: (row["timestamp"] or EPOCH, row["partition"] or 0, row["offset"] or 0))
+    return sorted(listed, key=lambda row: row["offset"] or 0)
+
+
+def millis(time: datetime | None) -> int:
+    """Return a time in ms since the epoch; Arrow brings it in UTC, without a zone."""
+    return 0 if time is None else (time.replace(tzinfo=time.tzinfo or UTC) - EPOCH) // MILLISECOND
 
 
 def merged(rows: Iterator[Row], *, is_table_first: bool = False) -> Iterator[Row]:
@@ -56,7 +100,7 @@ class Lookup(StatefulProcessor):
     """Keeps a table's row, and pairs each record of a stream with it."""
 
     def __init__(self, kind: JoinKind, is_table_first: bool) -> None:
-        """Store the functions, and whether results are emitted for closed windows only."""
+        """Take which pairs there are, and whether the table's rows precede all records of a micro-batch."""
         self._needs_row = kind == "inner"
         self._is_table_first = is_table_first
 
@@ -133,6 +177,20 @@ class Changes(StatefulProcessor):
             self._row.update((latest,))
         elif before is not None:
             self._row.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Python:
+    """Python functions that a native aggregate cannot express, with the type of what they keep.
+
+    `adder(key, value, aggregate)` and, for tables, `subtractor` of the same form return the new aggregate; without an
+    initializer the first value is the aggregate (Kafka's reduce).
+    """
+
+    initializer: Any
+    adder: Any
+    subtractor: Any = None
+    schema: str | None = None
 
 
 class PythonAggregate(StatefulProcessor):

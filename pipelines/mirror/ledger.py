@@ -1,0 +1,114 @@
+"""The mirror's own records on the target: offset map, checkpoints and heartbeats, written in transactions.
+
+Checkpoints and heartbeats are MirrorMaker's records, byte for byte, so that its tools read them: strings are a 16-bit
+length and UTF-8, numbers are big-endian, a value begins with a 16-bit version, here 0 (described by
+org.apache.kafka.connect.mirror.Checkpoint and .Heartbeat, read by RemoteClusterUtils.translateOffsets).
+"""
+
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kvorum.pipelines.bridge import client
+from kvorum.pipelines.bridge.lookup import retried
+from kvorum.pipelines.bridge.offsets import TopicPartition
+from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, read_topic
+from kvorum.pipelines.mirror.offset_map import OffsetMap, apply
+from kvorum.pipelines.mirror.spec import MirrorSpec
+
+
+class Superseded(Exception):
+    """Another run of the same mirror has begun: this one must not write any more."""
+
+
+class Control(NamedTuple):
+    """A control record."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+
+
+class Ledger:
+    """The offset map, in memory and as the map topic. Used by the batches' thread and by the mirror's loop.
+
+    The newest ledger of a mirror is the only one that can write. So an older run never writes what it has in memory (an
+    end of the target that it read before it was suspended) after a newer run has begun to write records.
+    """
+
+    def __init__(self, spec: MirrorSpec) -> None:
+        """Fence older runs of this mirror and end what they left open, then read what they wrote."""
+        settings = client.from_options(spec.target.settings())
+        self._name = spec.name
+        self._topic = spec.naming.map_topic
+        self._lock = threading.Lock()
+        own = {"transactional.id": f"kvorum-mirror-{spec.name}", "acks": "all", "linger.ms": "5"}
+        self._producer = Producer({**client.for_producer(settings), **own})
+        retried(lambda: self._producer.init_transactions(REQUEST_SECONDS))
+        self.map = OffsetMap()
+        maps = {spec.name: self.map}
+        for message in read_topic(settings, self._topic):
+            apply(maps, message.key(), message.value())
+
+    def mark(self, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Write marks: (source, target) by partition, as far as they say something new."""
+        with self._lock:
+            marks = [self.map.next_mark(place, source, target) for place, (source, target) in ends.items()]
+            fresh = [mark for mark in marks if mark is not None]
+            self._write([Control(self._topic, mark.key(self._name), mark.value()) for mark in fresh])
+            for mark in fresh:
+                self.map.take(mark)
+
+    def restart(self, place: TopicPartition) -> None:
+        """Remove the marks of a partition whose topic on the target was deleted and created again."""
+        with self._lock:
+            marks = self.map.marks(place)
+            self._write([Control(self._topic, mark.key(self._name), None) for mark in marks])
+            for mark in marks:
+                self.map.drop(place, mark.slot())
+
+    def write(self, records: Sequence[Control]) -> None:
+        """Write other control records. Raises: Superseded, KafkaException."""
+        with self._lock:
+            self._write(records)
+
+    def _write(self, records: Sequence[Control]) -> None:
+        """Write records, all or none. Raises: Superseded; KafkaException for an error that is not passing."""
+        if not records:
+            return
+        try:
+            self._producer.begin_transaction()
+            for record in records:
+                self._producer.produce(record.topic, record.value, record.key)
+            retried(lambda: self._producer.commit_transaction(REQUEST_SECONDS))
+        except KafkaException as error:
+            cause = client.error_of(error)
+            if cause.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+                raise Superseded(f"fenced by another run of this mirror: {cause.str()}") from error
+            if cause.txn_requires_abort():
+                self._producer.abort_transaction(REQUEST_SECONDS)
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._producer.flush(1.0)
+
+
+def checkpoint(topic: str, group: str, there: TopicPartition, source_offset: int, target_offset: int) -> Control:
+    """Return the checkpoint of a group; `there` is the partition by its name on the target."""
+    key = _string(group) + _string(there.topic) + struct.pack(">i", there.partition)
+    metadata = _string("")
+    return Control(topic, key, struct.pack(">hqq", 0, source_offset, target_offset) + metadata)
+
+
+def heartbeat(topic: str, source: str, target: str, time_ms: int) -> Control:
+    """Return a heartbeat."""
+    return Control(topic, _string(source) + _string(target), struct.pack(">hq", 0, time_ms))
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
