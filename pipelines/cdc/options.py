@@ -29,7 +29,7 @@ def _names(text: object) -> object:
 class Options(BaseModel):
     """Every option, by its alias."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
     hostname: str = Field("localhost", alias="database.hostname")
     port: int = Field(5432, alias="database.port", ge=1, le=65535)

@@ -16,7 +16,7 @@ def dotted(name: str) -> str:
 class Options(BaseModel):
     """Options of a source or a sink. A misspelt one is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
 
 class ConnectOptions(Options):
