@@ -1,23 +1,17 @@
 """Configuration keys as Connect describes them: what all connectors share is a table, the rest a plugin's model."""
 
-import ast
-import functools
-import inspect
-import itertools
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Final, Literal
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
-from kvorum.pipelines.connect.records import Json
+from kvorum.pipelines.connect.records import Json, compact
 
 Type = Literal["STRING", "INT", "LONG", "DOUBLE", "BOOLEAN", "LIST", "PASSWORD", "CLASS"]
-PLAIN: Final[Mapping[type, Type]] = {bool: "BOOLEAN", int: "LONG", float: "DOUBLE"}
+TYPES: Final[Mapping[str, Type]] = {"boolean": "BOOLEAN", "integer": "LONG", "number": "DOUBLE", "array": "LIST"}
+"""{JSON schema's type: Connect's}."""
 SECRET: Final = re.compile(r"password|passwd|secret|token|credential|sasl\.jaas\.config|private[._]?key", re.IGNORECASE)
 HIDDEN: Final = "[hidden]"
 REFERENCE: Final = re.compile(r"\$\{(env|file|directory|dir):[^{}]*\}")
@@ -150,71 +144,32 @@ OF_PIPELINES: Final = (
 
 
 def of_model(model: type[BaseModel], group: str) -> list[Key]:
-    """Return the keys of a plugin's options."""
-    documented = attribute_docs(model)
+    """Return the keys of a plugin's options, by their JSON schema."""
+    schema = model.model_json_schema()
+    required = schema.get("required", ())
     found = []
-    for name, info in model.model_fields.items():
-        key = info.alias or name
+    for name, data in schema["properties"].items():
+        variants = [each for each in data.get("anyOf", [data]) if each.get("type") != "null"]
+        one = variants[0] if len(variants) == 1 else {}
+        default = data.get("default")
+        listed = ",".join(map(str, default)) if isinstance(default, list) else default
         found.append(
             Key(
-                name=key,
-                type="PASSWORD" if SECRET.search(key) else type_of(info.annotation),
-                required=info.is_required(),
-                default=default_of(info),
-                importance="HIGH" if info.is_required() else "MEDIUM",
-                documentation=info.description or documented.get(name, ""),
+                name=name,
+                type="PASSWORD" if SECRET.search(name) else TYPES.get(one.get("type", ""), "STRING"),
+                required=name in required,
+                default=listed if isinstance(listed, str | None) else compact(listed),
+                importance="HIGH" if name in required else "MEDIUM",
+                documentation=data.get("description", ""),
                 group=group,
-                recommended=choices(info.annotation),
+                recommended=choices(data),
             )
         )
     return found
 
 
-def type_of(annotation: Any) -> Type:
-    """Return Connect's type for a field's."""
-    inner = [each for each in get_args(annotation) if each is not NoneType]
-    origin = get_origin(annotation)
-    if origin in (Union, UnionType):
-        return type_of(inner[0]) if len(inner) == 1 else "STRING"
-    if origin is Annotated:
-        return type_of(inner[0])
-    if isinstance(origin, type) and issubclass(origin, Sequence):
-        return "LIST"
-    return PLAIN.get(annotation, "STRING") if isinstance(annotation, type) else "STRING"
-
-
-def choices(annotation: Any) -> tuple[str, ...]:
-    """Return the values that a Literal allows."""
-    if get_origin(annotation) is Literal:
-        return tuple(str(each) for each in get_args(annotation))
-    return tuple(each for inner in get_args(annotation) for each in choices(inner))
-
-
-def default_of(info: FieldInfo) -> str | None:
-    """Return a default as Connect writes it."""
-    if info.is_required() or info.default_factory is not None or info.default is None:
-        return None
-    value = info.default
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
-
-
-@functools.cache
-def attribute_docs(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return what stands below the fields of a model in its source: {field: text}."""
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if not issubclass(each, BaseModel) or each is BaseModel:
-            continue
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
-        except (OSError, TypeError, SyntaxError):
-            continue  # made at run time, or shipped without source
-        body = tree.body if isinstance(tree, ast.ClassDef) else []
-        for said, doc in itertools.pairwise(body):
-            if not (isinstance(said, ast.AnnAssign) and isinstance(said.target, ast.Name)):
-                continue
-            if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str):
-                found[said.target.id] = inspect.cleandoc(doc.value.value)
-    return found
+def choices(schema: Json) -> tuple[str, ...]:
+    """Return the values that a JSON schema allows, or its variants or items."""
+    own = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    inner = [*schema.get("anyOf", ()), schema.get("items", {})]
+    return (*map(str, own), *(each for variant in inner for each in choices(variant))) if own or any(inner) else ()

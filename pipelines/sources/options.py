@@ -11,7 +11,13 @@ from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_o
 class Options(BaseModel):
     """Options of a source or a sink. A misspelt one is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        protected_namespaces=(),
+        use_attribute_docstrings=True,
+    )
 
 
 class ConnectOptions(Options):
