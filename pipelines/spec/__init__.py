@@ -6,24 +6,18 @@ draft = spec.draft("orders.yaml")                       # right or not, with all
 """
 
 from kvorum.pipelines.spec.connect import from_connect
-from kvorum.pipelines.spec.load import Draft, draft, load, loads
-from kvorum.pipelines.spec.model import Errors, Pipeline, Trigger, from_data
-from kvorum.pipelines.spec.parts import Endpoint, Format, Parts, Predicate, Transform
-from kvorum.pipelines.spec.problems import Place, Problem, SpecError
+from kvorum.pipelines.spec.load import draft, load, loads
+from kvorum.pipelines.spec.model import Pipeline, from_data
+from kvorum.pipelines.spec.parts import Endpoint, Format, Parts
+from kvorum.pipelines.spec.problems import Problem, SpecError
 
 __all__ = [
-    "Draft",
     "Endpoint",
-    "Errors",
     "Format",
     "Parts",
     "Pipeline",
-    "Place",
-    "Predicate",
     "Problem",
     "SpecError",
-    "Transform",
-    "Trigger",
     "draft",
     "from_connect",
     "from_data",

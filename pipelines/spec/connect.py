@@ -55,8 +55,6 @@ CONVERTERS: Final[Mapping[str, str]] = {
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
 }
-JSON_DEFAULTS: Final = {"schemas.enable": True}
-"""What Connect's JsonConverter does when nothing is said; a pipeline's own `format: json` has it off."""
 
 IGNORED: Final = re.compile(
     r"name|config\.action\.reload|tasks\.max\.enforce|header\.converter(\..*)?|.*plugin\.version|"
@@ -216,17 +214,15 @@ class _Conversion:
 
     def converters(self, end: str) -> None:
         """Take key.converter and value.converter as the formats of the end that is topics."""
+        known = {**CONVERTERS, **{full.rpartition(".")[2]: short for full, short in CONVERTERS.items()}}
         for part in ("key", "value"):
             key = f"{part}.converter"
-            name = self.flat.get(key)
-            if name is None:
+            if key not in self.flat:
                 continue
-            known = {**CONVERTERS, **{full.rpartition(".")[2]: short for full, short in CONVERTERS.items()}}
-            form = known.get(name, name)
+            form = known.get(self.flat[key], self.flat[key])
             self.put((end, part, "format"), key, form)
-            if form == "json":
-                for option, value in JSON_DEFAULTS.items():
-                    self.put((end, part, option), key, value)
+            if form == "json":  # Connect's JsonConverter has the envelope by default, `format: json` has not
+                self.put((end, part, "schemas.enable"), key, True)
             for full, rest in self.prefixed(f"{key}."):
                 self.put((end, part, rest), full, self.flat[full])
 
