@@ -1,8 +1,7 @@
-"""Kafka's client settings under the names Java's clients use, turned into those of librdkafka.
+"""Kafka's client settings under the names of the Java clients, translated to those of librdkafka.
 
-What is given with `kafka.` before it goes to the clients. Most names are the same in both; where they differ they are
-translated, where librdkafka has no counterpart and nothing depends on it they are left out, and what it does not know
-is refused by name.
+Options with the prefix `kafka.` are client settings. Most names are equal; others are translated or, without a
+counterpart, ignored. librdkafka rejects unknown names.
 """
 
 import re
@@ -23,7 +22,7 @@ RENAMED = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
 }
-# Java's clients have these; for librdkafka there is nothing to set.
+# Settings of the Java clients without an effect here.
 WITHOUT_COUNTERPART = {
     "auto.include.jmx.reporter",
     "default.api.timeout.ms",
@@ -36,7 +35,7 @@ WITHOUT_COUNTERPART = {
     "metrics.sample.window.ms",
     "ssl.truststore.type",
 }
-# The source and the sink set these themselves: another value would break what they promise.
+# Set by the source and the sink, whose guarantees depend on the values.
 OURS = {
     "auto.offset.reset",
     "delivery.report.only.error",
@@ -52,7 +51,7 @@ OURS = {
     "value.deserializer",
     "value.serializer",
 }
-# A consumer's settings, of which a producer would only complain, and the other way round.
+# A producer logs a warning for settings of consumers, and the other way round.
 OF_CONSUMERS = re.compile(
     r"fetch\.|queued\.|isolation\.level|group\.|max\.partition\.fetch|check\.crcs|max\.poll|session\.timeout"
 )
@@ -62,7 +61,7 @@ OF_PRODUCERS = re.compile(
 )
 JAAS = re.compile(r"(username|password)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
-# Errors that end by themselves: a leader or a coordinator moves, a broker is gone for a while.
+# Temporary: a leader or a coordinator moves, a broker restarts.
 PASSING = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
@@ -91,26 +90,23 @@ PASSING = {
 
 
 class OptionError(ValueError):
-    """An option that cannot be: the message names it."""
+    """An invalid option; the message names it."""
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Return whether trying again may help."""
+    """Return whether an error is temporary."""
     return not error.fatal() and (error.retriable() or error.code() in PASSING)
 
 
 def error_of(exception: confluent_kafka.KafkaException) -> KafkaError:
-    """Return what a client's exception is about."""
+    """Return the error of a client's exception."""
     error = exception.args[0]
     assert isinstance(error, KafkaError), exception
     return error
 
 
 def from_options(options: Mapping[str, str]) -> Settings:
-    """Return librdkafka's settings for the `kafka.` options.
-
-    Raises: OptionError for a missing address, for what is not the caller's to set, and for what cannot be translated.
-    """
+    """Return librdkafka's settings for the `kafka.` options. Raises OptionError for a missing or invalid one."""
     given = {key[len(PREFIX) :].lower(): value for key, value in options.items() if key.lower().startswith(PREFIX)}
     if not given.get("bootstrap.servers"):
         raise OptionError(
@@ -126,7 +122,7 @@ def from_options(options: Mapping[str, str]) -> Settings:
 
 
 def translated(name: str, value: str) -> Settings:
-    """Return one setting of Java's in librdkafka's words."""
+    """Return one setting of the Java clients as librdkafka's."""
     match name:
         case "buffer.memory":
             return {"queue.buffering.max.kbytes": str(max(1, int(value) // 1024))}
@@ -146,9 +142,9 @@ def translated(name: str, value: str) -> Settings:
 
 
 def for_consumer(settings: Settings, group_id: str) -> Settings:
-    """Return a reader's settings: no offsets are committed, and the end of a partition is reported."""
+    """Return a consumer's settings: no commits; the end of a partition is reported."""
     defaults = {
-        # An empty fetch waits this long: what a batch waits for that ends with a transaction's marker.
+        # A range that ends with a transaction's marker ends after an empty fetch, which waits this long.
         "fetch.wait.max.ms": "50",
         "fetch.error.backoff.ms": "100",
         "queued.min.messages": "100000",
@@ -166,7 +162,7 @@ def for_consumer(settings: Settings, group_id: str) -> Settings:
 
 
 def for_producer(settings: Settings) -> Settings:
-    """Return a writer's settings: idempotent, keys placed as Java's clients place them."""
+    """Return a producer's settings: idempotent, with the partitioner of the Java clients."""
     defaults = {
         "acks": "all",
         "linger.ms": "20",
@@ -180,15 +176,15 @@ def for_producer(settings: Settings) -> Settings:
 
 
 def for_admin(settings: Settings) -> Settings:
-    """Return the settings of a client that only asks."""
+    """Return an admin client's settings."""
     return {key: value for key, value in common(settings, OF_CONSUMERS).items() if not OF_PRODUCERS.match(key)}
 
 
 def common(settings: Settings, without: re.Pattern[str]) -> Settings:
-    """Return the settings that are not the other kind's."""
+    """Return the settings without those of the other kind of client."""
     return {"log.connection.close": "false"} | {k: v for k, v in settings.items() if not without.match(k)}
 
 
 def refused(exception: confluent_kafka.KafkaException) -> OptionError:
-    """Return the error for a client that could not be made: librdkafka's message names the setting."""
+    """Return the error for a client that was not created: librdkafka's message names the setting."""
     return OptionError(f"options kafka.*: {error_of(exception).str()}")

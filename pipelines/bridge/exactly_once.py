@@ -68,7 +68,7 @@ def written_columns(frame: DataFrame, options: WriteOptions) -> DataFrame:
 class ExactlyOnce:
     """Writes the micro-batches of one query. States: new; started by the first micro-batch."""
 
-    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str | None) -> None:
+    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str) -> None:
         """Keep the options. Raises OptionError for a name that is not unique enough."""
         self.options = options
         self.query = query
@@ -82,7 +82,6 @@ class ExactlyOnce:
 
     def check(self, spark: SparkSession) -> None:
         """Raise MarkError if the marks do not belong to the checkpoint. Nothing is written or fenced."""
-        assert self.checkpoint is not None, "a stream has a checkpoint"
         folder = Folder(spark, self.checkpoint)
         if folder.read("lineage") is not None:
             ledger = Ledger(folder)
@@ -93,13 +92,10 @@ class ExactlyOnce:
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch: the function for foreachBatch."""
         with self.lock:
-            if self.checkpoint is None:
-                self.write_unledgered(frame, batch_id)
-            else:
-                self.write_ledgered(frame, batch_id)
+            self.write_locked(frame, batch_id)
 
-    def write_ledgered(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one micro-batch of a query that has a checkpoint."""
+    def write_locked(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch while the keeper waits."""
         ledger, places = self.started(frame.sparkSession, batch_id)
         manifest = ledger.manifest(batch_id)
         if manifest is not None and manifest.staged is None:
@@ -112,32 +108,13 @@ class ExactlyOnce:
             self.prepare(manifest, ledger, places)
             ledger.write_manifest(manifest)
         rows = frame if manifest.staged is None else self.staged(frame, manifest.staged)
-        assignment = Assignment(
-            places=places, batch_id=batch_id, lineage=ledger.lineage, layout=manifest.layout, is_prepared=True
-        )
+        assignment = Assignment(places=places, batch_id=batch_id, lineage=ledger.lineage, layout=manifest.layout)
         self.run(rows, assignment, is_staged=manifest.staged is not None)
         ledger.forget_before(batch_id)
-
-    def write_unledgered(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one batch without a checkpoint: an earlier call is known by its marks only."""
-        places = self.new_places()
-        layout = layout_of(frame)
-        if layout.fingerprint is None:
-            logger.info("query %s uses one task: %s", self.query, layout.reason)
-            frame = frame.coalesce(1)
-        assignment = Assignment(
-            places=places,
-            batch_id=batch_id,
-            lineage=self.query,
-            layout=layout.fingerprint or "one-task",
-            is_prepared=False,
-        )
-        self.run(frame, assignment, is_staged=False)
 
     def started(self, spark: SparkSession, batch_id: int) -> tuple[Ledger, Places]:
         """Return the ledger and the location of the marks; at the first micro-batch check and refresh the marks."""
         if self.ledger is None or self.places is None:
-            assert self.checkpoint is not None, "only queries with a checkpoint are started"
             ledger = Ledger(Folder(spark, self.checkpoint))
             tasks, topic, span = ledger.prepared()
             if tasks:

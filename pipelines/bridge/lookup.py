@@ -16,9 +16,9 @@ from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
 from kvorum.pipelines.faults import meant
 
 REQUEST_SECONDS = 15.0
-RETRY_SECONDS = 60.0  # an election takes seconds; a cluster that is not there should be told of within a minute
+RETRY_SECONDS = 60.0  # an election takes seconds
 RETRY_PAUSE_SECONDS = 0.2
-NEWBORN_SECONDS = 10.0  # a partition's leader may hear of a new topic later than the broker that named it
+NEW_TOPIC_SECONDS = 10.0  # a partition's leader may receive the metadata later than the broker that named it
 INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 
 Answer = TypeVar("Answer")
@@ -29,20 +29,17 @@ class TopicMissing(RuntimeError):
 
 
 class Lookup:
-    """Asks a cluster. One a planner; it is never sent to a task."""
+    """A planner's client of a cluster. It is not pickled."""
 
     def __init__(self, settings: client.Settings) -> None:
-        """Make a client. Raises: OptionError if librdkafka refuses the settings."""
+        """Create the client. Raises OptionError for settings that librdkafka rejects."""
         try:
             self.admin = AdminClient(dict(client.for_admin(settings)))
         except KafkaException as error:
             raise client.refused(error) from None
 
     def partitions(self, topics: Topics, *, must_exist: bool = True) -> list[TopicPartition]:
-        """Return the partitions that are there now, in order.
-
-        Raises: TopicMissing if one was asked for by name and is not there, unless that is allowed.
-        """
+        """Return the existing partitions, sorted. Raises TopicMissing for a name without a topic if it `must_exist`."""
         if topics.pattern is not None:
             pattern = re.compile(topics.pattern)
             found = retried(lambda: self.admin.list_topics(timeout=REQUEST_SECONDS)).topics
@@ -79,7 +76,7 @@ class Lookup:
             raise
 
     def ask(self, wanted: dict[TopicPartition, OffsetSpec], *, is_read_committed: bool) -> Offsets:
-        """Return one offset for each partition; -1 where there is none later than a timestamp.
+        """Return one offset per partition; -1 without a record at or after a timestamp.
 
         With read_committed a partition ends at its last stable offset.
         """
@@ -103,18 +100,18 @@ class Lookup:
                 raise failed
 
         if wanted:
-            retried(ask_for_the_rest, unknown_seconds=NEWBORN_SECONDS)
+            retried(ask_for_the_rest, unknown_seconds=NEW_TOPIC_SECONDS)
         return answers
 
     def everywhere(self, partitions: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Offsets:
-        """Return where partitions begin (EARLIEST) or end (LATEST)."""
+        """Return the first offsets (EARLIEST) or the end offsets (LATEST) of partitions."""
         spec = OffsetSpec.earliest() if what == EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self.ask(dict.fromkeys(partitions, spec), is_read_committed=is_read_committed)
 
     def resolve(self, position: Position, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
-        """Return a position as an offset for each partition.
+        """Return a position as one offset per partition.
 
-        Raises: OptionError if it does not name exactly the partitions that are read, or no record is as late.
+        Raises: OptionError if it does not name exactly the partitions that are read, or a timestamp has no record.
         """
         committed = options.is_read_committed
         if position.everywhere is not None:
@@ -144,7 +141,7 @@ class Lookup:
 
 
 def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition]) -> None:
-    """Raise an OptionError unless an option names exactly what is read."""
+    """Raise OptionError unless an option names exactly the partitions that are read."""
     missing, unknown = set(partitions) - set(given), set(given) - set(partitions)
     if missing or unknown:
         text = [f"missing: {named(sorted(missing))}"] if missing else []
@@ -155,7 +152,7 @@ def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition
 def retried(ask: Callable[[], Answer], *, unknown_seconds: float = 0.0) -> Answer:
     """Return the cluster's response; retriable errors are retried within a limit.
 
-    `unknown_seconds`: how long a topic that is not known may be one that is not known yet.
+    `unknown_seconds`: how long an unknown topic may be a new one.
     """
     began = time.monotonic()
     while True:
@@ -171,7 +168,7 @@ def retried(ask: Callable[[], Answer], *, unknown_seconds: float = 0.0) -> Answe
 
 
 def report_loss(what: str, *, is_error: bool, log: Callable[[str], None]) -> None:
-    """Raise OffsetsLost, or only log, as failOnDataLoss says."""
+    """Raise OffsetsLost or log, as failOnDataLoss says."""
     message = f"some records may have been lost: {what}"
     if is_error:
         raise OffsetsLost(f"{message}. To continue, set option failOnDataLoss to false.")

@@ -106,7 +106,6 @@ class Assignment:
     batch_id: int
     lineage: str
     layout: str
-    is_prepared: bool  # every task had a mark before it ran: a missing one is lost
 
     def mark(self) -> Mark:
         """Return the mark of a task that has written this micro-batch."""
@@ -117,13 +116,9 @@ def is_written(mark: Mark | None, assignment: Assignment, task: int) -> bool:
     """Return whether a task's rows are written. Raises MarkError if the mark does not decide it."""
     who = f"query {assignment.places.query}, micro-batch {assignment.batch_id}, task {task}"
     if mark is None:
-        if assignment.is_prepared:
-            raise MarksMissing(f"{who}: its mark is gone (offsets.retention.minutes?)")
-        return False
+        raise MarksMissing(f"{who}: its mark is gone (offsets.retention.minutes?)")
     if mark.lineage != assignment.lineage:
-        if assignment.is_prepared:
-            raise MarkError(f"{who}: another query with this name and another checkpoint wrote in the meantime")
-        return False
+        raise MarkError(f"{who}: another query with this name and another checkpoint wrote in the meantime")
     if mark.batch_id > assignment.batch_id:
         raise MarkError(
             f"{who}: micro-batch {mark.batch_id} is written already. Either this is a late attempt, or the"

@@ -1,6 +1,6 @@
-"""Where to read from and up to: pure arithmetic on offsets, and their JSON form, which is that of Spark's Kafka source.
+"""Arithmetic on offsets, and their JSON form, which is that of Spark's Kafka source.
 
-`{"topic": {"0": 23, "1": -2}}`: -2 is a partition's beginning, -1 its end. Ranges are half-open.
+`{"topic": {"0": 23, "1": -2}}`: -2 is the first offset of a partition, -1 its end. Ranges are half-open.
 """
 
 import json
@@ -16,8 +16,8 @@ from kvorum.pipelines.bridge.client import OptionError
 LATEST = -1
 EARLIEST = -2
 
-# In the JSON of a first micro-batch's end: where the query began. Spark keeps only the ends of micro-batches, and
-# "latest" asked again after a crash would be another place. No topic can have this name.
+# In the JSON of the end of the first micro-batch: its start. Spark stores only the ends of micro-batches, and "latest"
+# would be another offset after a crash. No topic can have this name.
 BEGUN_AT = "@begun at"
 
 
@@ -33,7 +33,7 @@ Offsets = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange(InputPartition):
-    """Offsets that one task reads: from `start` up to but not including `end`, some of which may not exist."""
+    """Offsets that one task reads, `end` excluded. Some may not exist."""
 
     topic: str
     partition: int
@@ -41,19 +41,16 @@ class OffsetRange(InputPartition):
     end: int
 
     def __repr__(self) -> str:
-        """Return what messages call it."""
+        """Return its name in messages."""
         return f"{self.topic}-{self.partition}[{self.start},{self.end})"
 
 
 class OffsetsLost(RuntimeError):
-    """Records that were to be read are not there any more, and failOnDataLoss says that this is an error."""
+    """Records were removed before they were read, and failOnDataLoss is true."""
 
 
 def parse(name: str, text: str, *, lowest: int) -> Offsets:
-    """Read {"topic": {"partition": number}}.
-
-    Raises: OptionError, which names the option, if the text is something else or a number is below `lowest`.
-    """
+    """Return the offsets of {"topic": {"partition": number}}. Raises OptionError; also for a number below `lowest`."""
     try:
         read = json.loads(text)
         offsets = from_json(read)
@@ -66,7 +63,7 @@ def parse(name: str, text: str, *, lowest: int) -> Offsets:
 
 
 def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
-    """Read option assign: {"topic": [0, 1]}."""
+    """Return the partitions of option assign: {"topic": [0, 1]}."""
     try:
         pairs = [
             TopicPartition(topic, int(number)) for topic, numbers in json.loads(text).items() for number in numbers
@@ -87,7 +84,7 @@ def from_json(read: Mapping[str, Any]) -> Offsets:
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """Return offsets as Spark keeps them, always in the same order: Spark compares them as text."""
+    """Return offsets as JSON, sorted: Spark compares them as text."""
     result: dict[str, Any] = {}
     for where in sorted(offsets):
         result.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
@@ -95,12 +92,12 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def begun_at(end: Mapping[str, Any]) -> Offsets | None:
-    """Return where the query began, if this is the end of its first micro-batch."""
+    """Return the start of the query if this is the end of its first micro-batch."""
     return from_json(end[BEGUN_AT]) if BEGUN_AT in end else None
 
 
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return the ranges in between. A partition that is new at the end is read from its first record."""
+    """Return the ranges in between. A partition that is new at the end is read from offset 0."""
     found = [(where, start.get(where, 0), end[where]) for where in sorted(end)]
     return [
         OffsetRange(topic=w.topic, partition=w.partition, start=low, end=high) for w, low, high in found if low < high
@@ -108,7 +105,7 @@ def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
 
 
 def lost(start: Offsets, end: Offsets) -> str | None:
-    """Return what the end has lost against the start: partitions that are gone, ends that went back."""
+    """Return the loss between start and end (removed partitions, ends below their start), or None."""
     gone = sorted(set(start) - set(end))
     if gone:
         return f"{named(gone)} not there any more (deleted?)"
@@ -128,10 +125,9 @@ def named(partitions: Iterable[TopicPartition]) -> str:
 def split(
     whole: list[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Cut ranges so that there are at least `min_partitions`, none longer than `max_records`.
+    """Split ranges into at least `min_partitions`, none longer than `max_records`; larger ones into more pieces.
 
-    The larger a range the more pieces. The same ranges and numbers always give the same pieces: the exactly-once sink
-    depends on that.
+    The same arguments always give the same pieces: the exactly-once sink depends on that.
     """
     total = sum(r.end - r.start for r in whole)
     pieces: list[OffsetRange] = []
@@ -151,16 +147,15 @@ def split(
 
 
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
-    """Return ends that lie about `limit` offsets after the start, each partition's share by what it has.
+    """Return ends that are about `limit` offsets after the start, in proportion to the size of each partition.
 
-    A partition that has something gets at least one, as with Spark's source, so that none starves beside large ones:
-    with more partitions than `limit`, that is more than `limit`.
+    Each partition with records gets at least one, as in Spark's source, so that none starves beside large ones.
     """
     sizes = {where: max(0, end[where] - start.get(where, 0)) for where in sorted(end)}
     total = sum(sizes.values())
     if total <= limit:
         return end
-    # An end below the start (a topic made anew) is kept: it is no record read.
+    # An end below the start (a recreated topic) is kept: it has no record to read.
     return {
         where: start.get(where, 0) + max(1, size * limit // total) if size else end[where]
         for where, size in sizes.items()
@@ -168,5 +163,5 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
 
 
 def available(start: Offsets, end: Offsets) -> int:
-    """Return how many offsets lie between."""
+    """Return the number of offsets in between."""
     return sum(max(0, offset - start.get(where, 0)) for where, offset in end.items())

@@ -1,7 +1,7 @@
-"""One task's writing at least once: rows are produced batch by batch, and acknowledged when the task ends.
+"""At-least-once writing of one task: rows are produced batch by batch, and acknowledged when the task ends.
 
-A worker process keeps its producer for the next task. Reports come for failures only; that there were none, and
-that nothing is left in the queue, is what makes a task succeed.
+A worker process keeps its producer for the next task. Only failures are reported; a task succeeds if there were none
+and the queue is empty.
 """
 
 import functools
@@ -16,18 +16,18 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.columns import Outgoing, outgoing
 from kvorum.pipelines.bridge.options import WriteOptions
 
-FLUSH_SECONDS = 330.0  # librdkafka gives a record up after delivery.timeout.ms (300 s) and reports it
-QUEUE_SECONDS = 330.0  # the same for a queue that does not empty
+FLUSH_SECONDS = 330.0  # librdkafka reports a record as failed after delivery.timeout.ms (300 s)
+QUEUE_SECONDS = 330.0  # the same for a full queue
 QUEUE_POLL_SECONDS = 0.05
 KEPT_PRODUCERS = 4
 
 
 class DeliveryFailed(RuntimeError):
-    """Records were not acknowledged. The message has the first one's error."""
+    """Records were not acknowledged. The message has the first error."""
 
 
 class Reports:
-    """Counts a producer's reports of failure."""
+    """Counts a producer's failures."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -36,14 +36,14 @@ class Reports:
         self.where = ""
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Take a report."""
+        """Handle a report."""
         if error is not None:
             self.failed += 1
             if self.first is None:
                 self.first, self.where = error, f"{message.topic()}-{message.partition()}"
 
     def take(self) -> tuple[int, KafkaError | None, str]:
-        """Return what was reported since the last time: how many failed, the first one's error and partition."""
+        """Return and reset the number of failures, and the first one's error and partition."""
         taken = self.failed, self.first, self.where
         self.failed, self.first, self.where = 0, None, ""
         return taken
@@ -53,7 +53,7 @@ class Writer:
     """A producer and its reports."""
 
     def __init__(self, settings: client.Settings) -> None:
-        """Make a producer; it connects by itself. Raises: OptionError if librdkafka refuses the settings."""
+        """Create the producer, which connects in the background. Raises OptionError for invalid settings."""
         self.reports = Reports()
         reports = {"delivery.report.only.error": True, "on_delivery": self.reports.on_delivery}
         try:
@@ -62,12 +62,9 @@ class Writer:
             raise client.refused(error) from None
 
     def produce(self, rows: Outgoing, topic: str | None) -> None:
-        """Queue rows; waits while the queue is full.
-
-        Raises: DeliveryFailed when something failed meanwhile, or the queue does not empty.
-        """
+        """Queue rows; wait while the queue is full. Raises DeliveryFailed after a failure, or if it stays full."""
         produce = self.producer.produce
-        is_plain = rows.timestamps_ms is None and rows.headers is None  # then arguments by name cost half the speed
+        is_plain = rows.timestamps_ms is None and rows.headers is None  # keyword arguments would halve the speed
         for name, value, key, partition, timestamp_ms, headers in rows.rows(topic):
             more = {} if is_plain else {"timestamp": timestamp_ms, "headers": headers}
             try:
@@ -80,7 +77,7 @@ class Writer:
             self.raise_failure()
 
     def wait_for_room(self) -> None:
-        """Wait until the queue takes another record."""
+        """Wait until the queue has room."""
         deadline = time.monotonic() + QUEUE_SECONDS
         full = len(self.producer)
         while len(self.producer) >= full:
@@ -91,10 +88,7 @@ class Writer:
                 raise DeliveryFailed(f"{full} records are queued and none was acknowledged for {QUEUE_SECONDS:.0f} s")
 
     def flush(self) -> None:
-        """Wait until everything queued is acknowledged.
-
-        Raises: DeliveryFailed if something was not.
-        """
+        """Wait until all queued records are acknowledged. Raises DeliveryFailed if one was not."""
         left = self.producer.flush(FLUSH_SECONDS)
         if self.reports.failed:
             self.raise_failure()
@@ -102,7 +96,7 @@ class Writer:
             raise DeliveryFailed(f"{left} records were not acknowledged within {FLUSH_SECONDS:.0f} s")
 
     def raise_failure(self) -> None:
-        """Say what failed."""
+        """Raise DeliveryFailed with the number of failures and the first error."""
         failed, first, where = self.reports.take()
         raise DeliveryFailed(f"{failed} records were not written; the first, to {where}: {first}")
 
@@ -115,7 +109,7 @@ class Kept:
         self.writers: OrderedDict[tuple[tuple[str, str], ...], Writer] = OrderedDict()
 
     def take(self, settings: client.Settings) -> Writer:
-        """Return a producer with these settings, out of the store: it is put back when its task has succeeded."""
+        """Return a producer with these settings. It is given back when its task has succeeded."""
         return self.writers.pop(tuple(sorted(settings.items())), None) or Writer(settings)
 
     def give(self, settings: client.Settings, writer: Writer) -> None:
@@ -132,15 +126,12 @@ def kept() -> Kept:
 
 
 def check(options: WriteOptions) -> None:
-    """Raise an OptionError if librdkafka refuses the settings."""
+    """Raise OptionError for settings that librdkafka rejects."""
     Writer(client.for_producer(options.settings))
 
 
 def write(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write a task's rows and return how many there were; all are acknowledged.
-
-    Raises: DeliveryFailed, with how many were not and why the first was not.
-    """
+    """Write a task's rows; return their number when all are acknowledged. Raises DeliveryFailed."""
     settings = client.for_producer(options.settings)
     writer = kept().take(settings)
     count = 0

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kvorum.pipelines.bridge import counted, options, producer
+from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
 from kvorum.pipelines.bridge.options import WriteOptions
@@ -64,13 +65,14 @@ def write_batch(
     """Write a frame to topics: a batch, or one micro-batch of a stream from within foreachBatch.
 
     With exactly once, a repeated call with the same query, batch id and rows writes only what the first did not.
-    Without a checkpoint rows cannot be staged: a frame whose rows may be distributed differently when it is computed
-    again (layout) is written by one task.
+    It needs a checkpoint, a folder of its own.
     Raises: OptionError; with exactly once MarkError if the marks have another layout or a later batch.
     """
     write_options = checked(frame, sink_options)
     if delivery is Delivery.AT_LEAST_ONCE:
         write_at_least_once(frame, write_options)
+    elif checkpoint is None:
+        raise OptionError("exactly once needs a checkpoint")
     else:
         ExactlyOnce(write_options, query=query, checkpoint=checkpoint).write(frame, batch_id)
 

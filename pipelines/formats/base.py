@@ -96,5 +96,6 @@ def _replaced(frame: DataFrame, column: Part, coded: Coded) -> DataFrame:
     columns[column] = coded.column.alias(column, metadata=dict(coded.metadata))
     if coded.wrong is not None:
         failure = frames.failure(frame, coded.wrong, stage=STAGES[column], message=coded.message)
-        columns[frames.FAILURE] = failure.alias(frames.FAILURE)
+        # Not fenced, a filter of failures would be moved below this projection, with a second decoding of each record.
+        columns[frames.FAILURE] = frames.fenced(failure).alias(frames.FAILURE)
     return frame.select(*columns.values())

@@ -9,6 +9,7 @@ json_rows, whose result counts.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import compress
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ TIMES: Final = (DateType, TimestampType, TimestampNTZType)
 FLAT: Final[tuple[type[DataType], ...]] = (*UNCHANGED, *TIMES, FloatType, BinaryType, CharType, VarcharType)
 HIDE_DIGITS: Final = (float, dict, list)
 """Without Number: values that no longer show how a number was written."""
+TEXTS_KEPT: Final = 10_000
 NAME: Final = re.compile(rb'"[ \t\r\n]*:')
 PAYLOAD: Final = re.compile(rb'"payload"[ \t\r\n]*:')
 QUOTE, COLON, BLANK = b'": '
@@ -61,33 +63,60 @@ class Column:
     kind: DataType
     unchanged: frozenset[type]
     convert: Callable[[Any], Any]
+    convert_text: Callable[[Any], Any]
+    """The same for text and null, with a memory: the same time comes often."""
     arrow: pa.DataType
 
 
-def decoded(reader: Reader, data: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Return what texts say, as structs of value and error: the same as reader.decoded(data)."""
-    kind = reader.kind
-    if not isinstance(kind, StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
-        return reader.decoded(data)
-    whole: Texts = data.to_pylist()
-    nulls = {index for index, text in enumerate(whole) if text is None} if data.null_count else set[int]()
-    is_flat = all(isinstance(field.dataType, FLAT) for field in kind.fields)
-    rows, doubtful = parsed_rows(payloads(whole) if reader.envelope else whole, None if is_flat else Number)
-    doubtful -= nulls
-    columns = columns_of(reader, kind)
-    lists = [values_of(column, rows, is_flat, doubtful, nulls) for column in columns]
-    arrays = arrays_of(columns, lists, doubtful)
-    fields = list(to_arrow_type(as_text(kind), timezone="UTC"))
-    mask = pa.array([index in nulls for index in range(len(whole)) if index not in doubtful]) if nulls else None
-    value = pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
-    read = pa.StructArray.from_arrays([value, pa.nulls(len(value), pa.string())], names=["value", "error"])
-    if not doubtful:
-        return read
-    again = sorted(doubtful)
-    order = np.empty(len(whole), np.int64)
-    order[again] = np.arange(len(read), len(whole))
-    order[[index for index in range(len(whole)) if index not in doubtful]] = np.arange(len(read))
-    return pa.concat_arrays([read, reader.decoded(data.take(pa.array(again)))]).take(pa.array(order))
+@dataclass(slots=True)
+class ColumnReader:
+    """Reads texts as `reader` does. It is pickled for the tasks, each of which prepares its own columns."""
+
+    reader: Reader
+    columns: list[Column] | None = None
+    is_flat: bool = False
+    decode_struct: Callable[[bytes], Any] | None = None
+
+    def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
+        """Return what texts say, as structs of value and error: the same as reader.decoded(data)."""
+        kind = self.reader.kind
+        if not isinstance(kind, StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
+            return self.reader.decoded(data)
+        if self.columns is None:
+            self.is_flat = all(isinstance(field.dataType, FLAT) for field in kind.fields)
+            self.columns = columns_of(self.reader, kind)
+            self.decode_struct = struct_decoder(self.columns) if self.is_flat else None
+        whole: Texts = data.to_pylist()
+        texts = payloads(whole) if self.reader.envelope else whole
+        nulls = {index for index, text in enumerate(whole) if text is None} if data.null_count else set[int]()
+        doubtful = set[int]()
+        lists = None if nulls else complete_records(self.decode_struct, texts, len(self.columns))
+        is_complete = lists is not None
+        if lists is None:
+            rows, doubtful = parsed_rows(texts, None if self.is_flat else Number)
+            doubtful -= nulls
+            lists = [[row.get(column.name) for row in rows] for column in self.columns]
+        for column, values in zip(self.columns, lists, strict=True):
+            if not is_complete or len(column.unchanged) < 2:
+                convert_values(column, values, self.is_flat, doubtful, nulls)
+        return self.joined(data, arrays_of(self.columns, lists, doubtful), doubtful, nulls)
+
+    def joined(
+        self, data: "pa.Array[Any]", arrays: list["pa.Array[Any]"], doubtful: set[int], nulls: set[int]
+    ) -> "pa.Array[Any]":
+        """Return the results of all texts, doubtful ones read by the reader."""
+        certain = [index for index in range(len(data)) if index not in doubtful] if doubtful or nulls else []
+        mask = pa.array([index in nulls for index in certain]) if nulls else None
+        fields = list(to_arrow_type(as_text(self.reader.kind), timezone="UTC"))
+        value = pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+        read = pa.StructArray.from_arrays([value, pa.nulls(len(value), pa.string())], names=["value", "error"])
+        if not doubtful:
+            return read
+        again = sorted(doubtful)
+        order = np.empty(len(data), np.int64)
+        order[certain] = np.arange(len(read))
+        order[again] = np.arange(len(read), len(data))
+        return pa.concat_arrays([read, self.reader.decoded(data.take(pa.array(again)))]).take(pa.array(order))
 
 
 def payloads(texts: Texts) -> Texts:
@@ -114,16 +143,42 @@ def columns_of(reader: Reader, kind: StructType) -> list[Column]:
         has_default = reader.defaults and schema is not None and schema.get("default") is not None
         takes_null = schema is None or (schema.get("optional") is True and not has_default)
         unchanged = [UNCHANGED[type(field.dataType)]] if type(field.dataType) in UNCHANGED else []
+        convert = types.convert(field.dataType, schema)
         columns.append(
             Column(
                 name=field.name,
                 kind=field.dataType,
                 unchanged=frozenset([*unchanged, type(None)] if takes_null else unchanged),
-                convert=types.convert(field.dataType, schema),
+                convert=convert,
+                convert_text=lru_cache(TEXTS_KEPT)(convert),
                 arrow=arrow.type,
             )
         )
     return columns
+
+
+def struct_decoder(columns: list[Column]) -> Callable[[bytes], Any]:
+    """Return a decoder of texts that have each of the fields, with a value that is null or needs no conversion."""
+    kinds = [(UNCHANGED.get(type(column.kind), str) if column.arrow != pa.float32() else float) for column in columns]
+    fields = [(f"f{index}", kind | None) for index, kind in enumerate(kinds)]
+    names = {f"f{index}": column.name for index, column in enumerate(columns)}
+    return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False)).decode
+
+
+def complete_records(decode: Callable[[bytes], Any] | None, texts: Texts, count: int) -> list[list[Any]] | None:
+    """Return the values of each field if all texts have each field once and no others; None otherwise, or if unsure."""
+    if decode is None or not texts:
+        return None
+    try:
+        decode(texts[0])  # type: ignore[arg-type]  # a null raises as any other wrong text
+        if any(names != count for names in names_at_most(texts[:1])):
+            return None
+        records = list(map(decode, texts))  # type: ignore[arg-type]
+    except Exception:  # whatever it is: the texts are read one by one
+        return None
+    if any(names != count for names in names_at_most(texts)):
+        return None
+    return list(map(list, zip(*map(msgspec.structs.astuple, records), strict=True)))
 
 
 def parsed_rows(texts: Texts, float_hook: Callable[[str], Any] | None) -> tuple[Rows, set[int]]:
@@ -144,17 +199,17 @@ def parsed_rows(texts: Texts, float_hook: Callable[[str], Any] | None) -> tuple[
 def _decoded_or_none(decode: Callable[[Any], Any], text: bytes | None) -> Any:
     try:
         return None if text is None else decode(text)
-    except Exception:  # whatever it is: json_rows reads the text again and names the fault
+    except Exception:  # whatever it is: the reader reads the text again and names the fault
         return None
 
 
 def names_at_most(texts: Texts) -> list[int]:
     """Return for each text an upper bound of its names: the quotes before a colon or a blank."""
-    joined = np.frombuffer(b"".join(text or b"" for text in texts) + b"\0", np.uint8)
-    quotes = np.flatnonzero(joined == QUOTE)
-    following = joined[quotes + 1]
-    closing = quotes[(following == COLON) | (following <= BLANK)]
-    ends = np.cumsum([len(text or b"") for text in texts])
+    present = [text or b"" for text in texts]
+    joined = np.frombuffer(b"".join([*present, b"\0"]), np.uint8)
+    following = joined[1:]
+    closing = np.flatnonzero((joined[:-1] == QUOTE) & ((following == COLON) | (following <= BLANK)))
+    ends = np.cumsum(list(map(len, present)))
     found: list[int] = np.diff(np.searchsorted(closing, ends), prepend=0).tolist()
     return found
 
@@ -166,38 +221,31 @@ def names_of(value: Any) -> int:
     return sum(names_of(one) for one in value if type(one) in (dict, list))
 
 
-def values_of(column: Column, rows: Rows, is_flat: bool, doubtful: set[int], nulls: set[int]) -> list[Any]:
-    """Return a field's values as Arrow takes them; rows whose value cannot be converted become doubtful."""
-    name = column.name
-    values = [row.get(name) for row in rows]
-    if column.unchanged.issuperset(map(type, values)):
-        return values
-    if isinstance(column.kind, TIMES) and {str, type(None)}.issuperset(map(type, values)):
-        converted = _distinct_converted(column, values)
+def convert_values(column: Column, values: list[Any], is_flat: bool, doubtful: set[int], nulls: set[int]) -> None:
+    """Replace a field's values by what Arrow takes; rows whose value cannot be converted become doubtful."""
+    kinds = set(map(type, values))
+    if kinds <= column.unchanged:
+        return
+    if isinstance(column.kind, TIMES) and kinds <= {str, type(None)} and not nulls and not doubtful:
+        try:
+            converted = {value: column.convert_text(value) for value in set(values)}
+        except Exception:  # found again below, row by row
+            converted = None
         if converted is not None:
-            return converted
+            values[:] = map(converted.__getitem__, values)
+            return
     is_number = isinstance(column.kind, FloatType | DoubleType)
     for index, value in enumerate(values):
         if type(value) in column.unchanged or index in doubtful or index in nulls:
             continue
         values[index] = None
-        try:
-            if is_flat and not is_number and type(value) in HIDE_DIGITS:
-                doubtful.add(index)
-            else:
-                values[index] = column.convert(value)
-        except Exception:  # whatever it is: json_rows reads the text again and names the fault
+        if is_flat and not is_number and type(value) in HIDE_DIGITS:
             doubtful.add(index)
-    return values
-
-
-def _distinct_converted(column: Column, values: list[Any]) -> list[Any] | None:
-    """Return the values of times, each text converted once; None if one cannot be."""
-    try:
-        made = {value: column.convert(value) for value in set(values)}
-    except Exception:  # the same: found again below, row by row
-        return None
-    return [made[value] for value in values]
+            continue
+        try:
+            values[index] = column.convert(value)
+        except Exception:  # whatever it is: the reader reads the text again and names the fault
+            doubtful.add(index)
 
 
 def arrays_of(columns: list[Column], lists: list[list[Any]], doubtful: set[int]) -> list["pa.Array[Any]"]:

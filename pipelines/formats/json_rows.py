@@ -93,7 +93,7 @@ class Reader:
         return lambda data: convert(payload(data) if self.envelope else parsed(data))
 
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
-        """Return what texts say, as structs of value and error. json_columns.decoded is the faster form."""
+        """Return what texts say, as structs of value and error. json_columns.ColumnReader is the faster form."""
         return by_row(data, self.function(), to_arrow_type(as_text(self.kind), timezone="UTC"))
 
 

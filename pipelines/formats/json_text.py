@@ -38,8 +38,9 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kvorum.pipelines.formats import json_columns, modules, schemas
+from kvorum.pipelines.formats import modules, schemas
 from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
+from kvorum.pipelines.formats.json_columns import ColumnReader
 from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
 
 MAY_BE_INEXACT: Final = r"\d[eE]|[\d.]{18,}"
@@ -96,7 +97,7 @@ class JsonFormat:
         )
         reader.function()  # a type that has no JSON is an error before anything is started
         text = as_text(kind)
-        coded = modules.by_rows(partial(json_columns.decoded, reader), text, column, "json")
+        coded = modules.by_rows(ColumnReader(reader).decoded, text, column, "json")
         value = converted(coded.column, text, kind, lambda one, _text, _kind: F.try_parse_json(one))
         return Coded(column=value, wrong=coded.wrong, message=coded.message, metadata=metadata)
 

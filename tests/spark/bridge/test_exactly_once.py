@@ -228,10 +228,9 @@ def test_a_checkpoint_that_was_set_back_is_refused(
     assert len(read_all(bootstrap, target)) == 60
 
 
-def test_batches_without_a_checkpoint(
+def test_a_batch_is_written_once_by_its_query_and_number(
     spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """A batch by its name and number is written once: by its tasks, or by one where these are not sure."""
     source, target = make_topic(partitions=2), make_topic(partitions=2)
     produce(bootstrap, source, numbered(300))
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": source}
@@ -242,7 +241,14 @@ def test_batches_without_a_checkpoint(
     sink = {"kafka.bootstrap.servers": bootstrap, "topic": target}
     for shape in (frame, frame, frame.orderBy("value"), frame.repartition(3)):
         which = "sorted" if shape is not frame else "plain"
-        write_batch(shape, sink, delivery=Delivery.EXACTLY_ONCE, query=f"{which}-{target}", batch_id=0)
+        write_batch(
+            shape,
+            sink,
+            delivery=Delivery.EXACTLY_ONCE,
+            query=f"{which}-{target}",
+            batch_id=0,
+            checkpoint=str(tmp_path / which),
+        )
     assert values(read_all(bootstrap, target)) == sorted([b"%d" % n for n in range(300)] * 2)
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kvorum.pipelines.bridge import transaction
-from kvorum.pipelines.bridge.marks import Assignment, Mark, MarkError, MarksMissing, Places
+from kvorum.pipelines.bridge.marks import NEVER, Assignment, Mark, MarkError, MarksMissing, Places
 from kvorum.pipelines.bridge.transaction import (
     Abortable,
     AttemptFenced,
@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Producer abort_transaction failed during close:RuntimeWarning"),
 ]
 
+PREPARED = Mark(batch_id=NEVER, lineage="here", layout="prepared")
 EXPECTED = [b"%03d" % n for n in range(300)]
 
 
@@ -38,16 +39,25 @@ def rows() -> Rows:
     return Rows(iter([pa.record_batch({"value": column[n : n + 100]}) for n in (0, 100, 200)]))
 
 
-def work(bootstrap: str, topic: str, *, batch_id: int = 0, layout: str = "x", is_prepared: bool = False) -> Work:
+def work(bootstrap: str, topic: str, *, batch_id: int = 0, layout: str = "x") -> Work:
     places = Places(query=f"q-{topic}", span=50)
-    assignment = Assignment(places=places, batch_id=batch_id, lineage="here", layout=layout, is_prepared=is_prepared)
+    assignment = Assignment(places=places, batch_id=batch_id, lineage="here", layout=layout)
     settings = {"bootstrap.servers": bootstrap}
     return Work(settings=settings, topic=topic, assignment=assignment, is_staged=False)
 
 
+def prepared(task: Work, *numbers: int) -> Work:
+    """Give tasks their first mark, as the driver does."""
+    for number in numbers or (0,):
+        transactions = Transactions(task.settings, task.assignment.places, number)
+        transactions.commit(PREPARED, lambda _: 0)
+        transactions.close()
+    return task
+
+
 def test_rows_are_written_once_whoever_tries(bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=3)
-    task = work(bootstrap, topic)
+    task = prepared(work(bootstrap, topic), 0, 1)
     assert write_rows(task, 0, rows()) == "written"
     assert write_rows(task, 0, rows()) == "skipped"
     assert values(read_all(bootstrap, topic)) == EXPECTED
@@ -59,16 +69,16 @@ def test_rows_are_written_once_whoever_tries(bootstrap: str, make_topic: TopicFa
     with pytest.raises(MarkError, match="assigned to other tasks"):
         write_rows(work(bootstrap, topic, layout="y"), 1, rows())
     with pytest.raises(MarksMissing):
-        write_rows(work(bootstrap, topic, is_prepared=True), 2, rows())
+        write_rows(work(bootstrap, topic), 2, rows())
     assert len(read_all(bootstrap, topic)) == 900
 
 
 def test_a_late_attempt_is_fenced(bootstrap: str, make_topic: TopicFactory) -> None:
     """It has produced everything; another takes over; the first can't commit, and its rows are never seen."""
     topic = make_topic(partitions=1)
-    task = work(bootstrap, topic)
+    task = prepared(work(bootstrap, topic))
     late = Transactions(task.settings, task.assignment.places, 0)
-    assert late.mark() is None
+    assert late.mark() == PREPARED
 
     def produce_and_be_overtaken(writer: transaction.Writer) -> int:
         count = transaction.produce(task, rows(), writer)
@@ -86,7 +96,7 @@ def test_a_late_attempt_is_fenced(bootstrap: str, make_topic: TopicFactory) -> N
 def test_attempts_at_once_write_once(bootstrap: str, make_topic: TopicFactory) -> None:
     """What speculation does: the last to begin writes, and the others are done when it has."""
     topic = make_topic(partitions=3)
-    task = work(bootstrap, topic)
+    task = prepared(work(bootstrap, topic))
     outcomes: list[str] = []
 
     def attempt() -> None:
@@ -106,7 +116,7 @@ def test_an_attempt_whose_rival_writes_nothing_fails(
 ) -> None:
     """The rival has died behind its beginning: it is Spark that finds out, and tries again."""
     topic = make_topic(partitions=1)
-    task = work(bootstrap, topic)
+    task = prepared(work(bootstrap, topic))
 
     def overtaken() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": pa.array(EXPECTED)})
@@ -125,7 +135,7 @@ def test_a_pending_mark_is_waited_for(
 ) -> None:
     """OffsetFetch with require_stable: while a transaction that commits the mark is open, there is no answer."""
     topic = make_topic(partitions=1)
-    task = work(bootstrap, topic)
+    task = prepared(work(bootstrap, topic))
     write_rows(task, 0, rows())
     places = task.assignment.places
     reader = MarkReader(task.settings, places)
@@ -148,44 +158,46 @@ def test_what_aborts_is_done_again_with_the_rows_that_are_held(
     bootstrap: str, make_topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic(partitions=1)
+    task = prepared(work(bootstrap, topic))
     produce = transaction.produce
     tried: list[int] = []
 
-    def produce_and_fail_once(task: Work, given: Rows, writer: transaction.Writer) -> int:
-        tried.append(produce(task, given, writer))
+    def produce_and_fail_once(work: Work, given: Rows, writer: transaction.Writer) -> int:
+        tried.append(produce(work, given, writer))
         writer.producer.flush(30)
         if len(tried) < 3:
             raise Abortable("as if the coordinator had said so")
         return tried[-1]
 
     monkeypatch.setattr(transaction, "produce", produce_and_fail_once)
-    assert write_rows(work(bootstrap, topic), 0, rows()) == "written"
+    assert write_rows(task, 0, rows()) == "written"
     assert tried == [300, 300, 300]
     assert values(read_all(bootstrap, topic)) == EXPECTED
 
 
 def test_rows_that_cannot_be_written_leave_nothing(bootstrap: str, make_topic: TopicFactory) -> None:
     topic = make_topic(partitions=1, max_message_bytes="1000")
-    task = work(bootstrap, topic)
+    task = prepared(work(bootstrap, topic))
     batch = pa.record_batch({"value": pa.array([b"fits", b"x" * 5_000])})
     with pytest.raises(TransactionFailed, match="MSG_SIZE_TOO_LARGE"):
         write_rows(task, 0, Rows(iter([batch])))
     assert read_all(bootstrap, topic) == []
     reader = MarkReader(task.settings, task.assignment.places)
-    assert reader.read([0]) == {0: None}
+    assert reader.read([0]) == {0: PREPARED}
 
 
 def test_a_source_that_fails_leaves_no_open_transaction(bootstrap: str, make_topic: TopicFactory) -> None:
     """Readers at read_committed would have to wait for its timeout."""
     topic = make_topic(partitions=1)
+    task = prepared(work(bootstrap, topic))
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": pa.array([b"x"] * 10)})
         raise OSError("the source is gone")
 
     with pytest.raises(OSError, match="the source is gone"):
-        write_rows(work(bootstrap, topic), 0, Rows(failing()))
-    assert write_rows(work(bootstrap, topic), 0, rows()) == "written"
+        write_rows(task, 0, Rows(failing()))
+    assert write_rows(task, 0, rows()) == "written"
     assert values(read_all(bootstrap, topic)) == EXPECTED
 
 
@@ -200,7 +212,7 @@ def test_rows_are_held_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_marks_are_nobodys_progress(bootstrap: str, make_topic: TopicFactory) -> None:
     """What lies in the group is what the module says: an offset of the marks topic, with the layout as metadata."""
     topic = make_topic(partitions=1)
-    task = work(bootstrap, topic, batch_id=4)
+    task = prepared(work(bootstrap, topic, batch_id=4), 53)
     write_rows(task, 53, rows())
     places = task.assignment.places
     consumer = MarkReader(task.settings, places).member(f"kvorum-sink-q-{topic}:1").consumer

@@ -97,6 +97,16 @@ def messages(spark: "SparkSession", name: str, options: Mapping[str, Any], *valu
     return [None if one is None else one["message"] for one in found]
 
 
+def test_a_record_is_decoded_once_whatever_is_done_about_failures(spark: "SparkSession") -> None:
+    """A filter below the decoding would have its own decoding, at the full cost of the first."""
+    from kvorum.pipelines import formats, frames
+
+    decoded = formats.converter("json", {"schema": SCHEMA}).decode(frame_of(spark, b"{}"), "value")
+    for frame in (frames.first_failed(decoded), frames.well(decoded), frames.failed(decoded)):
+        plan = frame.select("value.a", "value.b")._jdf.queryExecution().executedPlan().toString()
+        assert plan.count("ArrowEvalPython") == 1, plan
+
+
 def test_failures_have_field_value_and_reason(spark: "SparkSession") -> None:
     assert messages(
         spark, "json", {"schema": "d STRUCT<e: DECIMAL(4,2), v: VARIANT>"}, b'{"d":{"e":1.005}}', b'{"d":'

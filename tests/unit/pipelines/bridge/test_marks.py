@@ -13,8 +13,7 @@ def mark(batch_id: int, lineage: str = "here", layout: str = "x") -> Mark:
     return Mark(batch_id=batch_id, lineage=lineage, layout=layout)
 
 
-def assignment(is_prepared: bool = True) -> Assignment:
-    return Assignment(places=PLACES, batch_id=7, lineage="here", layout="x", is_prepared=is_prepared)
+ASSIGNMENT = Assignment(places=PLACES, batch_id=7, lineage="here", layout="x")
 
 
 @pytest.mark.parametrize("kept", [mark(NEVER), mark(0), mark(10**9, layout="staged-é")])
@@ -51,8 +50,7 @@ def test_a_name_that_could_be_anothers_is_refused(name: str) -> None:
     [(mark(NEVER), False), (mark(6), False), (mark(6, layout="y"), False), (mark(7), True)],
 )
 def test_a_task_goes_by_its_mark(found: Mark, expected: bool) -> None:
-    assert marks.is_written(found, assignment(), 0) is expected
-    assert marks.is_written(found, assignment(is_prepared=False), 0) is expected
+    assert marks.is_written(found, ASSIGNMENT, 0) is expected
 
 
 @pytest.mark.parametrize(
@@ -66,9 +64,4 @@ def test_a_task_goes_by_its_mark(found: Mark, expected: bool) -> None:
 )
 def test_a_task_that_cannot_tell_stops(found: Mark | None, error: type[MarkError], message: str) -> None:
     with pytest.raises(error, match=message):
-        marks.is_written(found, assignment(), 0)
-
-
-def test_without_a_checkpoint_a_first_task_finds_no_mark_or_anothers() -> None:
-    assert not marks.is_written(None, assignment(is_prepared=False), 0)
-    assert not marks.is_written(mark(9, lineage="there"), assignment(is_prepared=False), 0)
+        marks.is_written(found, ASSIGNMENT, 0)

@@ -30,7 +30,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kvorum.pipelines.formats import json_columns, json_rows, schemas
+from kvorum.pipelines.formats import json_rows, schemas
+from kvorum.pipelines.formats.json_columns import ColumnReader
 from kvorum.pipelines.formats.json_rows import Reader
 from tests.unit.pipelines.formats.test_json_rows import NOT_JSON, TABLE
 
@@ -56,7 +57,7 @@ VALUES = [
 
 def assert_same(reader: Reader, texts: list[bytes | None]) -> list[dict[str, Any]]:
     data = pa.array(texts, pa.binary())
-    found, wanted = json_columns.decoded(reader, data), reader.decoded(data)
+    found, wanted = ColumnReader(reader).decoded(data), reader.decoded(data)
     assert found.type == wanted.type
     assert repr(found.to_pylist()) == repr(wanted.to_pylist())
     found.validate(full=True)
@@ -88,22 +89,33 @@ def texts(draw: st.DrawFn) -> bytes | None:
     return data
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(FLAT), min_size=3, max_size=3), st.lists(texts(), max_size=8))
 def test_flat_records_are_read_as_row_by_row(kinds: list[DataType], records: list[bytes | None]) -> None:
     assert_same(Reader(kind=StructType(list(map(StructField, "abc", kinds)))), records)
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from([*FLAT, *NESTED]), min_size=3, max_size=3), st.lists(texts(), max_size=8))
 def test_nested_records_and_decimals_are_read_as_row_by_row(kinds: list[DataType], records: list[bytes | None]) -> None:
     assert_same(Reader(kind=StructType(list(map(StructField, "abc", kinds)))), records)
 
 
-def test_each_type_and_value_of_the_table() -> None:
-    for kind, text, _ in TABLE:
-        reader = Reader(kind=StructType([StructField("a", kind)]))
-        assert_same(reader, [b'{"a": %s}' % value.encode() for value in (text, "null", *VALUES)])
+@pytest.mark.parametrize("kind", [*FLAT, *NESTED], ids=lambda kind: kind.simpleString())
+def test_each_value_alone_and_all_together(kind: DataType) -> None:
+    reader = Reader(kind=StructType([StructField("a", kind)]))
+    values = [*VALUES, *(text for one, text, _ in TABLE if one == kind)]
+    records: list[bytes | None] = [b'{"a": %s}' % value.encode() for value in values]
+    for record in records:
+        assert_same(reader, [record])
+    assert_same(reader, records)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(names, st.integers(0, 9), names, st.integers(0, 9)), min_size=1, max_size=3))
+def test_a_record_with_as_many_names_as_fields_may_have_one_of_them_twice(found: list[tuple[Any, ...]]) -> None:
+    kind = StructType([StructField("a", IntegerType()), StructField("b", IntegerType())])
+    assert_same(Reader(kind=kind), [f'{{"{a}":{one},"{b}":{two}}}'.encode() for a, one, b, two in found])
 
 
 CONNECT = {
@@ -150,5 +162,5 @@ def test_records_that_need_no_second_look_get_none(monkeypatch: pytest.MonkeyPat
         raise AssertionError("read again row by row")
 
     monkeypatch.setattr(json_rows, "by_row", fail)
-    assert json_columns.decoded(reader, pa.array(records)).to_pylist() == wanted
+    assert ColumnReader(reader).decoded(pa.array(records)).to_pylist() == wanted
     assert wanted[1]["value"] == {"a": 1, "b": "x", "c": None}
