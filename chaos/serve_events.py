@@ -21,7 +21,7 @@ class TooManyListeners(Exception):
 
 
 class SentAway(Exception):
-    """A listener is too far behind, or all are sent away."""
+    """A listener is too far behind, or the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ServedEvent:
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """One who listens, in an event loop."""
+    """One listener, in an event loop."""
 
     loop: asyncio.AbstractEventLoop
     _waiting: "asyncio.Queue[ServedEvent | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
@@ -52,7 +52,7 @@ class Listener:
         return event
 
     def put(self, event: ServedEvent | None) -> None:
-        """Take an event, in the listener's own loop; None is the last."""
+        """Add an event, in the listener's own loop; None is the last."""
         if self._waiting.qsize() >= BEHIND_MAX:
             event = None
         if not self._waiting.full():

@@ -86,7 +86,7 @@ class FrameNetwork:
         self._endpoints[node_id] = endpoint
 
     def dial_all(self, node_id: int, peers: tuple[int, ...]) -> None:
-        """Begin to keep connections to the peers up, for as long as the endpoint lives."""
+        """Keep connections to the peers open as long as the endpoint lives."""
         endpoint = self._endpoints[node_id]
         for peer in peers:
             self._dial(endpoint, node_id, peer, DIAL_EVERY_S)
@@ -99,11 +99,11 @@ class FrameNetwork:
                 self._break(pair, connection)
 
     def cut(self, source: int, target: int) -> None:
-        """Let no frame pass from source to target."""
+        """Drop all frames from source to target."""
         self._cut.add((source, target))
 
     def passes(self, source: int, target: int) -> bool:
-        """Return whether anything passes from source to target now: the target exists, and nothing is cut."""
+        """Return whether frames pass from source to target now: the target exists, and the link is not cut."""
         return target in self._endpoints and (source, target) not in self._cut
 
     def heal(self, source: int, target: int) -> None:
@@ -127,7 +127,7 @@ class FrameNetwork:
             self.heal(*pair)
 
     def reset(self, source: int, target: int) -> None:
-        """Break a connection; what is under way is lost."""
+        """Break a connection; frames in flight are lost."""
         connection = self._connections.get((source, target))
         if connection is not None:
             self._break((source, target), connection)
