@@ -282,7 +282,7 @@ def client_listeners(plan: ClusterPlan, name: str) -> list[str]:
 
 
 def _answer(lines: BufferedIOBase, otherwise: str) -> dict[str, Any]:
-    """Return the next line's object. Raises EndedUnanswered, OSError (nothing came in time)."""
+    """Return the next line's object. Raises EndedUnanswered, OSError (timeout)."""
     try:
         line = lines.readline()
     except ConnectionError as error:

@@ -13,7 +13,7 @@ KEPT_MAX: Final = 1000
 """Events kept for listeners that come (back) later."""
 LISTENERS_MAX: Final = 32
 BEHIND_MAX: Final = 2 * KEPT_MAX
-"""Events a listener may be behind; with one more it is cut off, and may come back with the last id it saw."""
+"""Events a listener may be behind; with one more it is disconnected, and may reconnect with the last id it received."""
 
 
 class TooManyListeners(Exception):

@@ -68,7 +68,7 @@ class ScenarioRoutes:
         return ScenarioDetail.model_validate(self._run_of(call).described(whole=True))
 
     async def stop_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
-        """End a run: it heals, reads, and judges what it has. Answered when it has."""
+        """End a run: it repairs, reads and judges. The response follows after that."""
         run = self._run_of(call)
         await self.scenarios.stop(run)
         return ScenarioDetail.model_validate(run.described(whole=True))

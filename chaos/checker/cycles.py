@@ -47,7 +47,7 @@ class Graph:
     """Operations as nodes, then instants; edges as lists of targets."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Create it empty."""
         self.ops: list[int] = []
         self.begun: list[int] = []
         self.done: list[int] = []

@@ -168,7 +168,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     holders: frozenset[int] = frozenset()
     isr: frozenset[int] = frozenset()
     could_lead, shrunk = frozenset[int](), -NEVER  # time since which there are fewer possible leaders
-    lacking: dict[int, float] = {}  # by when nodes lost their data, that have not come back into the ISR since
+    lacking: dict[int, float] = {}  # nodes that lost their data by then and have not rejoined the ISR since
     losses: dict[int, FaultSpan] = {}  # that loss of each
     for at, state in enumerate(states):
         electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)

@@ -282,7 +282,7 @@ class Judge:
         stays = logs.stayed(self._derivation, finding)
         until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
         rows.sort(key=sends.evident)
-        # A value that stayed and was read before another one was certain there came back: with a leader that lacked
+        # A surviving value read before another one was certain at its offset has returned: with a leader that lacked
         # that one.
         back = self._derivation.partitions[finding.partition].final_t if stays else until
         first_read = max(stays.values(), default=NEVER)

@@ -139,7 +139,7 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
 
 
 def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Iterator[Finding]:
-    """Yield values that stand at more than one offset."""
+    """Yield values that are at more than one offset."""
     sends = derivation.sends
     suspects = {row for row, _ in partition.elsewhere}
     suspects.update(

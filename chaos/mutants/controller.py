@@ -84,7 +84,7 @@ def accept_stale_partition_epoch(patches: Patches) -> None:
 
 
 def keep_who_fell_eligible(patches: Patches) -> None:
-    """A broker that came back from an unclean shutdown stays in the ELR, though it may have lost its tail (KIP-966)."""
+    """A broker stays in the ELR after an unclean shutdown, although it may have lost its tail (KIP-966)."""
     eligible = PartitionChangeBuilder._eligible
 
     def all_of_them(self: PartitionChangeBuilder, isr: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:

@@ -289,7 +289,7 @@ class Randomised(Strict):
 
 
 class LateAnswers(Strict):
-    """Proof that requests came late: sends that a broker answered, with any result, so long after they had begun."""
+    """Proof of late requests: sends that a broker answered, with any result, this long after they had begun."""
 
     after: float = Field(gt=0)
     """Seconds."""

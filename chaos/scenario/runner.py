@@ -93,7 +93,7 @@ class Watch:
         self.on_line(f"{event.phase:5} {event.story}")
 
     def enter(self, phase: str) -> None:
-        """The run comes to its next phase."""
+        """The run enters its next phase."""
         self.phase = phase
         self.on_line(f"----- {phase}")
 

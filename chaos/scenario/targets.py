@@ -51,7 +51,7 @@ class Targets:
     """Resolves targets; remembers those that steps name."""
 
     def __init__(self, seen: Seen, rng: Random, controllers: Callable[[], list[str]], links: tuple[str, ...]) -> None:
-        """`links`: names that only stand at ends of links (client groups)."""
+        """`links`: names that are only ends of links (client groups)."""
         self._seen = seen
         self._rng = rng
         self.controllers = controllers

@@ -52,7 +52,7 @@ class Candidates:
             broker, partition = newest.cluster.broker(broker_id), self._metadata.partition(key)
             if broker is None or partition is None or broker_id not in (*partition.isr, *partition.elr):
                 continue
-            # The registration of a life that was over already may come late: it had the directory.
+            # The registration of a process that has already ended may be late: it had the directory.
             is_next = broker.broker_epoch > lost.broker_epoch and lost.directory_id not in broker.log_dirs
             each, ledger = self._lives.replica(broker_id, key), ledgers[key]
             lacks = "it has no such record" if each is None else ledger.missing(each.shadow)

@@ -59,7 +59,7 @@ class DirectoryFaults:
             over.is_over = True
             self._end(process)
             process.disk.broken.discard(path)
-            # Where another fault's end has started it meanwhile, it came back with all, and may lead by it.
+            # If another fault's end has started it meanwhile, it has all its data, and may lead with it.
             partitions = self._lose(process, path, request.how) if process.lives == lives else []
             process.start()
             return partitions

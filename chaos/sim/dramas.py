@@ -88,7 +88,7 @@ def _apart(rng: Random, options: Options, least: int) -> Stage:
 
 
 def _earlier_life(rng: Random, options: Options, at: float) -> list[Fault]:
-    """A follower's fetch hangs in the network; it dies, comes back with less, is unfenced; then the old fetch arrives.
+    """A follower's fetch hangs in the network; it restarts with fewer records, is unfenced; then the old fetch arrives.
 
     There are no writes meanwhile: otherwise the old fetch would be outdated anyway.
     """
@@ -205,7 +205,7 @@ def _tails(rng: Random, options: Options, at: float) -> list[Fault]:
 
 
 def _hanging(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Connections stall and are given up or not, on any node; their senders may die meanwhile."""
+    """Connections stall and may be closed, on any node; their senders may die meanwhile."""
     leader, follower = _roles(rng, options)
     target = rng.choice((leader, leader, follower, ACTIVE_CONTROLLER))
     other = rng.choice((ACTIVE_CONTROLLER, ACTIVE_CONTROLLER, leader, follower, BROKERS, CLIENTS))

@@ -96,7 +96,7 @@ class Invariants:
             known = self.lives.watched[broker_id] = {}
         hosted = parts.replica_manager.hosted.by_name
         if len(hosted) == len(known) and all(map(_is_unchanged, hosted.values(), known.values())):
-            return  # what nearly every event comes to
+            return  # the path of nearly every event
         for name, partition in hosted.items():
             each = known.get(name)
             if partition.log is not None and (each is None or not _is_unchanged(partition, each)):

@@ -82,7 +82,7 @@ class LogStarts:
         self._requested_all = self._requested_all or offset == UNTIL_HIGH_WATERMARK
 
     def rise(self, start: int) -> None:
-        """Take in that a log begins there, rightly or not."""
+        """Store that a log begins there, legally or not."""
         self.highest = max(self.highest, start)
 
     def moved(

@@ -87,7 +87,7 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
 def last_one(rng: Random, options: Options, at: float) -> list[Fault]:
     """Draw how all followers of a partition end, one after another, and then its leader loses the log's directory.
 
-    The followers come back when the leader has.
+    The followers restart after the leader.
     """
     partition = f"orders-{rng.randrange(options.partitions)}"
     gone_at = at + 0.1 * options.replication_factor

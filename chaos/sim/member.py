@@ -55,7 +55,7 @@ class Member(Protocol):
         ...
 
     def die(self) -> None:
-        """Stop beating without a word."""
+        """Stop heartbeats without leaving the group."""
         ...
 
 

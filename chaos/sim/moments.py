@@ -52,7 +52,7 @@ class Moments:
         return f"the next process that reaches {fault.detail} is killed there", [], undo
 
     def hit(self, name: str) -> None:
-        """A process came to a place. Raises ProcessEnded where it is the one that is waited for."""
+        """A process has reached a place in the code. Raises ProcessEnded if it is the awaited one."""
         if name != self._waiting:
             return
         host = self._cluster.loop.host

@@ -1,7 +1,7 @@
 """FrameNetwork: links between Raft voters at the level of frames; seeded delay, cuts, frozen links, and worse.
 
 One connection for each direction, dialled by the sender, as production's link does it. On a connection frames arrive in
-order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection has been given up
+order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection was closed
 and they are lost. `wild` goes beyond what TCP allows (loss, duplication, reordering on a living connection): Raft must
 bear it. Never permitted is a frame of an older connection after a newer one's first, nor any of a connection before its
 own first, or without it: that identifies the sender and its directory.
@@ -107,7 +107,7 @@ class FrameNetwork:
         return target in self._endpoints and (source, target) not in self._cut
 
     def heal(self, source: int, target: int) -> None:
-        """Let frames pass again: those held back come late, or the connection was given up meanwhile."""
+        """Let frames pass again: held frames arrive late, or the connection was closed meanwhile."""
         if (source, target) not in self._cut:
             return
         self._cut.discard((source, target))

@@ -216,7 +216,7 @@ class QuorumWorld:
         return len(ends) == 1 and counted and active[0].log_end_offset == active[0].high_watermark
 
     def heal(self, *, limit_s: float = 20.0) -> None:
-        """Repair everything, end the load, and demand that the quorum comes to rest and still works."""
+        """Repair everything, end the load, and check that the quorum settles and still works."""
         self.healing = True
         self.network.heal_all()
         self.network.options = NetworkOptions()

@@ -204,7 +204,7 @@ class Member:
         self.consumer.close()
 
     def die(self) -> None:
-        """Go without a word, at once: what stayed would beat on, and the group would wait for it to join."""
+        """End without leaving, at once: else heartbeats would continue, and the group would wait for its join."""
         self._recorder.invoke(self.process, "crash", [])
         self._recorder.abandon(self.process)
         # The client references this object by its callbacks, so nothing else may reference the client: it ends with the

@@ -109,7 +109,7 @@ class GroupClients(Strict):
     session: float = Field(default=6.0, gt=0)
     """Seconds. For the consumer protocol it is the brokers' value (group.consumer.session.timeout.ms)."""
     crash_every: float | None = Field(default=None, gt=0)
-    """Seconds after which a member dies without a word and another takes its place, on average."""
+    """Mean seconds until a member dies without leaving the group and another replaces it."""
     leave_every: float | None = Field(default=None, gt=0)
     """Seconds after which a member leaves in order and another takes its place, on average."""
     rack: str = ""

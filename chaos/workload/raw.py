@@ -29,7 +29,7 @@ from kvorum.runtime.listeners import split_address
 METADATA_MS: Final = 2_000
 METADATA_AGE_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 10.0
-"""A request that is not answered within this is given up, whatever the plan's timeout."""
+"""Timeout of a request, independent of the plan's timeout."""
 ACKS: Final = {"all": -1, "1": 1, "0": 0}
 
 

@@ -1,6 +1,6 @@
 """Producers by confluent-kafka (librdkafka), a thread each: sends at a steady rate, as many open as the plan allows.
 
-The callback of librdkafka comes in the thread that polls, so a client's completions are written by its own thread.
+librdkafka calls back in the thread that polls, so a client's completions are written by its own thread.
 """
 
 import logging
@@ -89,7 +89,7 @@ class ConfluentSender:
         self._stop.set()
 
     def join(self) -> None:
-        """Wait until every send is answered or given up."""
+        """Wait until every send has a response or has failed."""
         self._thread.join()
 
     def _run(self) -> None:
