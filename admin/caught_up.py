@@ -26,7 +26,7 @@ LATEST: Final = -1
 CLIENT: Final = -1
 SESSIONLESS: Final = -1
 ANSWER_MS: Final = 1_000
-"""For an answer to come back that was waited for."""
+"""Time that a response needs to return after the wait."""
 AGAIN_SECONDS: Final = 0.1
 """A copy that is being trimmed, or was left for another, is checked again after this time."""
 COME_AGAIN: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})

@@ -14,9 +14,9 @@ BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; bulk writers use Kafka's protocol."""
 
 BODIES_BYTES_MAX = 32 << 20
-"""All bodies that are being received. Above it the one that has taken longest is given up with 503."""
+"""All bodies that are being received. Above it the one that has taken longest is rejected with 503."""
 SMALL_BODY_BYTES = 64 << 10
-"""A body up to this size is not given up: the HTTP parser buffers as much for every connection anyway."""
+"""A body up to this size is not rejected: the HTTP parser buffers as much for every connection anyway."""
 TRIM_BYTES = 8 << 20
 TRIM_DELAY_SECONDS = 1.0
 """When this much less is being received than at the last peak, the allocator's free memory is returned after a while.
@@ -26,11 +26,11 @@ BODY_SECONDS = 60
 
 
 class TooSlow(Exception):
-    """A body that did not come in time."""
+    """A body that did not arrive in time."""
 
 
 class GivenUp(Exception):
-    """A body that was given up because bodies of other requests need its memory. Answered 503."""
+    """A body that was rejected with 503 because bodies of other requests need its memory."""
 
 
 class Unreadable(Exception):

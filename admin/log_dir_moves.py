@@ -55,7 +55,7 @@ class MoveState(NamedTuple):
 
     @property
     def state(self) -> str:
-        """In words."""
+        """The state in words."""
         if not self.current:
             return "not found"
         if self.future is not None:

@@ -84,7 +84,7 @@ class Call(Generic[B]):
     base_url: str = ""
     """How the caller reached this server: scheme, host, and the path prefix."""
     last_event_id: str | None = None
-    """The last event that a reader of a stream of events has seen, where it comes back."""
+    """The last event that a reconnecting reader of an event stream has received."""
     content: Content | None = None
     """Stream of a body that is long, or of unknown length, if the operation accepts such."""
     role: Role = Role.ADMIN

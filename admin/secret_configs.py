@@ -38,7 +38,7 @@ def is_secret(resource_type: int, name: str) -> bool:
 
 
 def without_secret(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a metadata record's fields, `type` among them, with the value of a secret hidden."""
+    """Return a metadata record's fields, including `type`, with the value of a secret hidden."""
     if fields.get("type") != CONFIG or fields.get("value") is None:
         return fields
     if not is_secret(fields["resource_type"], fields["name"]):

@@ -25,7 +25,7 @@ class PartitionCounts:
     last_offset: int = -1
     first_timestamp_ms: int = -1
     last_timestamp_ms: int = -1
-    """The least and the largest: records need not come in their order."""
+    """The minimum and the maximum: records need not be in this order."""
     disordered: int = 0
     """Records with a lower timestamp than the one before them has."""
     _before_ms: int = -1

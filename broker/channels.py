@@ -16,7 +16,7 @@ from kvorum.runtime.sockets import buffer_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerChannels:
-    """All connections to the controllers: one a purpose, since answers come in the order of the requests."""
+    """All connections to the controllers: one per purpose, since responses are in the order of the requests."""
 
     nodes: ControllerNodes
     lifecycle: ControllerChannel

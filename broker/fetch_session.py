@@ -52,7 +52,7 @@ class FetchContext(Protocol):
 
     @property
     def has_resting(self) -> bool:
-        """Whether the session has more than that."""
+        """Whether the session has more partitions than that."""
         ...
 
     def wake_all(self) -> None:

@@ -274,7 +274,7 @@ def receive_telemetry(settings: Settings, seams: Seams) -> ClientMetricsManager 
 
 
 def ground_of(settings: Settings, seams: Seams, replica_manager: ReplicaManager, cache: MetadataCache) -> Ground:
-    """Return what coordinators stand on."""
+    """Return the parts that coordinators use."""
     return Ground(
         broker_id=settings.int("node.id"),
         settings=settings,

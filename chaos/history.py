@@ -1,16 +1,16 @@
 """History of a run: requests, responses and faults, one JSON object per line.
 
 All parts of the lab write these events (workloads, faults, the metadata follower, the simulator) and the checker reads
-them, live or years later. The vocabulary is Jepsen's (jepsen.tests.kafka): an operation is an `invoke` and one
+them, live or later. The vocabulary is Jepsen's (jepsen.tests.kafka): an operation is an `invoke` and one
 completion: `ok` certainly happened, `fail` certainly did not, `info` may have or may still. Rules for writers:
 
-- Lines stand in real-time order: an invoke is written before its request may leave, a completion after its answer came.
+- Lines are in real-time order: an invoke is written before its request is sent, a completion after the response.
   An operation that never completes counts as `info`.
 - Values are ints, each sent once to its partition. A partition is named `topic-0`.
 - `t` is in seconds since the run began (virtual seconds in the simulator); the writer rounds to microseconds.
 - A crashed process is never used again.
 
-Kinds and fields that this release does not know are skipped and counted, so the next release can add some.
+Kinds and fields that this release does not know are skipped and counted, so later releases can add some.
 """
 
 from collections import Counter
@@ -75,10 +75,10 @@ class TopicShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(Event, frozen=True, kw_only=True, tag="start", omit_defaults=True):
-    """The first line: which scenario on what cluster. `expect` is the scenario's own and the checker leaves it be.
+    """The first line: the scenario and the cluster. `expect` is for the scenario; the checker ignores it.
 
-    `software`: {"kvorum": version, "python": version, ...}, of what recorded the history: clients' libraries too.
-    `command`: what was typed, and does it again.
+    `software`: {"kvorum": version, "python": version, ...} of the recorder, including client libraries.
+    `command`: the command line, which repeats the run.
     """
 
     version: int = HISTORY_VERSION
@@ -302,10 +302,10 @@ class HistoryWriter:
 
 
 class HistoryReader:
-    """Decodes lines into events, one at a time, and counts what it had to leave out."""
+    """Decodes lines into events, one at a time, and counts skipped ones."""
 
     def __init__(self) -> None:
-        """Begin with nothing read."""
+        """Create it before the first line."""
         self.lines = 0
         self.unknown_kinds: Counter[str] = Counter()
         """Lines of kinds this release does not know, by kind."""
@@ -353,7 +353,7 @@ class HistoryReader:
                     yield event
 
     def _decode_leniently(self, line: bytes) -> AnyEvent | None:
-        """Decode once more, without the fields that its kind does not have; the slow path."""
+        """Decode again without fields that the kind does not have; the slow path."""
         try:
             fields = msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -376,10 +376,10 @@ class HistoryReader:
 
 
 def read_history(path: Path) -> Iterator[AnyEvent]:
-    """Stream the events of a history file. Use a `HistoryReader` to learn what was left out.
+    """Stream the events of a history file. A `HistoryReader` also counts what was skipped.
 
     Raises:
-        BrokenHistory: with the number of the line and what is wrong with it.
+        BrokenHistory: with the number of the line and its error.
         OSError: the file cannot be read.
     """
     return HistoryReader().read(path)

@@ -68,7 +68,7 @@ class Door:
     token: str
 
     def ask(self, command: Mapping[str, object]) -> dict[str, Any]:
-        """Have one thing done; return the answer. Raises EndedUnanswered, NotReached, InsideError (what was wrong)."""
+        """Execute one request; return the response. Raises EndedUnanswered, NotReached, InsideError (reason)."""
         place = f"{self.endpoint.host}:{self.endpoint.port}"
         try:
             address = (self.endpoint.host, self.endpoint.port)
@@ -109,7 +109,7 @@ class Inside:
         return cls(doors, register)
 
     def processes(self, name: str) -> list[str]:
-        """Return who a name stands for: a process, all of a node, "brokers", "controllers", or several of these.
+        """Return the processes of a name: a process, all of a node, "brokers", "controllers", or several of these.
 
         Raises InsideError.
         """
@@ -126,7 +126,7 @@ class Inside:
         return found
 
     def ask(self, process: str, command: Mapping[str, object]) -> dict[str, Any]:
-        """Have one process do something. Raises InsideError."""
+        """Execute a request in one process. Raises InsideError."""
         if process not in self.doors:
             raise InsideError(f"{process!r} has no control listener")
         return self.doors[process].ask(command)
@@ -172,9 +172,9 @@ class Inside:
         handled: bool = False,
         **more: object,
     ) -> Injected:
-        """Never answer requests of an API: close the connection, or (`silent`) let the client wait.
+        """Drop responses of an API: close the connection, or (`silent`) let the client wait.
 
-        `handled`: they are done all the same. Raises InsideError.
+        `handled`: the requests are still executed. Raises InsideError.
         """
         rule = {"action": "drop", "api": api, "count": count, "silent": silent, "handled": handled, **more}
         how = "executes" if handled else "drops"
@@ -182,7 +182,7 @@ class Inside:
         return self._inject("drop_injection", name, rule, f"{name} {how} {_how_many(api, count)} and {end}")
 
     def refuse(self, name: str, listener: str, *, cut: bool = False) -> Injected:
-        """Close a listener's address while the process lives; `cut`: its connections too. Ends by opening it again."""
+        """Close a listener while the process runs; `cut`: also its connections. The end opens it again."""
         processes = self.processes(name)
         tail = " and closes its connections" if cut else ""
         return self._each(
@@ -194,9 +194,9 @@ class Inside:
         )
 
     def failpoints(self, name: str, arm: str) -> Injected:
-        """Arm failpoints ("log.append.after=kill@3"), in place of those armed before. Raises InsideError.
+        """Arm failpoints ("log.append.after=kill@3"), which replace earlier ones. Raises InsideError.
 
-        A killed process that dies before its answer has had its fault.
+        A process that is killed before its response has had its fault.
         """
         processes = self.processes(name)
         return self._each(
@@ -209,7 +209,7 @@ class Inside:
         )
 
     def slow_disk(self, name: str, arm: str, story: str) -> Injected:
-        """Let what goes to a disk take longer, in place of how slow it was made before; `arm`: places and delays.
+        """Delay disk operations, replacing earlier delays; `arm`: places and delays.
 
         Raises InsideError.
         """
@@ -282,7 +282,7 @@ def client_listeners(plan: ClusterPlan, name: str) -> list[str]:
 
 
 def _answer(lines: BufferedIOBase, otherwise: str) -> dict[str, Any]:
-    """Return the next line's object. Raises EndedUnanswered, OSError (nothing came in time)."""
+    """Return the next line's object. Raises EndedUnanswered, OSError (timeout)."""
     try:
         line = lines.readline()
     except ConnectionError as error:

@@ -18,16 +18,16 @@ class Call:
     __slots__ = ("_fault", "_function")
 
     def __init__(self, function: Callable[[], Any]) -> None:
-        """Hold the call, which begins when it is awaited or entered."""
+        """Store the call, which starts when it is awaited or entered."""
         self._function = function
         self._fault: Any = None
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """Return what the method returns. Raises what it raises."""
+        """Return the method's result. Raises its errors."""
         return asyncio.to_thread(self._function).__await__()
 
     async def __aenter__(self) -> Any:
-        """Begin the fault."""
+        """Start the fault."""
         self._fault = await self
         return self._fault
 

@@ -1,6 +1,6 @@
-"""A cluster of real processes as a test sees it: few verbs, each ending by itself at the latest with the test.
+"""The test's interface to a cluster of real processes: a few methods whose effects end at the latest with the test.
 
-Every call blocks and may come from any thread; an asyncio test uses `cluster.aio`.
+Every call blocks; any thread may make it. An asyncio test uses `cluster.aio`.
 """
 
 import os
@@ -44,11 +44,11 @@ class NoLinks(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class KvorumCluster:
-    """See the module. Nodes are named node-1, node-2, ...; clients as a whole are "clients"."""
+    """See the module. Nodes are named node-1, node-2, ...; all clients together are "clients"."""
 
     folder: str
     lab: Lab
-    """Everything that can be done, for what is not here."""
+    """The full interface of the lab, for what is missing here."""
     inside: Inside
     """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
     has_links: bool
@@ -71,7 +71,7 @@ class KvorumCluster:
 
         The first `controllers` nodes are controllers too (by default up to three). `configs`: by Kafka's keys, for all
         nodes; `node_configs`: {node: its own}. `links`: put a proxy on every link. Raises ValueError and ConfigError
-        (what cannot be), NoToxiproxy (what to do about it), LabError.
+        (invalid arguments), NoToxiproxy (with the remedy), LabError.
         """
         faults: list[history.Fault] = []
         shape = LabShape(
@@ -117,7 +117,7 @@ class KvorumCluster:
         return self.lab.nodes
 
     def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node that leads a partition. Raises LabError where none does in time, at once if none exists."""
+        """Return the node that leads a partition. Raises LabError after a timeout, at once for an unknown partition."""
         self._need_partition(topic, partition)
         return self.lab.leader_of(topic, partition, timeout_seconds)
 
@@ -140,7 +140,7 @@ class KvorumCluster:
         return self.lab.active_controller(timeout_seconds)
 
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
-        """Wait until every broker is unfenced and every replica in sync. Raises LabError with what is wrong."""
+        """Wait until every broker is unfenced and every replica in sync. Raises LabError with the problems."""
         self.lab.wait_until_healthy(timeout_seconds)
 
     # Topics and groups.
@@ -160,7 +160,7 @@ class KvorumCluster:
     def wait_for_lag(
         self, group: str, topic: str, at_most: int = 0, timeout_seconds: float = topics.LAG_SECONDS
     ) -> int:
-        """Wait until a consumer group has committed all but `at_most` offsets of a topic; return its lag then.
+        """Wait until a consumer group's lag in a topic is at most `at_most` offsets; return the lag.
 
         A partition without a committed offset counts in full. Raises LabError with the lag of each partition.
         """
@@ -169,7 +169,7 @@ class KvorumCluster:
     # Processes. A stopped node stays down until `restart` or `heal`.
 
     def kill(self, node: str) -> Injected:
-        """kill -9 all of a node."""
+        """kill -9 all processes of a node."""
         return self._taking_away(node, self.lab.kill)
 
     def terminate(self, node: str) -> Injected:
@@ -177,11 +177,11 @@ class KvorumCluster:
         return self._taking_away(node, self.lab.terminate)
 
     def pause(self, node: str) -> Injected:
-        """Stop all of a node in time (SIGSTOP): it neither answers nor closes a connection."""
+        """Suspend all processes of a node (SIGSTOP): they neither respond nor close a connection."""
         return self._taking_away(node, self.lab.pause)
 
     def _taking_away(self, node: str, fault: Callable[[str], Injected]) -> Injected:
-        """Begin a fault; note which partitions had their only replica on that node."""
+        """Start a fault; record which partitions had their only replica on that node."""
         alone = self._only_on(node)
         injected = fault(node)
         if alone:
@@ -214,12 +214,12 @@ class KvorumCluster:
     # Links; the cluster is made with links=True.
 
     def cut(self, a: str, b: str) -> Injected:
-        """Let nothing pass between two nodes, or a node and "clients"."""
+        """Cut two nodes, or a node and "clients", off from each other."""
         self._need_links("cut")
         return self.lab.cut(a, b)
 
     def cut_one_way(self, a: str, b: str) -> Injected:
-        """Let nothing that `a` sends reach `b`."""
+        """Drop all that `a` sends to `b`."""
         self._need_links("cut_one_way")
         return self.lab.cut_one_way(a, b)
 

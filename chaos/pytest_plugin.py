@@ -7,14 +7,15 @@
     @pytest.mark.kvorum(brokers=5, configs={"min.insync.replicas": "2"}, links=True)
     def test_another(kvorum_cluster): ...
 
-    kvorum_cluster             one of the test's own
-    kvorum_session_cluster     one for the whole run, made whole again after each test that used it
-    kvorum_cluster_factory     makes as many as a test or a fixture wants; ended with the run
+    kvorum_cluster             a cluster for this test
+    kvorum_session_cluster     one for the whole run, repaired after each test that used it
+    kvorum_cluster_factory     creates clusters for a test or a fixture; they end with the run
 
     pytest --kvorum-export KAFKA_SERVERS      starts kvorum_session_cluster before any conftest.py or test module is
                                               imported, with its address in that environment variable
 
 Everything ends with its fixture, by process id; and with pytest's own process, however that ends. Nothing of Kvorum is
+Every process ends with its fixture, and with pytest's own process. No module of Kvorum is
 imported until a test uses a cluster. See docs/testing-your-application.md.
 """
 
@@ -110,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kvorum_cluster_factory(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
-    """Make clusters: call it with what the marker takes. Each has a `close`; what is left is ended with the run."""
+    """Create clusters: call it with the marker's arguments. Each has a `close`; the others end with the run."""
     from kvorum.chaos.pytest_cluster import KvorumCluster
 
     made: list[KvorumCluster] = []
@@ -150,7 +151,7 @@ def kvorum_session_cluster(request: pytest.FixtureRequest) -> "KvorumCluster":
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """End what a test did to the cluster that others will use."""
+    """End a test's changes to a shared cluster."""
     cluster = getattr(item, "funcargs", {}).get("kvorum_session_cluster")
     if cluster is not None and cluster.is_touched:
         cluster.recover()
@@ -165,7 +166,7 @@ def pytest_runtest_makereport(
     if report.failed and report.when == "call":
         found = {name: each for name in FIXTURES if (each := getattr(item, "funcargs", {}).get(name)) is not None}
         for name, cluster in found.items():
-            if hasattr(cluster, "story"):  # a project may have a fixture of that name of its own
+            if hasattr(cluster, "story"):  # a project may have its own fixture of that name
                 report.sections.append((f"{name}: faults and changes", cluster.story()))
     return report
 
@@ -179,14 +180,14 @@ def merged(given: argparse.Namespace, own: Mapping[str, object]) -> dict[str, An
 
 
 def runs_tests_elsewhere(options: argparse.Namespace) -> bool:
-    """Return whether this process has pytest-xdist's workers run the tests: each of them has a cluster of its own."""
+    """Return whether pytest-xdist's workers run the tests of this process: each worker has its own cluster."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     distributes = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
     return not is_worker and bool(distributes)
 
 
 def restore(name: str, before: str | None) -> None:
-    """Give an environment variable the value that it had."""
+    """Restore the value of an environment variable."""
     if before is None:
         os.environ.pop(name, None)
     else:

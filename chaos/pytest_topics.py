@@ -64,7 +64,7 @@ def offsets(admin: AdminClient, partitions: Sequence[TopicPartition], which: Off
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a message, not more than LISTED_MAX."""
+    """Return names for a message, at most LISTED_MAX."""
     more = len(names) - LISTED_MAX
     return ", ".join(names[:LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
 

@@ -32,7 +32,7 @@ from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.metrics import Metrics
 
 ADMIN_TIMEOUT_MS: Final = 10_000
-"""Timeout of the admin API here for a broker, which may be paused: then another one is used."""
+"""Timeout of the admin API for one broker, which may be paused: then the API uses another one."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,7 +45,7 @@ class ChaosServer:
     events: Events
     token: str
     runs: Path
-    """Where scenarios keep their histories and logs."""
+    """Folder for the histories and logs of scenarios."""
     host: str = "127.0.0.1"
     command: tuple[str, ...] = COMMAND
     """`kvorum chaos`, which runs scenarios."""

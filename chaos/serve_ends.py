@@ -1,4 +1,4 @@
-"""Faults that end by themselves after a while. Of one event loop; what ends a fault blocks, and is done elsewhere."""
+"""Faults that end automatically after a time. Single event loop; ending a fault blocks and runs elsewhere."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ class Planned:
     at_ms: int
     timer: asyncio.TimerHandle
     failure: str | None = None
-    """Why it could not be ended when it was to be; it is in force still."""
+    """Reason why ending it failed; the fault is still active."""
 
 
 class Ends:
@@ -79,7 +79,7 @@ class Ends:
             self._planned.pop(planned.fault.id, None)
 
     def _forget(self) -> None:
-        """Forget the ends of what is over."""
+        """Discard the timers of ended faults."""
         in_force = {fault.id for fault in self._register.in_force()}
         for fault_id in [each for each in self._planned if each not in in_force]:
             self._planned.pop(fault_id).timer.cancel()

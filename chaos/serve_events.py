@@ -13,7 +13,7 @@ KEPT_MAX: Final = 1000
 """Events kept for listeners that come (back) later."""
 LISTENERS_MAX: Final = 32
 BEHIND_MAX: Final = 2 * KEPT_MAX
-"""Events a listener may be behind; with one more it is cut off, and may come back with the last id it saw."""
+"""Events a listener may be behind; with one more it is disconnected, and may reconnect with the last id it received."""
 
 
 class TooManyListeners(Exception):
@@ -21,7 +21,7 @@ class TooManyListeners(Exception):
 
 
 class SentAway(Exception):
-    """A listener is too far behind, or all are sent away."""
+    """A listener is too far behind, or the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ServedEvent:
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """One who listens, in an event loop."""
+    """One listener, in an event loop."""
 
     loop: asyncio.AbstractEventLoop
     _waiting: "asyncio.Queue[ServedEvent | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
@@ -52,7 +52,7 @@ class Listener:
         return event
 
     def put(self, event: ServedEvent | None) -> None:
-        """Take an event, in the listener's own loop; None is the last."""
+        """Add an event, in the listener's own loop; None is the last."""
         if self._waiting.qsize() >= BEHIND_MAX:
             event = None
         if not self._waiting.full():

@@ -57,12 +57,12 @@ class CannotDo(Exception):
 
 
 class NotHere(Exception):
-    """A fault that this cluster does not support, as it was created."""
+    """A fault that the cluster does not support because of its creation options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a fault is to happen, and the chance it is given."""
+    """A fault's target or probability."""
 
     served: Served
     rng: Random
@@ -82,10 +82,10 @@ class Kind:
     do: Do
     options: type[Strict] = NoOptions
     targets: tuple[int, int] = (1, 1)
-    """How many, from and to."""
+    """Minimum and maximum number of targets."""
     of: Of = "nodes"
     several: bool = True
-    """A target may stand for several at once."""
+    """Whether one target may mean several."""
     lasts: bool = True
     """It is in force until it is ended."""
 
@@ -290,7 +290,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def possible(served: Served, kind: Kind) -> bool:
-    """Return whether this cluster, as it was created, supports such a fault."""
+    """Return whether the cluster, as created, supports such a fault."""
     lacking = {
         "small_disks": not served.disks.small,
         "clocks": not served.clocks,
@@ -359,7 +359,7 @@ def is_over_at_once(fault: str, targets: Sequence[str], options: Strict) -> bool
 
 
 def begin(scene: Scene, fault: str, targets: Sequence[str], options: Strict) -> Injected | None:
-    """Begin a fault of `named` targets; None where it is over and was never numbered.
+    """Start a fault of `named` targets; return None if it has already ended and got no number.
 
     Raises CannotDo (the request is wrong), NotHere, NotNow, NotStarted.
     """

@@ -1,6 +1,6 @@
 """Options of the HTTP interface's faults besides their targets; unknown fields are rejected.
 
-Their JSON schemas are what the console makes its forms of.
+The console makes its forms from their JSON schemas.
 """
 
 from typing import Final, Literal
@@ -13,11 +13,11 @@ PLACES: Final = {
     "writes": ("log.append.before", "journal.write.before"),
     "syncs": ("log.flush.sync.before", "log.sync.before", "journal.write.after"),
 }
-"""Where a slow disk keeps a process: before what goes to it is written; before it is synced."""
+"""Position of a slow disk's delay: before a write or before a sync."""
 
 
 class Strict(BaseModel):
-    """Refuses what it does not know."""
+    """Rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -27,7 +27,7 @@ class NoOptions(Strict):
 
 
 class FlipOptions(Strict):
-    """Where bits are flipped."""
+    """Position of the flipped bits."""
 
     what: str = Field(description='A partition ("orders-0"), or "journal" for the controller\'s')
     count: int = Field(1, ge=1, le=1000)
@@ -35,7 +35,7 @@ class FlipOptions(Strict):
 
 
 class SlowDiskOptions(Strict):
-    """How slow a disk is, and at what."""
+    """Delays of a disk, and the delayed operations."""
 
     delay_ms: int = Field(ge=1, le=DELAY_MS_MAX, description="Delay of each write and each sync")
     what: Literal["writes", "syncs", "both"] = Field(
@@ -49,7 +49,7 @@ class SlowDiskOptions(Strict):
 
 
 class ClockOptions(Strict):
-    """How far off the clock is."""
+    """Offset of the clock."""
 
     offset_ms: int = Field(ge=-(10**12), le=10**12)
 
@@ -63,7 +63,7 @@ class ControllerOptions(Strict):
 
 
 class BelowMinOptions(Strict):
-    """How followers are kept from following."""
+    """Position at which followers stop."""
 
     how: Literal["pause", "kill"] = Field(
         "pause",
@@ -84,7 +84,7 @@ class IsolateOptions(CutOptions):
 
 
 class SlowOptions(Strict):
-    """How slow."""
+    """Delay."""
 
     latency_ms: int = Field(ge=1, le=600_000)
     jitter_ms: int = Field(0, ge=0, le=600_000)
@@ -100,7 +100,7 @@ class LinkOptions(Strict):
 
 
 class InsideOptions(Strict):
-    """Which requests are meant."""
+    """Selection of requests."""
 
     api: str | int
     count: int | None = Field(None, ge=1, description="Number of requests; unset: until the fault ends")
@@ -116,20 +116,20 @@ class ErrorOptions(InsideOptions):
 
 
 class DelayOptions(InsideOptions):
-    """How late they are answered."""
+    """Delay of the responses."""
 
     delay_ms: int = Field(ge=1, le=600_000)
 
 
 class DropOptions(InsideOptions):
-    """How they are not answered."""
+    """Treatment of unanswered requests."""
 
     silent: bool = False
     handled: bool = False
 
 
 class RefuseOptions(Strict):
-    """Which address is closed."""
+    """The address to close."""
 
     listener: str
     cut: bool = False

@@ -1,12 +1,12 @@
 """Operations of `kvorum chaos serve` below /v1/chaos, with the conventions of the admin API.
 
-GET    /v1/chaos/state               nodes, processes, links, faults in force, also inside (?health=true)
-GET    /v1/chaos/kinds               the faults there are, their options (JSON schema), whether possible here
-GET    /v1/chaos/faults              those in force
+GET    /v1/chaos/state               nodes, processes, links, active faults, also inside (?health=true)
+GET    /v1/chaos/kinds               all kinds of faults, their options (JSON schema), whether supported here
+GET    /v1/chaos/faults              active faults
 POST   /v1/chaos/faults              {"fault": "kill", "targets": ["leader orders-0"], "seconds": 30} -> its id
 DELETE /v1/chaos/faults/{id}         end one
-POST   /v1/chaos/heal                {"start": true}: end all, start every node
-GET    /v1/chaos/events              server-sent events; Last-Event-ID (or ?after=) for what was missed
+POST   /v1/chaos/heal                {"start": true}: end all faults, start every node
+GET    /v1/chaos/events              server-sent events; Last-Event-ID (or ?after=) repeats missed ones
 (scenarios: serve_scenario_routes)
 """
 
@@ -62,7 +62,7 @@ from kvorum.runtime.clock import SystemClock
 EVENT_IDLE_SECONDS: Final = 5.0
 """Idle time after which a comment is sent: it keeps the connection open, and shows that it is alive."""
 WORKERS_MAX: Final = 8
-"""Verbs under way at a time; others wait. Each may block as long as a node takes to start."""
+"""The maximum number of concurrent verbs; others wait. Each may block while a node starts."""
 SEED_BITS: Final = 32
 PREFIX: Final = "/v1/chaos"
 
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 class Workers:
-    """The threads in which verbs block, a few at a time."""
+    """The threads in which verbs block."""
 
     def __init__(self) -> None:
         """Start without a request in progress."""

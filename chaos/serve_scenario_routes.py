@@ -1,11 +1,11 @@
-"""Scenarios over HTTP: what there is, runs with their output and verdicts, and their reports.
+"""Scenarios over HTTP: the list of scenarios, runs with their output and verdicts, and their reports.
 
-GET    /v1/chaos/shipped                    the scenarios there are: name, title, cells
+GET    /v1/chaos/shipped                    all scenarios: name, title, cells
 GET    /v1/chaos/scenarios                  runs
 POST   /v1/chaos/scenarios                  {"scenario": "n-minus-one", "seed": 1, "duration": 60}
-GET    /v1/chaos/scenarios/{id}             one with its output and verdicts
-GET    /v1/chaos/scenarios/{id}/report      the HTML report of it (?cell=, of one that has several)
-DELETE /v1/chaos/scenarios/{id}             end a run: it heals, reads, judges
+GET    /v1/chaos/scenarios/{id}             one run with its output and verdicts
+GET    /v1/chaos/scenarios/{id}/report      its HTML report (?cell=, if it has several)
+DELETE /v1/chaos/scenarios/{id}             end a run: repair, final reads, verdict
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class ScenarioRoutes:
         return ScenarioDetail.model_validate(self._run_of(call).described(whole=True))
 
     async def stop_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
-        """End a run: it heals, reads, and judges what it has. Answered when it has."""
+        """End a run: it repairs, reads and judges. The response follows after that."""
         run = self._run_of(call)
         await self.scenarios.stop(run)
         return ScenarioDetail.model_validate(run.described(whole=True))

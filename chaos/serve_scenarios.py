@@ -1,4 +1,4 @@
-"""Scenarios run by `kvorum chaos serve`: `kvorum chaos run` in a process of its own, one at a time, with its verdicts.
+"""Scenarios run by `kvorum chaos serve`: one `kvorum chaos run` process at a time, and its verdicts.
 
 A scenario makes its own cluster in its own folder; the served one is not touched.
 """
@@ -30,7 +30,7 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9\-]{0,99}(/[A-Za-z0-9][A-Za-z0-9\-_.]{
 HISTORY: Final = "history.jsonl"
 REPORT: Final = "report.html"
 ERROR_CHARS: Final = 1000
-"""Kept of what a command complains of, the last of it."""
+"""The end of a command's standard error, which is kept."""
 COMMAND: Final = (sys.executable, "-m", "kvorum.cli.main", "chaos")
 
 State: TypeAlias = Literal["running", "held", "violated", "could not run", "stopped"]
@@ -92,7 +92,7 @@ class Scenarios:
         command: tuple[str, ...] = COMMAND,
         heard: Callable[[ScenarioRun, str], None] = lambda run, line: None,
     ) -> None:
-        """Keep runs below a folder; `on_change` is called when one begins and ends, `heard` with each line."""
+        """Keep runs below a folder; calls `on_change` when one begins or ends, `heard` with each line."""
         self._folder = folder
         self._on_change = on_change
         self._heard = heard
@@ -108,7 +108,7 @@ class Scenarios:
         return list(self._runs.values())
 
     def run(self, run_id: int) -> ScenarioRun | None:
-        """Return a run, None for a number that none has."""
+        """Return a run, None for an unknown number."""
         return self._runs.get(run_id)
 
     async def start(self, scenario: str, seed: int, duration: float | None) -> ScenarioRun:
@@ -161,7 +161,7 @@ class Scenarios:
         self._on_change(run)
 
     async def _output(self, run: ScenarioRun, process: asyncio.subprocess.Process) -> int:
-        """Read what it prints; return its exit code."""
+        """Read its output; return its exit code."""
         assert process.stdout is not None
         while line := await line_of(process.stdout):
             run.lines.append(line.decode(errors="replace").rstrip())
@@ -181,7 +181,7 @@ class Scenarios:
             return {"error": errors[-ERROR_CHARS:] or "the checker printed no output"}
 
     async def _said(self, *arguments: str) -> tuple[bytes, str]:
-        """Run one of the commands beside `run` to its end; return what it printed, and what it complained of."""
+        """Run another chaos command to its end; return its standard output and standard error."""
         process = await asyncio.create_subprocess_exec(
             *leashed([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
@@ -212,7 +212,7 @@ class Scenarios:
         return path
 
     async def stop(self, run: ScenarioRun) -> None:
-        """Stop a run: it repairs, reads and judges. Returns when it has; one that takes too long is killed."""
+        """Stop a run and return when it has repaired, read and judged; one that takes too long is killed."""
         if run.state != "running" or self._running is None or self._running[0] is not run:
             return
         task, process = self._running[1], run.process
@@ -241,7 +241,7 @@ class Scenarios:
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
-    """End a process that is not read any more: the next run must not meet it."""
+    """Kill a process whose output is no longer read: the next run must not overlap it."""
     if process.returncode is None:
         process.kill()
         await process.wait()
@@ -251,7 +251,7 @@ async def line_of(output: asyncio.StreamReader) -> bytes:
     """Return the next line, nothing at the end; of one that is longer than LINE_BYTES_MAX only that it was."""
     try:
         return await output.readline()
-    except ValueError:  # what there was of it has been thrown away: the next call begins with its rest, or behind it
+    except ValueError:  # the discarded part is gone: the next call starts in the middle of the data or after it
         return f"(more than {LINE_BYTES_MAX} bytes without a line break are omitted)\n".encode()
 
 

@@ -1,11 +1,11 @@
-"""Resolution of a fault's targets when it begins: names, or selectors as in scenarios.
+"""Resolution of a fault's targets at its begin: names, or selectors as in scenarios.
 
     node-1, node-1/broker, clients, brokers, controllers                names
-    active-controller, standby-controllers, random, all, not node-1     words; each with /broker or /controller, too
+    active-controller, standby-controllers, random, all, not node-1     words, each also with /broker or /controller
     leader orders-0, followers orders-0, follower 2 orders-0, in-sync orders-0
     coordinator GROUP, transaction-coordinator ID
 
-Selectors are resolved once, without a wait: without a leader now there is none.
+Selectors are resolved once, without a wait: if there is no leader now, the target is empty.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import KafkaError
 
 SEPARATOR: Final = ","
-"""Between the names that one target stands for."""
+"""Separator of the names in one target."""
 LONE: Final = (["all"], ["random"], ["active-controller"], ["standby-controller"], ["standby-controllers"])
 """Complete selectors; others have an argument."""
 KEYED: Final = (["coordinator"], ["transaction-coordinator"])

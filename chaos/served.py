@@ -1,7 +1,7 @@
-"""A cluster for `kvorum chaos serve`: a lab's, with proxies, or an existing one.
+"""A cluster for `kvorum chaos serve`: the lab's, with proxies, or an existing one.
 
-Of a cluster that was there before, processes and disks can be broken, and what its configuration opened from inside;
-links only of one that was made with proxies, clocks only of one whose nodes were started with one.
+An existing cluster supports faults of processes and disks, and faults inside processes if its configuration enables
+them; faults of links need proxies, and faults of clocks nodes that were started for them.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ ANY_HOST: Final = ("", "0.0.0.0", "::")
 
 @dataclass(slots=True, kw_only=True)
 class Served:
-    """See the module. Every call blocks, and may come from any thread."""
+    """See the module. Every call blocks; any thread may make it."""
 
     cluster: LocalCluster
     register: FaultRegister
@@ -41,7 +41,7 @@ class Served:
     bootstrap: str
     """bootstrap.servers of clients: behind proxies, if any."""
     observed: str
-    """Where brokers are reached past them, so that what is looked at is not what was cut off."""
+    """Addresses of brokers without proxies, so that observation is not subject to the faults."""
     cuts: Cuts | None = None
     clocks: Mapping[str, NodeClock] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)

@@ -3,13 +3,13 @@
     kvorum chaos check-spark history.jsonl [--master spark://...] [--strict] [-o json]
 
 Most rules need one partition of the cluster at a time. So the history is divided: general events (start, processes,
-faults, metadata, assignments) go to all parts, an operation's lines go to every partition that they name, without other
-partitions' data; and the checker itself judges each partition's part, in the order of the lines. A task needs memory
-for the operations of one partition, not of all. Three things cross partitions, and are added:
+faults, metadata, assignments) go to all parts; an operation's lines go to every partition in them, without other
+partitions' data; and the checker processes each partition's part, in the order of the lines. A task needs memory
+for the operations of one partition, not of all. Three items concern several partitions, and are added:
 
-    the end of the final reads        one line, which every part gets
-    a transaction of unknown outcome  it took place if one of its values was polled anywhere: parts that can't see
-                                      that get a witness, the value and one poll that returned it
+    the end of the final reads        one line for every part
+    a transaction of unknown outcome  it is committed if one of its values was polled anywhere: other parts get
+                                      a witness, the value and one poll that returned it
     a torn transaction                each part returns its visible values of each transaction; they are combined by op
 
 Covered are the rules of spark_parts.COVERED, with their legal excuses: lost and unseen writes, duplicates, offsets that
@@ -102,12 +102,12 @@ def _of(lines: "RDD[Any]", kind: str) -> "RDD[Any]":
 
 
 def _shared(lines: "RDD[Any]", ops: "RDD[Any]", *, strict: bool, values_max: int) -> Shared:
-    """Collect what is about everything, and the witnesses."""
+    """Collect general events, and the witnesses."""
     broken = sorted(_of(lines, "broken").collect())
     about_all: list[Line] = _of(lines, "all").collect()
     lasts = _of(lines, "last").collect()
     end = max((number for _, number in lasts), default=-1)
-    # A run that dies while it writes leaves half a line, at the end and nowhere else.
+    # A run that is killed during a write leaves half a line at the end, nowhere else.
     if broken and (broken[0][0] < end or end == 0):
         raise BrokenHistory(f"line {broken[0][0] + 1}: {broken[0][1]}")
     finals = _of(lines, "final")
@@ -173,7 +173,7 @@ def _verdict(shared: Shared, results: "RDD[Any]", ops: "RDD[Any]", tasks: int) -
 
 
 def _of_everything(shared: Shared, judged: set[str], figures: Figures) -> list[tuple[bool, Violation]]:
-    """Judge findings without a partition: images, elections of unused partitions, hanging operations."""
+    """Check findings without a partition: images, elections of unused partitions, hanging operations."""
     checker, reader = Checker(), HistoryReader()
     for _, text in shared.lines:
         event = reader.decode(text)

@@ -1,6 +1,6 @@
-"""A history taken apart into the partitions' own parts, and the judging of one part: kvorum.chaos.spark_check's tasks.
+"""Division of a history into one part per partition, and the check of one part: kvorum.chaos.spark_check's tasks.
 
-Pure: iterables in, iterables out. Spark pickles what goes from step to step, so it is tuples of numbers and bytes.
+Pure: iterables in, iterables out. Spark pickles the data between steps, so it is tuples of numbers and bytes.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[str, int, int]
 """Partition, number of the line, rank: how lines of a part are sorted."""
 
 OWN, WITNESS, ALL = range(3)
-"""Ranks of lines with the same number: what is about the partition, a witness, what is about everything."""
+"""Order of lines with the same number: the partition's, a witness, general events."""
 
 LOCAL: Final = frozenset({"send", "poll", "txn"})
 """Operations that go to the partitions they name."""
@@ -61,7 +61,7 @@ class Shared(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """That a transaction of unknown outcome took place: one of its values, and a poll that returned it."""
+    """Evidence that a transaction of unknown outcome is committed: one of its values, and a poll that returned it."""
 
     op: int
     partition: str
@@ -82,7 +82,7 @@ class Shown(NamedTuple):
 
 
 def classify(lines: Iterable[tuple[bytes, int]]) -> Iterator[tuple[str, Any]]:
-    """Yield what each line is: ("all", line), ("op", (op, line)), ("replica", (partition, line)), ("broken", ...)."""
+    """Yield each line's kind: ("all", line), ("op", (op, line)), ("replica", (partition, line)), ("broken", ...)."""
     reader = HistoryReader()
     last, end = 0.0, -1
     for text, number in lines:
@@ -123,7 +123,7 @@ def partitions_of(events: Iterable[Operation]) -> set[str]:
 
 
 def project(event: Operation, name: str, kept: set[tuple[str, int]]) -> bytes:
-    """Return an operation's line without what is about other partitions; the sends of `kept` stay."""
+    """Return an operation's line without other partitions' data, except the sends of `kept`."""
     value: list[Any] = []
     for step in event.value:
         match step:
@@ -228,7 +228,7 @@ class Part(Checker):
         return figures
 
     def shown(self, name: str, judge: Judge, ends: Mapping[int, int]) -> Iterator[tuple[int, Shown]]:
-        """Yield what the partition shows of the transactions that did not fail, by op."""
+        """Yield the partition's visible values of each transaction that did not fail, by op."""
         derivation, sends = self._derivation, self._derivation.sends
         index = derivation.partition_index.get(name)
         final = derivation.final_reads

@@ -65,7 +65,7 @@ class Seen:
     """Notes which kinds of lines a history has, while they pass by."""
 
     def __init__(self, progress: Step) -> None:
-        """Begin empty; `progress` is called for each line."""
+        """Create it empty; `progress` is called for each line."""
         self._kinds: set[type[AnyEvent]] = set()
         self._progress = progress
 

@@ -18,7 +18,7 @@ DEFAULT_ADMIN_PORT = 8080
 REBALANCE_AT_ONCE = "group.initial.rebalance.delay.ms=0"
 """Kafka's default waits 3 s for more members: too long for developers and tests."""
 ADMIN_PORTS_TRIED = 20
-"""From the default on, until one is free."""
+"""The default, else the next free one."""
 DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 

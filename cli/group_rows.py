@@ -17,7 +17,7 @@ STATES = (*REBALANCING, "Stable", "Dead", "Empty", "NotReady")
 TYPES = ("Classic", "Consumer", "Share", "Streams")
 TYPES_OF_CONSUMERS = TYPES[:2]
 SPELT: Mapping[str, str] = {word.casefold(): word for word in TYPES}
-"""Types as Kafka's tools write them; on the wire they may come in small letters."""
+"""Types as Kafka's tools write them; in responses they may be in lower case."""
 
 
 class OffsetRow(NamedTuple):

@@ -189,7 +189,7 @@ def check(message: Message) -> None:
 
 
 def latency(bootstrap: str, topic: str, size: int) -> Timed:
-    """Send one record after the other, each when the one before has come back. Raises LoadError."""
+    """Send one record after the other, each when the previous one was read. Raises LoadError."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
     consumer, reports = consumer_of(bootstrap), Reports()
     end = consumer.get_watermark_offsets(Partition(topic, LATENCY_PARTITION), timeout=ANSWER_SECONDS)[1]

@@ -45,7 +45,7 @@ class Bound(NamedTuple):
 
 
 class Range(NamedTuple):
-    """From where, and up to where; None: on and on."""
+    """First offset, and end; None: unbounded."""
 
     start: Bound
     end: Bound | None = None

@@ -18,7 +18,7 @@ STOP_SECONDS = 5.0
 
 
 class Stream(threading.Thread):
-    """Sends records until there are no more, or until a stop signal. Reports delivery failures itself."""
+    """Sends records until the input ends, or until a stop signal. Reports delivery failures itself."""
 
     def __init__(self, bootstrap: str, topic: str, records: Iterator[Record], make: Callable[..., Any]) -> None:
         """Prepare; `make` makes a client of its configuration (confluent_kafka.Producer)."""

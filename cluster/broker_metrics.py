@@ -154,7 +154,7 @@ def _volumes(server: BrokerServer, read: Callable[[str], int]) -> Iterator[Row]:
 
 
 def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
-    """Go over the usable logs here, the copy of the metadata log among them."""
+    """Yield the usable logs here, including the copy of the metadata log."""
     parts = server.parts
     if parts is None:
         return

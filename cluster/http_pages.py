@@ -56,7 +56,7 @@ class Request:
     query: str = ""
     """Behind the question mark, as it came."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By their names in lower case; the last of those that came twice."""
+    """By their names in lower case; of repeated ones the last."""
 
 
 class BadRequest(Exception):

@@ -43,7 +43,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 """A controlled shutdown that takes longer is ended with SIGKILL, with a message."""
 GONE_SECONDS = 60.0
-"""From SIGKILL to a process's end, at most: the kernel may have much of its to clear away."""
+"""The maximum time from SIGKILL to a process's end: the kernel may have much of its to clear away."""
 
 STOP_REPORT_SECONDS = 3.0
 """A node that takes longer to stop is reported; then after twice as long, and so on."""

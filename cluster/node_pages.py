@@ -158,7 +158,7 @@ class NodePages:
         parameters(request)
         assert self._own.shut_down is not None, "else there is no such page"
         log.warning("stop requested over HTTP", role=self._role, who=self._who(request))
-        # The answer is on its way before the loop comes to the end: the pages are the last that closes.
+        # The response is sent before the loop ends: the pages close last.
         self._own.shut_down()
         return as_json(202, {"stopping": True})
 

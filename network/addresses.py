@@ -16,7 +16,7 @@ class AddressBook:
     __slots__ = ("_known", "_overrides")
 
     def __init__(self, known: Mapping[int, Address] | None = None, overrides: Mapping[int, Address] | None = None):
-        """Start with the peers known and the addresses that stand in for theirs."""
+        """Create it with the known peers and the addresses that replace theirs."""
         self._known = dict(known or {})
         self._overrides = dict(overrides or {})
 

@@ -15,11 +15,11 @@ from kvorum.runtime.logs import get_logger
 from kvorum.runtime.sockets import set_buffers
 
 DESCRIPTORS_KEPT_SHARE: Final = 8
-"""One of this number of descriptors is reserved for the logs: connections are rejected when no more are left."""
+"""One of this number of descriptors is reserved for the logs: connections are rejected without other ones."""
 DESCRIPTORS_KEPT_MAX: Final = 1024
 SCARCITY_LOG_INTERVAL_S: Final = 10.0
 TURNED_AWAY_MAX: Final = 1_000
-"""Refused connections that are left open for a while, so that their clients do not come back at once."""
+"""Refused connections that are left open for a while, so that their clients do not reconnect at once."""
 
 log = get_logger("network")
 
@@ -69,7 +69,7 @@ class Scarcity:
 
 
 scarcity: Final = Scarcity()
-"""Of this process."""
+"""The instance of this process."""
 
 
 def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arrival:

@@ -6,7 +6,7 @@
 The connection is opened when the first request needs it, sends ApiVersions, and sends each request in the highest
 version that both sides support. A lost one is reopened by the next request, not before a growing delay has passed.
 ChannelError.maybe_sent: the failed request may have been executed. A request that times out closes the connection, as
-in Kafka's NetworkClient: answers come in order, so the later ones would be blocked.
+in Kafka's NetworkClient: responses are in order, so the later ones would be blocked.
 """
 
 import asyncio

@@ -326,7 +326,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             outbox.flush()
         except OSError as error:
             self._failed(error)
-        if outbox.sent != peer.bytes_out:  # since the last look: a large answer is sent before it comes to this
+        if outbox.sent != peer.bytes_out:  # since the last look: a large response is sent before this is reached
             self.touch()
             if self._shared.metrics is not None:
                 self._shared.metrics.sent(self._shared.listener, outbox.sent - peer.bytes_out)

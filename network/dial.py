@@ -46,7 +46,7 @@ class ForeignPeer(ConnectionLost):
 
 
 class RequestTimedOut(ChannelError):
-    """The answer did not come in time."""
+    """The response did not arrive in time."""
 
     def __init__(self, reason: str, *, maybe_sent: bool) -> None:
         """Store whether the peer may have received the request."""

@@ -24,7 +24,7 @@ class LaneRequest(Protocol):
     slot: Slot
     came_s: float
     since_s: float
-    """When its turn came."""
+    """Time at which it was executed."""
     waits_s: float
     """Since when it waited for replicas; 0: it did not wait."""
 
@@ -44,7 +44,7 @@ class LaneCaller(Protocol):
 
     peer: Peer
     came_s: float
-    """When the last bytes came, those of every frame that waits among them: the loop's time."""
+    """Time at which the last bytes arrived, including those of every waiting frame: the loop's time."""
     lane_memory: Any
     """The lane's own: None at first."""
 

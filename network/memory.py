@@ -192,7 +192,7 @@ class MemoryShare:
         """Reading is paused: no room for its request."""
 
     def set_request(self, size: int, filled: int, now_s: float) -> None:
-        """Take note of the memory of the request that is coming in, and of how many bytes came by now."""
+        """Take note of the memory of the incomplete request, and of the number of bytes received so far."""
         if size or self.request_bytes:
             if (
                 filled < self._progress_bytes

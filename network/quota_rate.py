@@ -62,7 +62,7 @@ class Rate:
 
     @property
     def last_event_ms(self) -> float:
-        """When something was counted last."""
+        """Time of the last count."""
         return max(sample.last_event_ms for sample in self._samples)
 
     def record(self, value: float, now_ms: float) -> None:

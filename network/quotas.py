@@ -36,7 +36,7 @@ class Measure(Protocol):
 
     @property
     def last_event_ms(self) -> float:
-        """When it was used last."""
+        """Time of its last use."""
         ...
 
 

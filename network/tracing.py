@@ -76,7 +76,7 @@ class Tracing:
 
 
 class Armed:
-    """A wish, and how much of it is left."""
+    """A trace request, and the number of requests left to trace."""
 
     __slots__ = ("_arrivals", "_end", "_now", "left", "wish")
 

@@ -16,6 +16,6 @@ class Traffic:
         self.bytes_sent += size
 
     def received(self, size: int) -> None:
-        """Count a frame that came in."""
+        """Count a received frame."""
         self.frames_received += 1
         self.bytes_received += size

@@ -1,7 +1,7 @@
 """Kafka's API keys, and the versions a running Apache Kafka 4.3.0 offers on its listeners.
 
-Kvorum offers exactly these versions of each API it serves; tests hold this table to a checked-in copy of what Kafka
-4.3.0 answered. Versions Kafka marks unstable are not in it.
+Kvorum offers exactly these versions of each API it serves; tests compare this table with a checked-in copy of the
+response of Kafka 4.3.0. Versions that Kafka marks unstable are not in it.
 """
 
 from enum import IntEnum

@@ -180,7 +180,7 @@ def increment_sequence(sequence: int, increment: int) -> int:
 def parse_header(view: Buffer, position: int = 0) -> BatchHeader:
     """Decode the header at `position`.
 
-    Cheap: checks nothing but that 61 bytes are there (assert: the caller's fault).
+    Cheap: checks only that there are 61 bytes (assert: the caller's error).
     """
     # Not by a star: compiled, this way is a plain call.
     first, length, epoch, magic, crc, flags, delta, base_ms, max_ms, producer, producer_epoch, sequence, count = (

@@ -195,7 +195,7 @@ class ControllerNodes:
 class ControllerChannel:
     """Requests to the active controller, over one connection to each controller, made when first needed.
 
-    Long polls have their own channel: answers come in the order of the requests.
+    Long polls have their own channel: responses are in the order of the requests.
     """
 
     def __init__(

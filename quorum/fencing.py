@@ -167,7 +167,7 @@ class FastFencing:
         self._activation = asyncio.get_running_loop().call_later(ACTIVATION_GAP_MS / 1000, self._ask_unheard)
 
     def on_deactivated(self) -> None:
-        """Start no more probes; those in progress end on their own."""
+        """Stop starting probes; those in progress end on their own."""
         self._unheard.clear()
         if self._activation is not None:
             self._activation.cancel()

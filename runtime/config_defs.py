@@ -205,7 +205,7 @@ def broker_def(key: str) -> ConfigDef | None:
     if not key.startswith(LISTENER_PREFIX):
         return None
     rest = key.removeprefix(LISTENER_PREFIX).split(".")
-    # A mechanism such as scram-sha-256 may stand between the listener and the key (KIP-103, sasl.jaas.config).
+    # A mechanism such as scram-sha-256 may be between the listener and the key (KIP-103, sasl.jaas.config).
     return next((OF_A_LISTENER[base] for skip in (1, 2) if (base := ".".join(rest[skip:])) in BROKER), None)
 
 

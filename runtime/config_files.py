@@ -87,7 +87,7 @@ def load_node(
 ) -> Loaded:
     """Read a node's configuration: the file, then the environment, then the overrides (KEY=VALUE).
 
-    `check` also holds keys against each other, as a node does before it starts. Raises ConfigError.
+    `check` also checks combinations of keys, as a node does before it starts. Raises ConfigError.
     """
     variables = os.environ if environment is None else environment
     warnings = image_variables(variables)

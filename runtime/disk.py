@@ -84,7 +84,7 @@ class DescriptorReserve:
 
 
 reserve: Final = DescriptorReserve()
-"""Of this process."""
+"""The instance of this process."""
 
 
 class File(Protocol):

@@ -25,7 +25,7 @@ class LogRing:
     """Keeps the newest lines. Lines come from any thread, and from a finalizer while another is added."""
 
     def __init__(self, lines_max: int = LINES_MAX, bytes_max: int = BYTES_MAX) -> None:
-        """Begin empty; the newest line is kept whatever its size."""
+        """Create it empty; the newest line is kept whatever its size."""
         self._lines_max = lines_max
         self._bytes_max = bytes_max
         self._lines: deque[tuple[LogLine, int]] = deque()

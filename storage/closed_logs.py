@@ -6,7 +6,7 @@
 
 `start` and `end` are offsets, `segments` the base offsets of the segments (comma separated), `indexes` those of the
 transaction indexes or `-`; the checksum is of names and sizes of the log's files, and of the content of the two small
-text files. A start holds each folder against its line: that costs a stat per file. Kafka passes over the file; after
+text files. A start compares each folder with its line: that costs a stat per file. Kafka passes over the file; after
 Kafka had the directory, the broker epochs differ and it is not used.
 """
 

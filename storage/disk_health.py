@@ -41,7 +41,7 @@ class LackLog:
 
 
 lack_log: Final = LackLog()
-"""Of this process."""
+"""The instance of this process."""
 
 
 class Access:

@@ -31,7 +31,7 @@ class EpochEndOffset(NamedTuple):
 
 
 class EpochCache:
-    """The entries of one log, and whether they differ from what was last saved."""
+    """The entries of one log, and whether they differ from the last saved ones."""
 
     __slots__ = ("_epochs", "_starts", "is_dirty")
 

@@ -195,7 +195,7 @@ class FutureLogs:
         self._disk.sync_dir(place.path)
 
     def forget_failed(self) -> list[TopicPartition]:
-        """Forget those whose directory is offline; return whose they were. They are found again if it comes back."""
+        """Forget those whose directory is offline; return whose they were. They are found again when it works again."""
         failed = [key for key, (place, _) in self._table.futures.items() if not place.is_online]
         for key in failed:
             _, each = self._table.futures.pop(key)

@@ -395,5 +395,5 @@ class Log:
         self.producers.moved_to(folder)
 
     def release(self) -> None:
-        """Close the files without a word more to the disk. Idempotent."""
+        """Close the files without further writes or syncs. Idempotent."""
         self._local.close()

@@ -56,7 +56,7 @@ class LogTable:
         self._loop = asyncio.get_running_loop()
 
     def add(self, directory: LogDir, opened: Log) -> None:
-        """Take in a log that was opened or made."""
+        """Add a log that was opened or created."""
         assert opened.partition not in self._logs, "a partition has one log here"
         self._logs[opened.partition] = opened
         self._dir_of[opened.partition] = directory

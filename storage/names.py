@@ -1,6 +1,6 @@
 """Names of files and folders, as Apache Kafka gives them (LogFileUtils, LocalLog).
 
-A name is parsed only if writing what was parsed gives the same name again: `topic-01` is not the folder of `topic-1`.
+A name is valid only if writing the parsed parts gives the same name: `topic-01` is not the folder of `topic-1`.
 Files with other names are not opened, renamed or removed. Digits are ASCII digits.
 """
 

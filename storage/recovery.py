@@ -7,7 +7,7 @@ Damage that a crash cannot explain is reported to `on_damage`, and the log is re
 differ from the record of a clean shutdown (closed_logs), or a truncation below the recovery point. If that loses synced
 records, the log is marked first (damage), so that no replica that still has them is truncated to this one.
 
-Runs off the event loop; touches nothing but its own folder.
+Runs off the event loop; changes only its own folder.
 """
 
 from collections.abc import Callable

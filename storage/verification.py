@@ -98,7 +98,7 @@ class Verifications:
             del self._by_producer[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget those that never came to an append."""
+        """Discard those without an append."""
         for producer_id, known in list(self._by_producer.items()):
             if now_ms - known.started_ms >= expiration_ms:
                 del self._by_producer[producer_id]

@@ -34,7 +34,7 @@ class Splitter:
         self._in_string = False
 
     def feed(self, data: bytes) -> None:
-        """Take in more bytes."""
+        """Process more bytes."""
         self._data += data
 
     def next(self) -> bytes | None:

@@ -88,7 +88,7 @@ class Writer:
     pending: list[Pending] = field(default_factory=list)
 
     def add(self, text: bytes) -> None:
-        """Take in a record as JSON."""
+        """Add a record in JSON."""
         try:
             request = ProduceRequest.model_validate_json(text)
         except ValidationError as error:

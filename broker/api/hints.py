@@ -19,7 +19,7 @@ class Hints:
     __slots__ = ("_broker", "_listener", "_nodes")
 
     def __init__(self, broker: Broker, listener: str) -> None:
-        """Start with none; endpoints are those of the listener the request came in on."""
+        """Create it empty; endpoints are those of the request's listener."""
         self._broker = broker
         self._listener = listener
         self._nodes: dict[int, Node] = {}

@@ -134,7 +134,7 @@ class PendingAnswer:
             try:
                 future.set_result(self.response(rows))
             except KafkaError as error:
-                # Of acks=0, which waits for nothing but the verification of a transaction.
+                # For acks=0, which waits only for the verification of a transaction.
                 future.set_exception(error)
 
     def response(self, rows: Rows) -> ProduceResponse | None:

@@ -57,7 +57,7 @@ class Suspicions:
         return True
 
     def knows(self, broker_id: int, broker_epoch: int) -> bool:
-        """Return whether this incarnation is suspected or given up: it has not responded so far."""
+        """Return whether this incarnation is suspected or considered dead: it has not responded so far."""
         return broker_epoch in (self.suspected.get(broker_id), self._given_up.get(broker_id))
 
     def metadata_moved(self, broker_epoch: Callable[[int], int | None]) -> None:

@@ -299,7 +299,7 @@ class DeltaApplier:
         if is_offline and (was_unopened or self._missing_log_action(key, info) is MissingLogAction.CREATE):
             partition = None  # restarts
         if partition is not None and partition.topic_id != info.topic_id:
-            # Its delete came in no delta of ours: the name belongs to another topic now.
+            # No applied delta had its deletion: the name belongs to another topic now.
             self._let_go(key, partition.topic_id)
             await self._log_manager.delete(key)
             partition = None

@@ -24,7 +24,7 @@ class HostedPartitions:
     __slots__ = ("_cluster", "_low_watermark_watchers", "adding", "by_name")
 
     def __init__(self, cluster: ClusterView) -> None:
-        """Begin empty. `cluster` distinguishes replicas on other brokers from unknown partitions."""
+        """Create it empty. `cluster` distinguishes replicas on other brokers from unknown partitions."""
         self.by_name: dict[TopicPartition, Partition] = {}
         self.adding: dict[TopicPartition, tuple[int, ...]] = {}
         """Adding replicas of local partitions; usually empty."""

@@ -2,7 +2,7 @@
 
 A follower joins when its log end is at least the high watermark *and* the start of the leader's epoch, by a fetch in
 this epoch, of the incarnation that is registered, unfenced and not shutting down; under the minimum ISR the high
-watermark stands still and proves nothing, so it must really have caught up (KAFKA-19996). It leaves when it has not
+watermark does not advance and proves nothing, so it must really have caught up (KAFKA-19996). It leaves when it has not
 caught up for replica.lag.time.max.ms. A proposal goes out through the partition's effects; see isr for the states.
 
 Source: Partition.maybeExpandIsr, maybeShrinkIsr, handleAlterPartitionUpdate/Error (KIP-497, 841, 903).

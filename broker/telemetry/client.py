@@ -7,7 +7,7 @@ TEXT_CHARS_MAX = 256
 
 
 def attributes_of(ctx: RequestContext) -> dict[str, str]:
-    """Return the client's value for each selector that it has one for; its instance id comes to that."""
+    """Return the client's value for each selector that it has one for; its instance id counts as one."""
     attributes = {
         "client_software_name": ctx.software_name[:TEXT_CHARS_MAX],
         "client_software_version": ctx.software_version[:TEXT_CHARS_MAX],

@@ -33,7 +33,7 @@ def missing_offsets(derivation: Derivation) -> Iterator[Finding]:
 
 
 def below_min_isr(derivation: Derivation, timeline: Timeline, partition: Partition) -> Iterator[Finding]:
-    """Yield sends with acks=all that were acknowledged while the ISR was too small all the time, and before."""
+    """Yield acks=all sends acknowledged although the ISR was too small from before the send until then."""
     spans = _low_spans(timeline, partition.name)
     if not spans:
         return

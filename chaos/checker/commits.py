@@ -50,9 +50,9 @@ class Mark(NamedTuple):
 
     line: int
     newest: Write | None
-    """Of the acknowledged writes the one that began last."""
+    """The acknowledged write that began last."""
     highest: Write | None
-    """Of the acknowledged writes since the last reset the highest."""
+    """The highest acknowledged write since the last reset."""
     resets: int
 
 
@@ -86,17 +86,17 @@ class Begun(NamedTuple):
 
 
 class Commits:
-    """Takes the operations in order; `judge` at the end."""
+    """Process operations in order with its methods; call `judge` at the end."""
 
     def __init__(self) -> None:
-        """Begin without groups."""
+        """Create an empty object without groups."""
         self.facts: list[Fact] = []
         self.registers: dict[tuple[str, str], Register] = {}
         self._begun: dict[int, Begun] = {}
         self._line = 0
 
     def invoke(self, event: Invoke) -> None:
-        """A commit, a txn or a fetch begins. Of a fetch or a txn one knows only later which partitions it is of."""
+        """Process the begin of a commit, a txn or a fetch. The partitions of a fetch or a txn are known only later."""
         self._line += 1
         self._begun[event.op] = Begun(event, self._line)
         if event.reset:

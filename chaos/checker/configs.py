@@ -1,4 +1,4 @@
-"""Configs of topics and brokers over time, and operators' requests, as far as a verdict needs them."""
+"""History of topic and broker configs and of operators' requests: only those that can change a verdict."""
 
 from bisect import bisect_right
 from typing import Final
@@ -19,7 +19,7 @@ RETENTION_TIME_CONFIGS: Final = {
     "log.retention.minutes": 60.0,
     "log.retention.hours": 3600.0,
 }
-"""Of a topic and of a broker, with the seconds of their unit."""
+"""Topic config and broker config of one meaning, with the unit of each in seconds."""
 CONFIGS: Final = (UNCLEAN_CONFIG, MIN_ISR_CONFIG, *RETENTION_BYTES_CONFIGS, *RETENTION_TIME_CONFIGS)
 
 UNCLEAN_WORDS: Final = frozenset({"elect-leaders-unclean", "elect_leaders_unclean"})
@@ -36,17 +36,17 @@ class Configs:
     """Every value that a config ever had, of topics (by name) and brokers (by id, "" for the cluster's default)."""
 
     def __init__(self) -> None:
-        """Begin with nothing configured."""
+        """Create an empty history."""
         self._values: dict[tuple[int, str, str], list[tuple[float, str | None]]] = {}
 
     def take(self, kind: int, name: str, config: str, value: object, t: float) -> None:
-        """Take a value, None for a config that is removed; in time order. Configs that do not matter are left out."""
+        """Process a value, None for a removed config; call it in time order. Configs that cannot matter are ignored."""
         key = (kind, name, config)
         if config in CONFIGS and (value is not None or key in self._values):
             self._values.setdefault(key, []).append((t, None if value is None else str(value)))
 
     def get(self, topic: str, broker: str, config: str, t: float = NEVER) -> str | None:
-        """Return a topic's config at a time: its own, the broker's, the cluster's; None where none is known."""
+        """Return a topic's config at a time: the topic's, else the broker's, else the cluster's; None if unknown."""
         for kind, name in ((TOPIC_RESOURCE, topic), (BROKER_RESOURCE, broker), (BROKER_RESOURCE, "")):
             values = self._values.get((kind, name, config), ())
             at = bisect_right(values, t, key=lambda entry: entry[0]) - 1
@@ -59,7 +59,7 @@ class Configs:
         return (self.get(topic, str(leader), UNCLEAN_CONFIG) or "").lower() == "true"
 
     def min_isr(self, topic: str, t: float = NEVER) -> int:
-        """Return min.insync.replicas at a time; Kafka's default is 1."""
+        """Return min.insync.replicas at a time (default 1, as in Kafka)."""
         value = self.get(topic, "", MIN_ISR_CONFIG, t)
         return int(value) if value is not None and value.isdecimal() else 1
 
@@ -91,7 +91,7 @@ class Request:
     """An operator's request for these partitions, or for all if none is given."""
 
     def __init__(self, event: Invoke) -> None:
-        """Take the invocation of an admin operation."""
+        """Process the invocation of an admin operation."""
         self.t = event.t
         self.done = NEVER
         """When it was answered for certain."""
@@ -111,7 +111,7 @@ class Request:
 
 
 class Requests:
-    """The admin operations that allow what is not allowed otherwise."""
+    """Admin operations that permit otherwise illegal events."""
 
     def __init__(self) -> None:
         """Start without requests."""
@@ -120,14 +120,14 @@ class Requests:
         self._open: dict[int, Request] = {}
 
     def begin(self, event: Invoke) -> None:
-        """Take the begin of an admin operation."""
+        """Process the begin of an admin operation."""
         word = event.value[0] if event.value else None
         if word in UNCLEAN_WORDS or word in DELETE_WORDS:
             request = self._open[event.op] = Request(event)
             (self._unclean if word in UNCLEAN_WORDS else self._deletions).append(request)
 
     def answered(self, op: int, t: float) -> None:
-        """Take a certain answer to an operation; one without it may take effect at any time."""
+        """Process a definite result of an operation; without a result it may take effect at any time."""
         request = self._open.pop(op, None)
         if request is not None:
             request.done = t

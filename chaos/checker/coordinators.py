@@ -17,7 +17,7 @@ class Coordinators:
     """Takes events in the history's order; `facts` at the end."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Create an empty history."""
         self.ownership = Ownership()
         self.commits = Commits()
         self.copies = Copies()

@@ -1,4 +1,4 @@
-"""Read-process-write and money transfers: the required results of transactions, however often they were interrupted.
+"""Read-process-write and money transfers: required results of transactions, also of interrupted ones.
 
 processed-twice: two visible records were produced from one input record. never-processed: the group's committed offset
 is beyond an input record without a result; both need the output's final reads, the second also a final fetch of the
@@ -18,7 +18,7 @@ from kvorum.chaos.checker.sends import NEVER, NOWHERE, READ_COMMITTED, READ_FINA
 from kvorum.chaos.history import Fail, Info, Ok
 
 ROWS_MAX: Final = 1000
-"""Missing records of money that are looked at for a legal loss."""
+"""The maximum number of missing money records that are checked for a legal loss."""
 
 
 class Copy(NamedTuple):
@@ -29,10 +29,10 @@ class Copy(NamedTuple):
 
 
 class Copies:
-    """Takes the transactions; `judge` at the end."""
+    """Process transactions with its methods; call `judge` at the end."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty object."""
         self._copies: dict[str, dict[tuple[str, int], Copy]] = {}
         """By group, by the record that was made."""
         self._amounts: dict[tuple[str, int], int] = {}
@@ -96,7 +96,7 @@ def twice(derivation: Derivation, group: str, made: dict[tuple[str, int], list[i
 
 
 def disordered(derivation: Derivation, group: str, made: dict[tuple[str, int], list[int]]) -> Iterator[Fact]:
-    """Yield records that were made in another order than what they were made of."""
+    """Yield output records whose order differs from that of their input records."""
     sends = derivation.sends
     lanes: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for (partition, value), rows in made.items():
@@ -125,7 +125,7 @@ def missing(
     made: dict[tuple[str, int], list[int]],
     registers: dict[tuple[str, str], Register],
 ) -> Iterator[Fact]:
-    """Yield records below the group's last committed offset of which nothing was made."""
+    """Yield input records below the group's last committed offset that have no output record."""
     sends = derivation.sends
     targets = {copy.target[0] for copy in copies}
     if not all(_read_whole(derivation, name) for name in targets):

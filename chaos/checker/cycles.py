@@ -5,11 +5,12 @@ began afterwards (a process's own order is part of it, while it waits for its an
 value to the next in the log. An operation of unknown outcome may take effect at any time after its begin, so nothing
 follows it in time.
 
-Edges that cannot matter are left out. Those that real time implies already. And those from a plain send to a plain poll
+Edges that cannot matter are omitted: those that real time already implies, and those from a plain send to a plain poll
 that ended after the send began: a cycle enters such a send and leaves such a poll by real time, and exists without
-both. So a history without transactions leaves only polls of the future. Real time itself is a chain of instants: an
-edge from each completion to the next instant, one from the last instant to each begin. Nodes that can be peeled off are
-on no cycle; only the rest is searched (Tarjan, iterative). With ww, cycles are searched among writes and transactions.
+both. So a history without transactions has only polls of future values left. Real time is a chain of instants: an edge
+from each completion to the next instant, one from the last instant to each begin. Nodes that can be removed (no edge
+in, or no edge out) are on no cycle; only the rest is searched (Tarjan, iterative). With ww, cycles are searched among
+writes and transactions.
 """
 
 from array import array
@@ -46,7 +47,7 @@ class Graph:
     """Operations as nodes, then instants; edges as lists of targets."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Create it empty."""
         self.ops: list[int] = []
         self.begun: list[int] = []
         self.done: list[int] = []
@@ -143,7 +144,7 @@ def find(derivation: Derivation, logs: list[Log], *, ww: bool = False) -> list[C
 
 
 def _peel(targets: list[list[int]]) -> bytearray:
-    """Return a flag a node: 1 where it is left after nodes without way in were taken off again and again."""
+    """Return one flag per node: 1 if the node is left after repeated removal of nodes without incoming edges."""
     ways_in = array("i", bytes(4 * len(targets)))
     for edges in targets:
         for target in edges:

@@ -36,7 +36,7 @@ class Reader(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A completed txn: its outcome (OK, FAIL, INFO), its rows, and what it polled of its own values."""
+    """A completed txn: its outcome (OK, FAIL, INFO), its rows, and its own values that it polled."""
 
     op: int
     process: int
@@ -71,10 +71,10 @@ class Reset(NamedTuple):
 
 
 class Derivation:
-    """Data that the rules need, derived from a history. Feed it every operation, in order, then `finish`."""
+    """Data for the rules, derived from a history. Pass every operation in order, then call `finish`."""
 
     def __init__(self) -> None:
-        """Begin with an empty history."""
+        """Create the object for an empty history."""
         self.sends = Sends()
         self.partitions: list[Partition] = []
         self.partition_index: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Derivation:
         return self.partitions[index]
 
     def process(self, event: Process) -> None:
-        """Take what a client promises."""
+        """Process a client's start event with its guarantees."""
         self.processes[event.process] = event
 
     def promises(self, process: int) -> Process:
@@ -117,7 +117,7 @@ class Derivation:
         return self.processes.get(process) or Process(t=0.0, process=process)
 
     def invoke(self, event: Invoke, sequence: int) -> None:
-        """Take an invocation: its sends become rows."""
+        """Process an invocation: each of its sends becomes a row."""
         rows: tuple[int, ...] = ()
         if event.f == "send" or event.f == "txn":
             rows = tuple(self._send(event, step, sequence) for step in event.value if _is_send(step))
@@ -188,7 +188,7 @@ class Derivation:
             outcome = FAIL  # it ended as it wished, by an abort: its values must never be seen
         rows = list(pending.rows)
         for row in rows:
-            # A step the completion does not mention may never have been taken: nothing is certain of it but failure.
+            # A step that is missing in the completion was possibly never executed; only a failure is certain.
             sends.kind[row] = FAIL if outcome == FAIL else INFO
             sends.completed[row] = event.t
         for step in event.value:
@@ -223,7 +223,7 @@ class Derivation:
             partition.know(offset, t)
 
     def _complete_transaction(self, event: Ok | Fail | Info, rows: tuple[int, ...]) -> None:
-        """Keep the outcome of a txn that sent something."""
+        """Store the outcome of a txn that sent something."""
         if event.ended is not None:
             self.ended[event.op] = event.ended
         if rows:
@@ -231,7 +231,7 @@ class Derivation:
             self.transactions.append(Transaction(event.op, event.process, event.t, outcome, rows))
 
     def _assign(self, event: Ok | Fail | Info, sequence: int) -> None:
-        """Keep the places of the partitions that stay; a refused assign changes nothing."""
+        """Keep the positions of partitions that stay assigned; a failed assign changes nothing."""
         if isinstance(event, Fail):
             return
         session = self._session(event.process)
@@ -252,7 +252,7 @@ class Derivation:
         return session
 
     def _polls(self, event: Ok | Fail | Info, pending: Pending, sequence: int, sent: tuple[int, ...]) -> None:
-        """Take all that an operation polled."""
+        """Process all records that an operation polled."""
         session = self._session(event.process)
         ok = isinstance(event, Ok)
         flags = 0
@@ -286,7 +286,7 @@ class Derivation:
         last: dict[int, int],
         moved: bool,
     ) -> bool:
-        """Take one partition's records of one poll; returns whether a value was not known to be sent."""
+        """Process one partition's records of one poll; return whether it contains a value of no known send."""
         sends = self.sends
         writers, read_offset, seen, last_read = partition.writers, sends.read_offset, sends.seen, sends.last_read
         completed_sequence, transactional, dependent = (
@@ -353,7 +353,7 @@ class Derivation:
             partition.elsewhere.add((row, offset))
 
     def _see(self, partition: Partition, row: int, read: UnknownRead) -> None:
-        """Note a poll that came before the line of the send it returned."""
+        """Store a poll whose line precedes the line of the send of its value."""
         sends = self.sends
         if sends.read_offset[row] == NOWHERE:
             sends.read_offset[row] = read.offset

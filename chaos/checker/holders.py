@@ -1,7 +1,7 @@
-"""Holders of a record while ISRs change and nodes lose data: when the last holder is gone.
+"""Replicas that hold a record, while ISRs change and nodes lose data, and the time at which the last one is lost.
 
-A committed record is on every member of the ISR of that moment. A member that loses its data no longer holds it; a
-member that joins the ISR afterwards has copied it, while any holder is left. A member that leaves the ISR keeps it.
+A committed record is on every ISR member of that time. A member that loses its data no longer holds it; a
+member that joins the ISR afterwards has copied it, if a holder is left. A member that leaves the ISR keeps it.
 Losses and changes are one sequence, and after any position in it only the set of holders matters: so the rest is
 computed once for each position and set, for any number of records.
 """
@@ -40,14 +40,14 @@ class Empty(NamedTuple):
 
 
 class Holders:
-    """Of one partition."""
+    """A change of one partition."""
 
     def __init__(self, states: list[PartitionState], lossy: list[FaultSpan]) -> None:
-        """Take the partition's states and the losses of data, both in time order."""
+        """Store the partition's states and data losses, both in time order."""
         self._states = states
         self._lossy = lossy
         self._reach = list(accumulate((fault.lost_by for fault in lossy), max))
-        """By when all losses so far have struck."""
+        """Times by which all earlier losses have certainly happened."""
         changes: list[tuple[float, int, int, frozenset[int]]] = [
             (fault.begin, LOSS, at, fault.brokers) for at, fault in enumerate(lossy)
         ]
@@ -65,7 +65,7 @@ class Holders:
                 self._behind[at] = place + 1
         self._gone: dict[tuple[int, frozenset[int]], float] = {}
         self.steps = 0
-        """Changes that were looked at, all walks together."""
+        """Number of processed changes over all calls."""
         self._soonest: list[list[Gone]] | None = None
 
     def gone(self, first: int, last: int, invoked: float) -> Gone:
@@ -81,7 +81,7 @@ class Holders:
         return soonest
 
     def _after_losses(self, isr: frozenset[int], t: float) -> tuple[frozenset[int], float]:
-        """Return who of an ISR is left after losses that had begun at `t` and may have struck later, and the last."""
+        """Return the ISR members left after losses that began by `t`, perhaps effective later; and the last loss."""
         at = bisect_right(self._lossy, t, key=lambda fault: fault.begin) - 1
         when = t
         while at >= 0 and self._reach[at] >= t:
@@ -93,7 +93,7 @@ class Holders:
         return isr, when
 
     def _walk(self, place: int, holders: frozenset[int]) -> float:
-        """Return when the last of these holders is gone, from a place in the changes on."""
+        """Return the time at which the last of these holders is lost, from an index of the changes on."""
         path: list[tuple[int, frozenset[int]]] = []
         end = NEVER
         while place < len(self._changes):
@@ -133,7 +133,7 @@ class Holders:
         return self._end_of(state.isr, state.t, self._behind[at])
 
     def _end_of(self, isr: tuple[int, ...], since: float, place: int) -> Gone:
-        """Return the end of what this ISR had at a time, which is before a place in the changes."""
+        """Return the time at which the records of this ISR are lost; its time precedes that index of the changes."""
         left, when = self._after_losses(frozenset(isr), since)
         if not isr:
             return Gone(NEVER, isr)
@@ -141,11 +141,11 @@ class Holders:
 
 
 def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan], timeline: Timeline) -> list[Empty]:
-    """Return when all that could lead cleanly, ISR and ELR of the moment, had lost their data.
+    """Return when all eligible leaders (the ISR and ELR of that time) had lost their data.
 
-    Dated by the loss, not by a change of the ISR: a node that lost its data and is made the only member afterwards is
-    a mistake, and no excuse. But for this: the controllers have not noticed yet that the node was gone, and the last
-    of the others leaves in order.
+    The time is that of the loss, not of a change of the ISR: making a node the only member after its loss is
+    an error and excuses nothing. Exception: the controllers have not yet noticed the node's failure, and the last
+    other member leaves by a controlled shutdown.
     """
     topic = name.rpartition("-")[0]
 
@@ -168,7 +168,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     holders: frozenset[int] = frozenset()
     isr: frozenset[int] = frozenset()
     could_lead, shrunk = frozenset[int](), -NEVER  # time since which there are fewer possible leaders
-    lacking: dict[int, float] = {}  # by when nodes lost their data, that have not come back into the ISR since
+    lacking: dict[int, float] = {}  # nodes that lost their data by then and have not rejoined the ISR since
     losses: dict[int, FaultSpan] = {}  # that loss of each
     for at, state in enumerate(states):
         electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)

@@ -25,21 +25,21 @@ from kvorum.chaos.history import Replica
 NO_IDEMPOTENCE = "the producer is not idempotent, so retries can cause this"
 
 ROWS_MAX = 16
-"""Records known at one offset that are looked at for one step of a reader."""
+"""The maximum number of records at one offset that are checked for one step of a reader."""
 
 
 class Group:
     """Findings that are reported together."""
 
     def __init__(self, first: Violation, values_max: int) -> None:
-        """Begin with the first of them; `values_max` values are kept."""
+        """Create it with the first of them; at most `values_max` values are kept."""
         self.first = first
         self.values = list(first.values)
         self.count = 1
         self._values_max = values_max
 
     def add(self, value: int | None) -> None:
-        """Take one more."""
+        """Add one more."""
         self.count += 1
         if value is not None and len(self.values) < self._values_max:
             self.values.append(value)
@@ -73,7 +73,7 @@ class Judge:
         strict: bool,
         values_max: int,
     ) -> None:
-        """Take everything the history held."""
+        """Store all data derived from the history."""
         self._derivation = derivation
         self._timeline = timeline
         self._final_logs = final_logs
@@ -181,7 +181,7 @@ class Judge:
         self._put(finding.anomaly, name, finding.value, t, finding.reason, excuse, story)
 
     def _fact(self, fact: Fact) -> None:
-        """Put what concerns groups and coordinators; what they lost legally explains it, or what its records did."""
+        """Add findings about groups and coordinators; a legal loss in coordinator topics or records explains them."""
         excuse = None
         for name in self._timeline.states:
             if excuse is None and name.rpartition("-")[0] in fact.topics:
@@ -215,7 +215,7 @@ class Judge:
         return max((self._until(rows), *stayed, *moved))
 
     def _elections(self) -> None:
-        """Unclean elections without permission of a config or a request; two leaders of one epoch."""
+        """Add unclean elections that no config or request permitted, and two leaders of one epoch."""
         for name, elections in self._timeline.elections.items():
             for election in elections:
                 if election.marked and (election.allowed or election.last_known):
@@ -266,10 +266,10 @@ class Judge:
         self._add(finding, self._replaced(finding))
 
     def _replaced(self, finding: Finding) -> str | None:
-        """Return why the values of one offset may have followed each other there: all but one were legally lost.
+        """Return why several values at one offset are legal: all but one were legally lost.
 
-        That one is what the final reads met there. Where they met none of them (the offset was deleted), it is any: the
-        last one to be acknowledged may be that of a deposed leader. Another may have survived elsewhere, as a copy that
+        That one is the value of the final reads. If they have none of them (the offset was deleted), it is any: the
+        last acknowledged one may be a deposed leader's. Another may have survived at another offset, as a copy that
         a producer sent again. Two records of one leader epoch at one offset are never legal.
         """
         sends = self._derivation.sends
@@ -282,7 +282,7 @@ class Judge:
         stays = logs.stayed(self._derivation, finding)
         until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
         rows.sort(key=sends.evident)
-        # A value that stayed and was read before another one was certain there came back: with a leader that lacked
+        # A surviving value read before another one was certain at its offset has returned: with a leader that lacked
         # that one.
         back = self._derivation.partitions[finding.partition].final_t if stays else until
         first_read = max(stays.values(), default=NEVER)
@@ -319,7 +319,7 @@ class Judge:
         )
 
     def _all_gone(self, finding: PollFinding, until: float) -> str | None:
-        """Return why all the records that a reader went past were legally lost by then, None if one was not."""
+        """Return why all records that a reader skipped were legally lost by then; None if one was not."""
         log = self._logs[finding.partition]
         excuses: list[str] = []
         for offset in finding.offsets:

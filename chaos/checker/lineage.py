@@ -1,15 +1,15 @@
-"""Records that a log cannot have lost, because later records survived: per partition, to the end.
+"""Records that a log cannot have lost, since later records survived; per partition, for a whole history.
 
 A record is (leader epoch, offset), and two logs that hold the same record are equal up to it (LogMatching). So a record
 that survived the final reads proves every record of its leader epoch at a lower offset, whatever the elections since.
-Between two unclean elections (or moments when all that could lead had lost their data) there is one line of clean
-leaders; what was acknowledged with acks=all in that span and survived vouches for all that was committed in it.
+Between two unclean elections (or times when all eligible leaders had lost their data) there is one series of clean
+leaders; a surviving acks=all record of that span proves all earlier records committed in it.
 
-An acks=1 record is committed once the high watermark has passed it. It has, where a poll returned it, or where a record
-behind it in the same leader epoch was acknowledged with acks=all. From then on it is like all others.
+An acks=1 record is committed once the high watermark has passed it: a poll returned it, or a later record
+of the same leader epoch was acknowledged with acks=all. From then on it is treated like an acks=all record.
 
-The leader epoch of a record is the one its reader got, or that of the metadata log; the latter only if no other could
-have been in force, including deposed leaders that did not know it yet.
+The leader epoch of a record is the one returned to its reader, or that of the metadata log; the latter only if no other
+could have been in force, including deposed leaders that did not know it yet.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,7 +33,7 @@ class Reigns:
     """The leaders of one partition, one after the other, and how long a deposed one may not have known of it."""
 
     def __init__(self, states: list[PartitionState], timeline: Timeline, name: str) -> None:
-        """Take the partition's states."""
+        """Store the partition's states."""
         self._timeline = timeline
         self._name = name
         self.replaced_at = [len(states)] * len(states)
@@ -53,17 +53,17 @@ class Reigns:
             leader = state.leader
         self._changes = list(self.deposed_at)
         self._served = list(accumulate(served, max))
-        """By when all leaders that had been deposed so far knew of it."""
+        """Times by which all leaders deposed so far knew of it."""
 
     def first(self, t: float) -> int:
-        """Return the index of the oldest state by which some leader may still have served at a time."""
+        """Return the index of the oldest state whose leader may still have served at a time."""
         now = self._timeline.at(self._name, t)
         at = bisect_left(self._served, t)
         return min(now, self._changes[at] - 1) if at < len(self._changes) else now
 
 
 class Lineage:
-    """Of one partition; built when the first loss in it is judged, in time n log n of its records."""
+    """Records of one partition; built at the first judged loss in it, in O(n log n) of its records."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class Lineage:
         logs: dict[int, Replica],
         emptied: list[float],
     ) -> None:
-        """Take what was derived; `logs` are the partition's final replicas.
+        """Store the derived data; `logs` are the partition's final replicas.
 
-        `emptied`: when all that could lead cleanly had lost their data, and a leader began again with what was left.
+        `emptied`: times when all eligible leaders had lost their data and a leader started with the remaining records.
         """
         self._derivation = derivation
         self._sends = derivation.sends
@@ -166,7 +166,7 @@ class Lineage:
         return first if first == last else None
 
     def _line_of(self, row: int) -> int | None:
-        """Return how many turns (see `_turns`) were before a record, None where one may have been in between."""
+        """Return the number of turns (see `_turns`) before a record; None if one may be between its bounds."""
         span = self._span(row)
         if span is None:
             return None

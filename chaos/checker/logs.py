@@ -30,7 +30,7 @@ class Log:
     __slots__ = ("offsets", "rows", "visible")
 
     def __init__(self, entries: list[tuple[int, int]], hidden: set[int]) -> None:
-        """Take the positions, sorted, and the offsets that not all readers must see."""
+        """Store the sorted positions, and the offsets that some readers may skip."""
         self.offsets = array("q", (offset for offset, _ in entries))
         self.rows = array("q", (row for _, row in entries))
         self.visible = array("q", (offset for offset, _ in groupby(self.offsets) if offset not in hidden))
@@ -60,7 +60,7 @@ class Log:
 
 
 class Finding(NamedTuple):
-    """Something found in a log, before it is known whether it was legal: which rows, where, and what is wrong."""
+    """A finding in a log before its legality is known: its rows, position and description."""
 
     anomaly: str
     partition: int
@@ -139,7 +139,7 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
 
 
 def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Iterator[Finding]:
-    """Yield values that stand at more than one offset."""
+    """Yield values that are at more than one offset."""
     sends = derivation.sends
     suspects = {row for row, _ in partition.elsewhere}
     suspects.update(

@@ -1,23 +1,23 @@
 """Legal losses of acknowledged records, and their reasons.
 
-Kafka promises that a record acknowledged with acks=all is on every member of the ISR of that moment. So its loss is
-legal if every one of them lost its data, or if the history has an unclean election of that partition whose winner did
+Kafka guarantees that a record acknowledged with acks=all is on every ISR member of that time. So its loss is
+legal if all of them lost their data, or if the history has an unclean election of that partition whose winner did
 not have it. A surviving later record in its leader epoch proves that the winner had it (kvorum.chaos.checker.lineage).
-acks=0 promises nothing. With acks=1 only the leader has promised, and a record that was never known to be committed may
-be lost with it: when it is replaced by one without the record, or when it loses its data. Once a poll has returned a
-record, or a later one was acknowledged with acks=all, it is like all others.
+acks=0 guarantees nothing. acks=1 guarantees only that the leader has it: a record never known to be committed may
+be lost when a replica without it becomes leader, or when the leader loses its data. Once a poll has returned a
+record, or a later one was acknowledged with acks=all, it is treated like an acks=all record.
 
-The moment of the acknowledgement is known only as «between invocation and completion», and the followed metadata log
-arrives a little late. Every ISR that stood in that window is a candidate, since a send often waits for a shrink to be
+The time of the acknowledgement is known only as between invocation and completion, and the followed metadata log
+arrives a little late. Every ISR in that window is a candidate, since a send often waits for a shrink to be
 acknowledged; a loss is legal if one candidate explains it, and the reason names that ISR. A member that returns to the
 ISR after a loss has copied the others' records (kvorum.chaos.checker.holders).
 
-One more case is beyond what Kafka itself guarantees: the members that kept the record had left the ISR, and all that
-could still lead cleanly (ISR and ELR of that moment) lost their data. Without eligible leader replicas an ISR may
-shrink to one, below min.insync.replicas, and that one is elected again with whatever it has left: KIP-966 calls this
-the «last replica standing» and was made because of it. With ELR its guarantee is that min.insync.replicas - 1 nodes may
+One more case is not covered by Kafka's guarantee: the members that kept the record had left the ISR, and all that
+were eligible (ISR and ELR of that time) lost their data. Without eligible leader replicas an ISR may
+shrink to one, below min.insync.replicas, and that one is elected again with its remaining data: KIP-966 calls this
+the "last replica standing" and prevents it. With ELR the guarantee is that min.insync.replicas - 1 nodes may
 lose their data; so it is legal only where at the same time as many nodes as min.insync.replicas lacked a copy that they
-had lost since the record was sent. A replica that caught up lacks nothing. `strict` excludes this: then only the ISR at
+had lost since the record was sent. A replica that caught up lacks none. `strict` excludes this case: only the ISR at
 acknowledgement time counts.
 
 The start of a log may be missing if retention or a request may have deleted it.
@@ -57,7 +57,7 @@ class Case:
         logs: dict[int, Replica],
         lossy: list[FaultSpan],
     ) -> None:
-        """Take the partition's name and its final logs."""
+        """Store the partition's name and its final logs."""
         partition = derivation.partition(name)
         self.states = timeline.states.get(name, [])
         lossy = [fault for fault in lossy if fault.lost_of(name)]
@@ -81,7 +81,7 @@ class Loss:
         *,
         strict: bool = False,
     ) -> None:
-        """Take what was derived; `replicas` are the final logs by partition and node."""
+        """Store the derived data; `replicas` are the final logs by partition and node."""
         self._strict = strict
         self._sends = derivation.sends
         self._derivation = derivation
@@ -93,9 +93,9 @@ class Loss:
         self._losses_of: dict[tuple[int, str], tuple[list[FaultSpan], list[float]]] = {}
 
     def excuse(self, row: int, until: float = NEVER, *, served: bool = False) -> str | None:
-        """Return why the record of this row may be gone by `until`, None if it may not.
+        """Return why the record of this row may be lost by `until`; None if it may not.
 
-        `served`: at that time the partition served others, so its topic had not been deleted.
+        `served`: at that time the partition served other records, so its topic had not been deleted.
         """
         sends = self._sends
         name = self._derivation.partitions[sends.partition[row]].name
@@ -119,7 +119,7 @@ class Loss:
         return excuse or self._all_lost(row, name, case, committed, until) or self._none_electable(case, invoked, until)
 
     def turns(self, partition: str) -> list[Turn]:
-        """Return the moments at which this partition's committed log may have gone back, in time order."""
+        """Return the times at which this partition's committed log may have been truncated, in order."""
         return self._turns_of(partition)[0]
 
     def _turns_of(self, partition: str) -> tuple[list[Turn], list[float]]:
@@ -136,7 +136,7 @@ class Loss:
         return known
 
     def turn_between(self, partition: str, since: float, until: float) -> str | None:
-        """Return why what a reader saw may differ from what it sees later, None if nothing on record explains it."""
+        """Return why two reads may legally differ; None if no recorded event explains it."""
         turns, times = self._turns_of(partition)
         at = bisect_left(times, since - DEPOSED_LEADER_MAX)
         if at < len(turns) and turns[at].t <= until + FOLLOW_LAG_MAX:
@@ -166,7 +166,7 @@ class Loss:
         return first, max(first, self._timeline.at(name, evident + FOLLOW_LAG_MAX))
 
     def _weak_acks(self, row: int, case: Case, until: float, vouched: bool) -> str | None:
-        """Excuse what was acknowledged before the ISR had it, and was not known to have got there."""
+        """Explain a record that was acknowledged before the ISR had it and that is not known to be committed."""
         acks = self._derivation.promises(self._sends.process[row]).acks
         if acks == "0":
             return "it was sent with acks=0, which gives no guarantee"
@@ -212,7 +212,7 @@ class Loss:
         return losses[at] if at < len(losses) and losses[at].begin <= until else None
 
     def _unclean(self, case: Case, invoked: float, until: float) -> str | None:
-        """Excuse what an unclean election may have cut off."""
+        """Explain a record that an unclean election may have truncated."""
         elections = case.elections
         at = bisect_left(elections, invoked - DEPOSED_LEADER_MAX, key=lambda election: election.t)
         for election in elections[at:]:
@@ -224,7 +224,7 @@ class Loss:
         return None
 
     def _all_lost(self, row: int, name: str, case: Case, committed: float, until: float) -> str | None:
-        """Excuse what every member of some ISR at acknowledgement time has lost."""
+        """Explain a record that every member of some ISR at acknowledgement time has lost."""
         if not case.lossy:
             return None
         invoked = self._sends.invoked[row]
@@ -240,7 +240,7 @@ class Loss:
         )
 
     def _none_electable(self, case: Case, invoked: float, until: float) -> str | None:
-        """Excuse what was lost when all that could lead cleanly lost their data, and more nodes than may be lost."""
+        """Explain a record lost when all eligible leaders lost their data, and more nodes than the guarantee covers."""
         at = bisect_left(case.limits, invoked)
         if self._strict or at >= len(case.moments) or case.moments[at].t > until + FOLLOW_LAG_MAX:
             return None

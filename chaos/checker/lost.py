@@ -1,11 +1,11 @@
 """Lost values.
 
-lost-write (Jepsen): a value that must have committed is missing although the reads passed its position. If the final
-reads started at the beginning they decide: values polled earlier must also be there. Otherwise the bound is the highest
-first position of a polled value, compared with the last position of the missing one, so that conflicting offsets alone
-never cause a loss. A value that was polled once and is beyond the end of the final reads is lost too. unseen:
-acknowledged, never polled, and beyond the end of all reads, or without a known position: a lost tail, a stale or a
-stuck consumer. It needs a final phase.
+lost-write (Jepsen): a value that was certainly committed is missing although the reads passed its position. If the
+final reads started at the beginning they decide: they must contain values polled earlier. Otherwise the bound is the
+highest first position of a polled value, compared with the last position of the missing one, so that conflicting
+offsets alone never cause a loss. A value that was polled once and is beyond the end of the final reads is also lost.
+unseen: acknowledged, never polled, and beyond the end of all reads, or without a known position: a lost tail, a stale
+or a stuck consumer. It needs a final phase.
 """
 
 from collections.abc import Iterator

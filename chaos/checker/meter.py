@@ -1,9 +1,9 @@
-"""The figures that are counted while the history goes by: operations, gaps between acknowledgements, waiting.
+"""Counters updated with each event of a history: operations, gaps between acknowledgements, waiting times.
 
-Two measures of unavailability, in seconds: the longest gap between two acknowledgements (as anyone would draw it), and
-the longest time in which a partition had a send waiting and acknowledged none (which does not blame a quiet producer).
-A client's way to its first acknowledgement in a partition that has given none yet is neither: it connects, and is given
-a producer id. One that never gets there was let down all the time.
+Two measures of unavailability, in seconds: the longest gap between two acknowledgements, and
+the longest time in which a partition had a waiting send and acknowledged none (an idle producer does not count).
+The time to a client's first acknowledgement in a partition without one counts in neither: it connects and
+gets a producer id. For a client that never gets one, the whole time counts.
 """
 
 from bisect import bisect_right
@@ -38,7 +38,7 @@ class Wait:
     )
 
     def __init__(self) -> None:
-        """Begin with nothing sent."""
+        """Create it for a partition without sends."""
         self.sends = 0
         self.acked = 0
         self.pending = 0
@@ -52,16 +52,16 @@ class Wait:
         self.unavailable = 0.0
 
     def see_gap(self, t: float) -> None:
-        """Take the gap that ends now."""
+        """Process the gap that ends now."""
         if self.last_ack is not None and t - self.last_ack > self.gap:
             self.gap, self.gap_at = t - self.last_ack, self.last_ack
 
 
 class Meter:
-    """Takes every operation, in order."""
+    """Counters of a run; pass every operation in order."""
 
     def __init__(self, derivation: Derivation) -> None:
-        """Begin with nothing counted."""
+        """Create it with empty counters."""
         self._derivation = derivation
         self.operations: dict[str, Counter[str]] = {}
         self.clients: dict[str, Counter[str]] = {}
@@ -78,7 +78,7 @@ class Meter:
         self._end = 0.0
 
     def begin(self, event: Invoke, rows: tuple[int, ...]) -> None:
-        """Take an invocation with the rows of its sends."""
+        """Process an invocation with the rows of its sends."""
         for row in rows:
             wait = self._wait(self._derivation.sends.partition[row])
             wait.sends += 1
@@ -89,7 +89,7 @@ class Meter:
                 wait.waiting, wait.waiter = event.t, event.process
 
     def end(self, event: Ok | Fail | Info, pending: Pending) -> None:
-        """Take a completion with its invocation."""
+        """Process a completion with its invocation."""
         kind: Kind = "ok" if isinstance(event, Ok) else "fail" if isinstance(event, Fail) else "info"
         self.pace.take(event.t, kind)
         counts = self.operations.get(event.f)
@@ -119,7 +119,7 @@ class Meter:
         self._open.append(fault)
 
     def finish(self) -> dict[str, PartitionFigures]:
-        """Close what is open and return the figures of each partition."""
+        """Close open gaps and return the figures of each partition."""
         figures: dict[str, PartitionFigures] = {}
         for partition in self._derivation.partitions:
             wait = self._wait(partition.index)
@@ -140,7 +140,7 @@ class Meter:
         return figures
 
     def settle(self, figures: FaultFigures, span: FaultSpan, names: list[str]) -> None:
-        """Give a fault the longest wait that touches it."""
+        """Store the longest waiting time that overlaps a fault."""
         for index, gaps in self._gaps.items():
             for at in range(bisect_right(gaps, span.begin, key=lambda gap: gap[1]), len(gaps)):
                 begin, end = gaps[at]
@@ -157,7 +157,7 @@ class Meter:
         return self._waits[index]
 
     def _start(self, process: int, t: float, here: Wait) -> None:
-        """Forget how long a process has waited so far, at its first acknowledgement, and who else `here`."""
+        """Discard a process's waiting time at its first acknowledgement; `here`: also others' in the partition."""
         if process not in self._started:
             self._started.add(process)
             for wait in self._waits:

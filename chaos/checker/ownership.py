@@ -1,11 +1,11 @@
 """Groups: a partition has at most one owner at a time, and no commit succeeds for an ended generation.
 
-two-owners: a member got a partition that another still owned. An owner counts until it got the change, died, was
+two-owners: a member got a partition that another still owned. A member is the owner until it got the change, died, was
 replaced by another of its instance id, or its session could have ended: after a session timeout since the last accepted
-request, the coordinator may consider it dead, and its later commits must show that it is a zombie. So must a member
-that did not get a rebalance within its timeout: its commits are accepted meanwhile, but it is removed nevertheless.
-Both times are lower bounds (an accepted request may be missing in the history), so zombies are excused rather than
-accused. So are a member that takes partitions assigned before it became one, and one whose coordinator was one itself:
+request, the coordinator may consider it dead, and a zombie, whose later commits must fail. The same holds for a member
+that did not get a rebalance within its timeout: its commits are accepted until its removal.
+Both times are lower bounds (an accepted request may be missing in the history), so uncertain cases are legal.
+Also legal: a member gets late the partitions assigned before it became a zombie; the member's coordinator was one:
 deposed, and cut off from updates (Timeline.deposed_coordinator). stale-commit: a commit was accepted for a generation
 of a classic group, though a member knew a later one before the commit began (Kafka rejects it: ILLEGAL_GENERATION).
 This is the harm that a zombie could do.
@@ -24,13 +24,13 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 @dataclass(slots=True)
 class Member:
-    """One process in one group, as it stands now."""
+    """One process in one group: its current state."""
 
     owned: Owned
     since: dict[str, float] = field(default_factory=dict)
     """When it got each partition that it owns."""
     contact: float = 0.0
-    """When the last request was sent that the coordinator accepted, as far as is known."""
+    """Time of the last request that the coordinator is known to have accepted."""
     undisturbed: float = 0.0
     """When the last request was sent whose answer would have reported a rebalance."""
     follows: bool = False
@@ -43,10 +43,10 @@ class Member:
 
 
 class Ownership:
-    """Takes the history in order; what is found is in `facts`."""
+    """Process the history in order with its methods; findings are in `facts`."""
 
     def __init__(self) -> None:
-        """Begin without groups."""
+        """Create an empty object without groups."""
         self.facts: list[Fact] = []
         self._members: dict[str, dict[int, Member]] = {}
         self._owners: dict[tuple[str, str], set[int]] = {}
@@ -62,7 +62,7 @@ class Ownership:
             member = members[event.process] = Member(event, contact=heard, undisturbed=heard)
             self._replaced(event)
         before = member.since
-        # It may take late what it was given before it became a zombie.
+        # A late assignment from before it became a zombie is legal.
         late = member.follows and event.contact is None and member.lapsed(event.t)
         member.owned = event
         if event.contact is not None:
@@ -82,7 +82,7 @@ class Ownership:
             self._owners.setdefault((event.group, name), set()).add(event.process)
 
     def crash(self, process: int) -> None:
-        """A process is dead: it owns nothing any more."""
+        """End a process: it owns nothing any more."""
         for group, members in self._members.items():
             member = members.pop(process, None)
             for name in member.since if member is not None else ():

@@ -1,11 +1,11 @@
-"""How operations ended as time went by: counted in buckets that grow with the run, so that there are never many."""
+"""Results of operations over time, in a bounded number of buckets whose width grows with the run."""
 
 from typing import Final, Literal, TypeAlias
 
 from kvorum.chaos.checker.verdict import Pace
 
 BUCKETS_MAX: Final = 240
-"""Of a run, however long: a few pixels each, on a screen."""
+"""The maximum number of buckets of a run: a few pixels each on a screen."""
 WIDTH_MIN: Final = 0.05
 """Seconds of a bucket, of a run that is short enough."""
 
@@ -13,10 +13,10 @@ Kind: TypeAlias = Literal["ok", "fail", "info"]
 
 
 class Paced:
-    """Takes the end of every operation. Times are seconds since the run began; the order does not matter."""
+    """Counts the ends of operations. Times are seconds since the start of the run; any order is accepted."""
 
     def __init__(self) -> None:
-        """Begin with nothing ended."""
+        """Create it without operations."""
         self._width = WIDTH_MIN
         self._counts: dict[str, list[int]] = {"ok": [], "fail": [], "info": []}
 
@@ -32,7 +32,7 @@ class Paced:
         counts[at] += 1
 
     def pace(self) -> Pace:
-        """Return what was counted, each kind for as long as any."""
+        """Return the counts; the lists of all kinds have the same length."""
         length = max(map(len, self._counts.values()))
         ok, fail, info = (each + [0] * (length - len(each)) for each in self._counts.values())
         return Pace(width=self._width, ok=ok, fail=fail, info=info)

@@ -8,9 +8,9 @@ from kvorum.chaos.checker.sends import NEVER, NOWHERE
 
 
 class Step(NamedTuple):
-    """A reader went from one offset to another that is not the next: a hole, a skip or a step back.
+    """A step of a reader to an offset that is not the next one: a gap, a skip or a step back.
 
-    `since` is when the poll that returned `source` began, `t` when the one that returned `target` completed.
+    `since` is the begin of the poll that returned `source`, `t` the end of the one that returned `target`.
     """
 
     source: int
@@ -59,7 +59,7 @@ class Partition:
     )
 
     def __init__(self, name: str, index: int) -> None:
-        """Begin without records."""
+        """Create it without records."""
         self.name = name
         self.index = index
         self.writers: dict[int, int] = {}
@@ -67,14 +67,14 @@ class Partition:
         self.elsewhere: set[tuple[int, int]] = set()
         """(row, offset) of values met at one more offset than their first."""
         self.final_elsewhere: dict[tuple[int, int], float] = {}
-        """Of these, what final reads met there, and when."""
+        """Of these, the values of final reads at the offset, and their times."""
         self.unknown_reads: list[UnknownRead] = []
         self.steps: list[Step] = []
         self.final_from_start = False
         """A final reader began at the beginning, so values missing in the final reads are not in the log."""
         self.final_max = NOWHERE
         self.final_t = NEVER
-        """When the final reads were that far: what they lack by then was gone by then. NEVER without final reads."""
+        """Time at which the final reads passed it: records missing there were lost. NEVER without final reads."""
         self.known_offsets = array("q")
         self.known_times = array("d")
         """When it was first known that the log reaches an offset; both grow."""
@@ -89,7 +89,7 @@ class Partition:
         return self.known_offsets[-1] if self.known_offsets else NOWHERE
 
     def know(self, offset: int, t: float) -> None:
-        """Note that the log certainly reached this offset by now."""
+        """Record that the log had reached this offset by now."""
         known = self.known_offsets
         if not known or offset > known[-1]:
             known.append(offset)
@@ -107,7 +107,7 @@ class Session:
     __slots__ = ("_polled", "lag_max", "positions", "read_committed", "since", "subscribed")
 
     def __init__(self, read_committed: bool) -> None:
-        """Begin with no place anywhere."""
+        """Create a reader without positions."""
         self.read_committed = read_committed
         self.subscribed = False
         self.positions: dict[int, int] = {}
@@ -123,7 +123,7 @@ class Session:
         self.since = {i: t for i, t in self.since.items() if i in self.positions}
 
     def advance(self, last: dict[int, int], t: float, partitions: list[Partition]) -> None:
-        """Take the places after an ok poll that began at `t`; the lag of the old ones was greatest one poll ago."""
+        """Store the positions after an ok poll that began at `t`; the old lag was greatest at the previous poll."""
         for index, position in last.items():
             if index in self.positions:
                 self._lag(partitions[index], self._polled)
@@ -133,7 +133,7 @@ class Session:
         self._polled = t
 
     def finish(self, partitions: list[Partition]) -> None:
-        """Take the lag that was left at the last poll."""
+        """Store the remaining lag at the last poll."""
         for index in self.positions:
             self._lag(partitions[index], self._polled)
 

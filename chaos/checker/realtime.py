@@ -1,8 +1,8 @@
-"""Appends in real time: a send that began after another was acknowledged must be after it in the log.
+"""Real-time order of appends: a send that began after another was acknowledged must follow it in the log.
 
-If a client sends and then informs another, which sends too, the log must have both in that order (linearizable append).
-At the begin of each send the derivation stores the highest offset that any client had got or polled by then; the send,
-acknowledged or of unknown outcome, must be beyond it.
+If a client sends and then notifies another, which then sends, the log must have both in that order (linearizable
+append). At the begin of each send the derivation stores the highest offset that any client had written or polled by
+then; the send, acknowledged or of unknown outcome, must be beyond it.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""The logs of all replicas at the end, and the metadata images of all nodes, compared.
+"""Comparison of the final logs of all replicas, and of the metadata images of all nodes.
 
-replica-divergence: batches below the high watermark are not byte-equal (LogMatching); for a member of the ISR that is
-the highest one on record, whatever it knows of it itself. epoch-divergence: leader epoch caches differ there.
+replica-divergence: batches below the high watermark are not byte-equal (LogMatching); for an ISR member that is
+the highest recorded one, not its own. epoch-divergence: leader epoch caches differ there.
 missing-on-replica: a replica's log ends before, or has a gap at, an offset that was acknowledged with acks=all.
 image-divergence: two nodes have different metadata at one offset of the metadata log.
 """
@@ -28,12 +28,12 @@ class Images:
     """The metadata images of all nodes, compared as they come."""
 
     def __init__(self) -> None:
-        """Begin without images."""
+        """Create it without images."""
         self._first: dict[int, Image] = {}
         self._alone: set[int] = set()
         self.findings: list[ReplicaFinding] = []
         self.compared = 0
-        """Images of an offset that others have, too."""
+        """Images at an offset that other nodes also have."""
 
     def take(self, event: Image) -> None:
         """Compare with the first image of the same offset."""

@@ -31,10 +31,10 @@ from kvorum.chaos.history import (
 
 
 class Checker:
-    """Takes a history event by event, so a simulation can feed it while it runs; `verdict` ends it."""
+    """Checks a history event by event, so a simulation can pass events while it runs; `verdict` ends it."""
 
     def __init__(self) -> None:
-        """Begin with an empty history."""
+        """Create it for an empty history."""
         self._derivation = Derivation()
         self._timeline = Timeline()
         self._meter = Meter(self._derivation)
@@ -47,7 +47,7 @@ class Checker:
         self._last = 0.0
 
     def feed(self, event: AnyEvent) -> None:
-        """Take the next event."""
+        """Process the next event."""
         self._events += 1
         if self._first is None:
             self._first = event.t
@@ -89,7 +89,7 @@ class Checker:
                 pass
 
     def verdict(self, *, ww: bool = False, strict: bool = False, values_max: int = VALUES_SHOWN_MAX) -> Verdict:
-        """Judge what was fed; the options are those of `check`."""
+        """Return the verdict on the events so far; the options are those of `check`."""
         self._derivation.finish()
         self._timeline.ended = self._last
         judge = Judge(
@@ -168,7 +168,7 @@ class Checker:
             yield "There were no final reads: values that were never read are not judged."
 
     def _unseen_replicas(self) -> Iterator[tuple[str, int]]:
-        """Yield partition and node of replicas on record, of partitions of which others were looked at."""
+        """Yield partition and node of recorded replicas without a final log, if another replica has one."""
         for name, logs in sorted(self._final_logs.items()):
             states = self._timeline.states.get(name)
             for node in states[-1].replicas if states else ():

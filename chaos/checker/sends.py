@@ -11,13 +11,13 @@ NOWHERE: Final = -1
 """An offset that is not known."""
 
 NEVER: Final = float("inf")
-"""The time of what did not happen."""
+"""The time of an event that did not happen."""
 
 PENDING: Final = 0
 OK: Final = 1
 FAIL: Final = 2
 INFO: Final = 3
-"""How a send's operation completed. PENDING is gone at the end of the history: it becomes INFO."""
+"""The completion of a send's operation. PENDING becomes INFO at the end of the history."""
 
 READ_OK: Final = 1
 READ_COMMITTED: Final = 2
@@ -54,7 +54,7 @@ class Sends:
     )
 
     def __init__(self) -> None:
-        """Begin without rows."""
+        """Create it without rows."""
         self.partition = array("i")
         self.value = array("q")
         self.process = array("q")
@@ -72,7 +72,7 @@ class Sends:
         self.floor = array("q")
         """The highest offset that was acknowledged to or polled by any client when this send began (NOWHERE: none)."""
         self.read_offset = array("q")
-        """Where it was first polled; further places are in the partition's `elsewhere`."""
+        """Position at which it was first polled; other positions are in the partition's `elsewhere`."""
         self.epoch = array("q")
         """The leader epoch of its first poll, -1 if the client did not report it."""
         self.seen = bytearray()

@@ -25,7 +25,7 @@ class PollFinding(NamedTuple):
     partition: int
     step: Step
     offsets: list[int]
-    """The visible offsets it went past, for a skip."""
+    """The visible offsets that a skip passed over."""
     reason: str
 
 

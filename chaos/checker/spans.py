@@ -15,11 +15,11 @@ class FaultSpan(NamedTuple):
     begin: float
     end: float
     lost_by: float
-    """Where it is lossy: data written after this was not touched by it."""
+    """Of a lossy fault: data written after this time was not affected."""
     story: str
     partitions: frozenset[str] = frozenset()
-    """Where it is lossy: those of which data was lost, with a log directory; empty: all that the brokers had."""
+    """Of a lossy fault: the partitions that lost data, with a log directory; empty: all partitions of the brokers."""
 
     def lost_of(self, partition: str) -> bool:
-        """Return whether it lost data of a partition."""
+        """Return whether a partition lost data by the fault."""
         return self.lossy and (not self.partitions or partition in self.partitions)

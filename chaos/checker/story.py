@@ -1,4 +1,4 @@
-"""Builds the story of a record, in sentences and in the order of time."""
+"""Builds the story of a record: sentences in time order."""
 
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
@@ -15,7 +15,7 @@ SENTENCES_MAX: Final = 40
 """Faults and changes of a partition in one story; a story of a whole soak run would be useless."""
 
 STATES_MAX: Final = 100
-"""States of a partition that are looked at for the ISRs in which a record may have been acknowledged."""
+"""The maximum number of partition states checked for the ISRs in which a record may have been acknowledged."""
 
 BEFORE: Final = 2.0
 """Seconds before the send from which faults and changes are included."""
@@ -29,7 +29,7 @@ class Storyteller:
     def __init__(
         self, derivation: Derivation, timeline: Timeline, loss: Loss, replicas: dict[str, dict[int, Replica]]
     ) -> None:
-        """Take what was derived and what was followed."""
+        """Store the derived data and the timeline."""
         self._derivation = derivation
         self._timeline = timeline
         self._loss = loss
@@ -40,7 +40,7 @@ class Storyteller:
     def tell(
         self, rows: tuple[int, ...], partition: str | None, last: list[Sentence], until: float = NEVER
     ) -> list[str]:
-        """Return the story of these sends, what happened to their partition until then, and how it ended."""
+        """Return the story of these sends: the events of their partition until then, and the result."""
         sentences = [sentence for row in rows for sentence in self.record(row)]
         times = [t for t, _ in sentences + last]
         if partition is not None and times:
@@ -109,7 +109,7 @@ class Storyteller:
         return self._faults
 
     def _of_partition(self, partition: str) -> tuple[list[Sentence], list[float]]:
-        """Return the sentences of all changes of a partition, and their times."""
+        """Return the sentences about all changes of a partition, and their times."""
         known = self._changes.get(partition)
         if known is None:
             sentences: list[Sentence] = []
@@ -159,7 +159,7 @@ def _fault(fault: FaultSpan) -> list[Sentence]:
 
 
 def _change(before: PartitionState, after: PartitionState, unclean: bool) -> str:
-    """Describe the change between two states of a partition, "" if it is of no interest."""
+    """Describe the change between two states of a partition; "" if it is irrelevant."""
     parts: list[str] = []
     if after.leader != before.leader or after.leader_epoch != before.leader_epoch:
         leader = f"node {after.leader} leads" if after.leader >= 0 else "it has no leader"

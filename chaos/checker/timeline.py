@@ -34,7 +34,7 @@ LINK_FAULTS: Final = frozenset(
         *("lose_requests", "lose_responses", "drop", "drop_syn", "packet_loss"),
     }
 )
-"""Faults of links, whose targets name one end: the other end is cut off too."""
+"""Faults of links whose target is one end: the other end is also cut off."""
 OFFSETS_PREFIX: Final = "__consumer_offsets-"
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
@@ -88,7 +88,7 @@ class Timeline:
     """Takes start, fault and metadata events in order; answers questions about any time."""
 
     def __init__(self) -> None:
-        """Begin without a cluster."""
+        """Create it without a cluster."""
         self.start = Start(t=0.0)
         self.states: dict[str, list[PartitionState]] = {}
         self.elections: dict[str, list[Election]] = {}
@@ -131,7 +131,7 @@ class Timeline:
         return frozenset(node.id for node in nodes if not node.roles or "broker" in node.roles)
 
     def take_start(self, event: Start) -> None:
-        """Take the shape of the cluster and the configs of topics."""
+        """Store the shape of the cluster and the configs of topics."""
         self.start = event
         for name, topic in event.topics.items():
             for config, value in topic.configs.items():
@@ -140,7 +140,7 @@ class Timeline:
             self.configs.take(BROKER_RESOURCE, "", config, value, event.t)
 
     def take_fault(self, event: Fault) -> None:
-        """Take the begin or the end of a fault."""
+        """Process the begin or the end of a fault."""
         if event.phase == "end":
             at = self._open_faults.pop(event.id, None)
             if at is not None:
@@ -171,7 +171,7 @@ class Timeline:
         )
 
     def take_metadata(self, event: Metadata) -> None:
-        """Take a record of the metadata log."""
+        """Process a record of the metadata log."""
         if event.offset < self._offset or (event.offset == self._offset and event.record == self._record):
             return
         self._offset, self._record = event.offset, event.record
@@ -239,7 +239,7 @@ class Timeline:
         return known
 
     def at(self, partition: str, t: float) -> int:
-        """Return the index of the partition's state at a time; 0 for a time before the first one."""
+        """Return the index of the partition's state at a time; 0 before the first one."""
         states = self.states.get(partition, [])
         return max(0, bisect_right(states, t, key=lambda state: state.t) - 1)
 
@@ -252,7 +252,7 @@ class Timeline:
         return node.id
 
     def deletion(self, partition: str, written: float) -> str | None:
-        """Return what may have deleted the start of a log, as far as a record written then; None if nothing did."""
+        """Return what may have deleted the start of a log up to a record of that time; None if nothing did."""
         requested_s = self.requests.deletion(partition)
         if requested_s is not None:
             return f"an operator requested the deletion of records at {requested_s:.3f} s"
@@ -269,7 +269,7 @@ class Timeline:
         return before != 0 and all(level != 0 for t, level in self._elr_levels[at:] if t <= until)
 
     def is_unnoticed(self, node: int, since: float, until: PartitionState) -> bool:
-        """Return whether the controllers knew a broker, and got neither its end from then on, nor its next life."""
+        """Return whether the controllers had a broker registered and never saw its end or a new registration."""
         noticed = self._noticed.get(node, [])
         at = bisect_right(noticed, (since, until.offset))
         return at > 0 and (at == len(noticed) or noticed[at][1] > until.offset)
@@ -346,7 +346,7 @@ class Timeline:
         )
 
     def _one_leader(self, topic_id: str, name: str, state: PartitionState) -> None:
-        """Note a leader epoch that had another leader before."""
+        """Record a leader epoch that already had another leader."""
         if state.leader < 0:
             return
         key = (topic_id, int(name.rpartition("-")[2]), state.leader_epoch)

@@ -1,10 +1,10 @@
-"""Transactions: all of one or nothing of it, and nothing before its end; at the end nothing is open.
+"""Transactions: all values are visible or none, none before its end, and none is open at the end.
 
 torn-transaction: some of a transaction's values are visible at read_committed and others are not, although the reads
-passed their positions. For a committed one all must be visible; for one of unknown outcome all or none; an aborted one
-that is visible is an aborted read. open-read: a reader at read_committed got a value of a transaction before its end
-had been requested. hanging-transaction: at the final rest, a partition's last stable offset is still below its high
-watermark.
+passed their positions. All values of a committed one must be visible; of one with unknown outcome all or none; an
+aborted one that is visible is an aborted read. open-read: a reader at read_committed got a value of a transaction
+before its end had been requested. hanging-transaction: after the final wait, a partition's last stable offset is still
+below its high watermark.
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def open_reads(derivation: Derivation) -> Iterator[Finding]:
 
 
 def hanging(stable: dict[str, Stable]) -> Iterator[Fact]:
-    """Yield partitions whose last stable offset stands below the high watermark at the end."""
+    """Yield partitions whose last stable offset is below the high watermark at the end."""
     for name, event in sorted(stable.items()):
         if event.last_stable_offset < event.high_watermark:
             reason = (

@@ -26,10 +26,10 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultFigures(msgspec.Struct, kw_only=True):
-    """One fault: how long it lasted and what it cost. Seconds; None where the history has no answer.
+    """One fault: its duration and effect, in seconds; None if the history does not contain it.
 
     `first_ack`: from its begin to the first acknowledgement of a send that began after it.
-    `unavailable`: the longest time, of those that touch it and counted from its begin, in which some partition had a
+    `unavailable`: the longest time that overlaps the fault, counted from its begin, in which some partition had a
     send waiting and acknowledged none.
     """
 
@@ -64,7 +64,7 @@ class PartitionFigures(msgspec.Struct, kw_only=True):
 
 
 class Pace(msgspec.Struct, kw_only=True):
-    """How many operations ended how, in each of some buckets of time, from the begin of the run on."""
+    """Counts of operations by result, in consecutive buckets of time from the start of the run."""
 
     width: float
     """Seconds of a bucket."""
@@ -88,7 +88,7 @@ class Figures(msgspec.Struct, kw_only=True):
     sends: int = 0
     acked: int = 0
     lost: int = 0
-    """Acknowledged values that are gone, legally or not."""
+    """Number of acknowledged values that are lost, legally or not."""
     lost_legally: int = 0
     duplicated: int = 0
     reordered: int = 0
@@ -120,5 +120,5 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def valid(self) -> bool:
-        """Nothing illegal was found."""
+        """Return whether no illegal anomaly was found."""
         return not self.violations

@@ -8,7 +8,7 @@ from kvorum.runtime.clock import OFFSET_BYTES, TEST_CLOCK
 
 @dataclass(frozen=True, slots=True)
 class NodeClock:
-    """The file by which all processes of a node learn how far their clock is off."""
+    """The file from which all processes of a node read the offset of their clock."""
 
     path: str
 
@@ -25,10 +25,10 @@ class NodeClock:
         assert written == OFFSET_BYTES, "one write of eight bytes: a reader sees the old offset or the new one"
 
     def get(self) -> int:
-        """Return how far it is off (ms)."""
+        """Return the clock's offset (ms)."""
         with open(self.path, "rb") as file:
             return int.from_bytes(file.read(OFFSET_BYTES), "little", signed=True)
 
     def environment(self) -> dict[str, str]:
-        """Return what a process needs to look at it."""
+        """Return the environment variable with which a process reads it."""
         return {TEST_CLOCK: self.path}

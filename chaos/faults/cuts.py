@@ -1,7 +1,7 @@
-"""Faults between parties by name: cut, slow, lose one direction; by proxies, or by namespaces where a lab has those.
+"""Faults between named parties: cut, slow, lose one direction; by proxies, or by namespaces if the lab has those.
 
-*Between a and b* is every connection that one of them makes to the other. *From a to b* is what a sends: requests on
-a's connections, and its answers on those that b made.
+*Between a and b* is every connection that one of them opens to the other. *From a to b* is all data that a sends:
+requests on a's connections, and responses on b's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,14 +36,14 @@ class Cuts(Protocol):
     def between(
         self, kind: str, a: str, b: str, *, one_way: bool, share: float, attributes: Mapping[str, int]
     ) -> Injected:
-        """Begin a fault between a and b, or (one way) from a to b.
+        """Start a fault between a and b, or (one way) from a to b.
 
-        Raises NotThisNetwork, ValueError (UnknownParty among them), and what the means of it raise.
+        Raises NotThisNetwork, ValueError (UnknownParty among them), and the errors of proxies or namespaces.
         """
         ...
 
     def isolate(self, name: str, kind: str, *, clients: bool) -> Injected:
-        """Begin a fault between a party and all others, with or without the clients."""
+        """Start a fault between a party and all others, with or without the clients."""
         ...
 
 
@@ -144,7 +144,7 @@ class NamespaceCuts:
         return self._begin(kind, [name], story, _members(own), _members(others), False, 1.0)
 
     def members(self, name: str) -> list[str]:
-        """Return the namespaces that a name stands for. Raises UnknownParty, NotThisNetwork."""
+        """Return the namespaces of a name. Raises UnknownParty, NotThisNetwork."""
         if "/" in name:
             raise NotThisNetwork(f"{name}: the processes of a node share its namespace")
         return _members(self.parties.named(name))

@@ -1,8 +1,8 @@
-"""Faults on single log directories of a lab's brokers, which have several: failed, replaced by an empty one, taken out.
+"""Faults on single log directories of a lab's brokers, which have several: failure, replacement, removal.
 
-Directories are counted from 1. The first one stays: it has the node's own files and its copy of the metadata log. A
-directory fails by vanishing: a file stands in its place, so that nothing is found or made there, as on a disk that was
-unmounted; what is open stays writable, until the next segment or checkpoint.
+Directories are numbered from 1. The first one has no faults: it has the node's own files and its metadata log. A
+directory fails by a rename: a file gets its name, so that nothing can be opened or created there, as on a disk that was
+unmounted; open files stay writable, until the next segment or checkpoint.
 """
 
 import os
@@ -18,7 +18,7 @@ from kvorum.cluster.local import LocalCluster
 from kvorum.storage.names import FUTURE_FOLDER_SUFFIX, parse_folder, parse_suffixed_folder
 
 GONE: Final = ".gone"
-"""Behind the name of a directory that has failed: what it held."""
+"""Suffix of a failed directory's new name."""
 KEY: Final = "log.dirs="
 
 
@@ -43,7 +43,7 @@ class DirectoryFaults:
         return found[number - 1]
 
     def fail(self, name: str, number: int) -> Injected:
-        """Let a directory vanish; at its end it is back with what it held, and a node that runs is restarted to use it.
+        """Rename a directory away; the end of the fault restores it with its content, and restarts a running node.
 
         Raises NoSuchDirectory.
         """
@@ -65,7 +65,7 @@ class DirectoryFaults:
         )
 
     def replace(self, name: str, number: int) -> Injected:
-        """kill -9 a node, if it runs, and replace one of its directories by an empty one; down until it is started.
+        """kill -9 a running node, and replace one of its directories by an empty one; it stays down until a start.
 
         Lossy. Raises NoSuchDirectory.
         """
@@ -78,7 +78,7 @@ class DirectoryFaults:
         return self._lost("replace_directory", name, path, f"log directory {number} of {name} is replaced", do)
 
     def drop(self, name: str, number: int) -> Injected:
-        """kill -9 a node, if it runs, and remove a directory from log.dirs; down until it is started.
+        """kill -9 a running node, and remove a directory from log.dirs; the node stays down until a start.
 
         Lossy. Raises NoSuchDirectory.
         """
@@ -98,7 +98,7 @@ class DirectoryFaults:
         )
 
     def lies_in(self, name: str, partition: str, number: int) -> bool:
-        """Return whether a partition's log is in a directory of a node, and no copy of it in any other."""
+        """Return whether a partition's log is in this directory of a node and in no other."""
         paths = self.disks.settings(name).list("log.dirs")
         moves = [
             found

@@ -25,7 +25,7 @@ from kvorum.storage.names import (
 )
 
 JOURNAL: Final = "journal"
-"""Stands for a controller's Raft journal where a partition could be named."""
+"""Means a controller's Raft journal in the position of a partition."""
 
 
 class NothingToDamage(Exception):
@@ -39,12 +39,12 @@ class LostTail:
     folder: str
     synced: DurableLength
     lost_bytes: int
-    """Of records."""
+    """Number of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlippedBit:
-    """One bit that is not what it was."""
+    """A flipped bit."""
 
     path: str
     position: int
@@ -53,9 +53,9 @@ class FlippedBit:
 
 
 def lose_unsynced(directories: Sequence[str]) -> list[LostTail]:
-    """Cut every log in these log directories to what was synced; return those that lost records. Raises OSError.
+    """Truncate every log in these directories to its synced part; return those that lost records. Raises OSError.
 
-    A log without a record of what is synced (another broker's) is left whole.
+    A log without a durable-length file (another broker's) is unchanged.
     """
     found = []
     for directory in directories:
@@ -69,7 +69,7 @@ def lose_unsynced(directories: Sequence[str]) -> list[LostTail]:
 
 
 def lose_unsynced_of(folder: str) -> LostTail | None:
-    """Cut one log; None where nothing is recorded of it. Raises OSError."""
+    """Truncate one log; return None if it has no durable-length file. Raises OSError."""
     synced = durable_length.read(OsDisk(), folder)
     if synced is None:
         return None

@@ -34,7 +34,7 @@ FLIPPED_SHOWN_MAX: Final = 3
 
 
 class NoSmallDisk(Exception):
-    """A fault that needs the node's directory on a disk of its own."""
+    """A fault that needs the node's directory on its own small disk."""
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class DiskFaults:
         return disk.outside(path) if disk is not None and inside else path
 
     def wipe(self, name: str, roles: Sequence[str] = ()) -> Injected:
-        """kill -9 a node, remove its data (or those of its broker or controller), and format them again.
+        """kill -9 a node, remove its data (or those of its broker or controller), and format its directories again.
 
-        It stays down until it is started. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
+        The node stays down until a start. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
         """
         if name in self.small:
             raise NoSmallDisk(f"the small disk of {name} cannot be wiped")
@@ -93,10 +93,10 @@ class DiskFaults:
         return self.processes.down("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
 
     def lose_tail(self, names: Sequence[str]) -> Injected:
-        """kill -9 nodes at once and take from their disks what was never synced, as a power cut may.
+        """kill -9 nodes at once and remove unsynced data from their disks, as a power failure may.
 
-        They stay down until they are started. The durable-length files determine the loss; a controller's journal
-        promises nothing that is not synced, and is kept.
+        They stay down until a start. The durable-length files determine the loss; a controller's journal
+        acknowledges only synced data, and is unchanged.
         """
 
         def do() -> str:
@@ -143,7 +143,7 @@ class DiskFaults:
         return self.register.begin("disk_full", [name], f"the disk of {name} is full", do=disk.fill, undo=disk.empty)
 
     def read_only(self, name: str) -> Injected:
-        """Let a node open nothing for writing on its small disk; what is open stays writable. Raises NoSmallDisk."""
+        """Make a node's small disk read-only for opens; open files stay writable. Raises NoSmallDisk."""
         disk = self.small_disk(name)
         return self.register.begin(
             "read_only", [name], f"the disk of {name} is read-only", do=disk.make_read_only, undo=disk.make_writable

@@ -37,7 +37,7 @@ class Injected:
     story: str
     lossy: bool
     partitions: tuple[str, ...]
-    """Of which data is lost, where not all is."""
+    """Partitions that lose data; empty: all."""
     _undo: Callable[[], None]
     _register: "FaultRegister"
 

@@ -1,7 +1,7 @@
-"""Namespaces of a run, kept by a process that ends with it: nothing remains in the system.
+"""Namespaces of a run, kept by a process that ends with the run: nothing remains in the system.
 
 A keeper is `unshare ... sh -c SETUP`, then waits for the end of its standard input: a pipe of this process, closed by
-`close` or by this process's death. Others enter with `nsenter`, which executes the given command.
+`close` or by the end of this process. Other processes enter with `nsenter`, which executes the given command.
 """
 
 import select
@@ -48,7 +48,7 @@ class Keeper:
         return keeper
 
     def _said(self) -> bytes:
-        """Return what the setup printed until it was ready, ended, or took too long."""
+        """Return the output of the setup until it was ready, ended, or timed out."""
         assert self.process.stdout is not None
         said, deadline = b"", time.monotonic() + SETUP_SECONDS
         while not said.endswith(READY):
@@ -67,11 +67,11 @@ class Keeper:
         return self.process.pid
 
     def entering(self) -> list[str]:
-        """Return what goes before a command so that it runs inside."""
+        """Return the command prefix with which a command runs inside."""
         return ["nsenter", f"--target={self.pid}", FLAGS[self.kind], "--"]
 
     def run(self, *command: str, stdin: str = "") -> str:
-        """Run a command inside and return what it printed. Raises NotPermitted."""
+        """Run a command inside and return its output. Raises NotPermitted."""
         done = subprocess.run(
             [*self.entering(), *command], input=stdin, capture_output=True, text=True, timeout=RUN_SECONDS
         )

@@ -50,7 +50,7 @@ class LabError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Lab:
-    """See the module. Make it with `create`."""
+    """A lab, created with `create`; see the module."""
 
     shape: LabShape
     plan: LabPlan
@@ -84,8 +84,8 @@ class Lab:
     ) -> "Lab":
         """Create the cluster in an empty folder and start it (by default).
 
-        `seconds`: the run's clock for events. `small_disks`: {node: bytes} of its first log directory.
-        `environment`: of all nodes. `child_module`: run in place of kvorum.cluster.child (mutants).
+        `seconds`: the run's clock for events. `small_disks`: {node: size in bytes of its first log directory}.
+        `environment`: for all nodes. `child_module`: replaces kvorum.cluster.child (mutants).
         Raises LabError, ValueError and ConfigError (the shape), NoToxiproxy, keeper.NotPermitted (namespaces, disks).
         """
         began = time.monotonic()
@@ -181,7 +181,7 @@ class Lab:
         return self.observer.partitions()
 
     def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node that leads a partition. Raises LabError where none does in time."""
+        """Return the node that leads a partition. Raises LabError if there is none within the timeout."""
 
         def leader() -> str | None:
             view = self.partitions().get(f"{topic}-{partition}")
@@ -215,9 +215,9 @@ class Lab:
         return [self.name_of(each) for each in self.observer.active_controllers()]
 
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
-        """Wait until all brokers are unfenced and agree, all replicas are in sync, all controllers vote.
+        """Wait until all brokers are unfenced with equal metadata, all replicas in sync and all controllers voters.
 
-        Raises LabError with what is wrong.
+        Raises LabError with the problems.
         """
         ailments: list[str] = []
 
@@ -247,7 +247,7 @@ class Lab:
         return self.processes.start(names, wait_seconds)
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
-        """kill -9 a node, or only some of its roles, which its supervisor restarts at once."""
+        """kill -9 a node, or only some of its roles; its supervisor restarts these at once."""
         return self.processes.kill(
             name, roles, story or f"kill -9 {' and '.join(f'{name}/{role}' for role in roles) or name}"
         )
@@ -265,7 +265,7 @@ class Lab:
         return self.processes.pause(name, roles, story)
 
     def resume(self, name: str) -> None:
-        """SIGCONT all of a node."""
+        """SIGCONT all processes of a node."""
         self.processes.resume(name)
 
     def kill_all(self) -> Injected:
@@ -279,7 +279,7 @@ class Lab:
         return self.disks.wipe(name, roles)
 
     def lose_tail(self, *names: str) -> Injected:
-        """kill -9 nodes and take what they had not synced, as a power cut does. Lossy."""
+        """kill -9 nodes and remove their unsynced data, as a power failure does. Lossy."""
         return self.disks.lose_tail(names)
 
     def flip_bits(self, name: str, what: str, count: int = 1, position: int | None = None) -> list[FlippedBit]:
@@ -316,11 +316,11 @@ class Lab:
         return self._cuts().between(kind, a, b, one_way=one_way, share=share, attributes=more)
 
     def cut(self, a: str, b: str, kind: str | None = None) -> Injected:
-        """Let nothing pass between a and b: bytes are lost; or `refuse`, or `freeze` (all of it comes at the end)."""
+        """Cut the links between a and b: bytes are lost; or `refuse`, or `freeze` (bytes arrive at the end)."""
         return self.fault(kind or self._cuts().cut_kind, a, b)
 
     def cut_one_way(self, a: str, b: str, kind: str | None = None) -> Injected:
-        """Let nothing that a sends reach b; what b sends reaches a."""
+        """Drop all that a sends to b; the other direction works."""
         return self.fault(kind or self._cuts().cut_kind, a, b, one_way=True)
 
     def isolate(self, name: str, kind: str | None = None, *, clients: bool = True) -> Injected:

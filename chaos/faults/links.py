@@ -1,16 +1,16 @@
-"""Faults on the proxied links: their toxics, set, read back, and removed.
+"""Faults on the proxied links: sets, verifies and removes their toxics.
 
-| kind | made of | what is seen |
+| kind | toxic | effect |
 | --- | --- | --- |
-| refuse | the proxy does not listen | connections refused, those open closed |
+| refuse | the proxy does not listen | connects are refused, open connections closed |
 | black_hole | timeout 0 | connects, nothing arrives, sent data are lost; open connections close at the end |
-| freeze | bandwidth 0 | connects, nothing arrives; all of it does at the end (a zombie's requests come late) |
+| freeze | bandwidth 0 | connects, nothing arrives until the end (a zombie's requests arrive late) |
 | latency | latency, jitter (ms) | each direction is delayed by this |
 | bandwidth | rate (KB/s) | |
 | slicer | size, variation (bytes), delay (us) | arrives in small pieces |
-| reset | reset_peer 0 | connections opened from now on are reset; those open are closed |
-| lose_requests | timeout 0 on the way there | the peer receives nothing, its data still arrive |
-| lose_responses | timeout 0 on the way back | requests are executed without responses |
+| reset | reset_peer 0 | new connections are reset, open ones closed |
+| lose_requests | timeout 0 upstream | the peer receives nothing; data from it arrive |
+| lose_responses | timeout 0 downstream | requests are executed, responses lost |
 
 A proxy refuses the handshake only as `refuse`: lost SYNs need namespaces. Toxics of several faults stack.
 """
@@ -43,7 +43,7 @@ STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
     "lose_responses": ("downstream",),
     "reset": ("downstream",),
 }
-"""Where not both: a reset of one stream ends the connection."""
+"""Kinds of one stream only: the reset of one ends the connection."""
 
 
 class LinkFaultError(Exception):
@@ -61,7 +61,7 @@ class Placed:
 def toxics_of(
     kind: str, fault_id: int, streams: Sequence[Stream], attributes: Mapping[str, int], share: float
 ) -> tuple[Toxic, ...]:
-    """Return what a fault of this kind puts on a proxy; nothing for `refuse`. Raises ValueError."""
+    """Return the toxics of a fault of this kind; none for `refuse`. Raises ValueError."""
     if kind == REFUSE:
         return ()
     if kind not in TOXIC_OF:
@@ -86,7 +86,7 @@ class Links:
     _refusals: dict[str, int] = field(default_factory=dict)
     """{proxy: how many faults want it to refuse}."""
     _toxics: dict[str, dict[str, Toxic]] = field(default_factory=dict)
-    """{proxy: {name: what is on it}}."""
+    """{proxy: {name: toxic}}."""
 
     def open(self) -> None:
         """Make all proxies. Raises ToxiproxyError."""

@@ -1,12 +1,12 @@
-"""A network of the run's own, a namespace a node: what a proxy can't do (lost SYNs, lost packets), per direction.
+"""A private network with one namespace per node: faults that a proxy lacks (lost SYNs and packets), per direction.
 
     node-1 [eth0 127.77.0.1] ---veth--- v1 \\
     node-2 [eth0 127.77.0.2] ---veth--- v2 - bridge, in a namespace of its own
     clients [eth0 ...]       ---veth--- v3 /
 
-Packets are dropped in the receiver's input by nftables: the sender sees nothing but silence. Addresses are 127.77.0.x,
+nftables drops packets in the receiver's input: the sender gets no reply. Addresses are 127.77.0.x,
 routed over the veth (route_localnet, the loopback shrunk to 127.0.0.1): without authentication a controller listens on
-loopback addresses only, and here too. Everything is gone when the keepers end, and they end with this process.
+loopback addresses only, also here. Everything is removed when the keepers end, and they end with this process.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Namespaces:
 
     @classmethod
     def create(cls, names: Sequence[str]) -> "Namespaces":
-        """Make a namespace a name, all on one bridge. Raises NotPermitted: not root, no nft, no such kernel module."""
+        """Make one namespace per name, all on one bridge. Raises NotPermitted: not root, no nft, no kernel module."""
         assert 0 < len(names) <= MEMBERS_MAX, "one byte of the address"
         missing = missing_programs()
         if missing:
@@ -103,7 +103,7 @@ class Namespaces:
         keeper.run("sh", "-c", JOIN, "sh", address)
 
     def entering(self, name: str) -> list[str]:
-        """Return what goes before a command so that it runs in a member's namespace."""
+        """Return the command prefix with which a command runs in a member's namespace."""
         return self.members[name].entering()
 
     def drop(self, source: str, target: str) -> list[Rule]:
@@ -133,12 +133,12 @@ class Namespaces:
             self.members[rule.member].run("nft", "delete", "rule", *TABLE.split(), "input", "handle", rule.handle)
 
     def limit(self, member: str, kbit_per_second: int) -> None:
-        """Let a member send no faster than this (tbf). Raises NotPermitted."""
+        """Limit a member's sending rate (tbf). Raises NotPermitted."""
         rate = ["rate", f"{kbit_per_second}kbit", "burst", "16kb", "latency", "400ms"]
         self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *rate)
 
     def delay(self, member: str, delay_ms: int, jitter_ms: int = 0) -> None:
-        """Delay and so reorder what a member sends (netem). Raises NotPermitted where the kernel has no netem."""
+        """Delay and thus reorder a member's packets (netem). Raises NotPermitted if the kernel has no netem."""
         delays = ["delay", f"{delay_ms}ms", f"{jitter_ms}ms"]
         self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", *delays)
 
@@ -158,7 +158,7 @@ class Namespaces:
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """Let the calling thread be in a member's namespace meanwhile: what it opens, and threads that it starts, stay.
+        """Move the calling thread into a member's namespace for a while; its sockets and new threads stay there.
 
         Raises OSError.
         """
@@ -173,7 +173,7 @@ class Namespaces:
             os.close(home)
 
     def call(self, name: str, function: Callable[[], T]) -> T:
-        """Call a function in a thread that is in a member's namespace, and so are the threads it starts: a client.
+        """Call a function in a thread in a member's namespace; threads that it starts are also there (a client's).
 
         Raises what the function raises, TimeoutError after THREAD_SECONDS.
         """
@@ -201,7 +201,7 @@ class Namespaces:
         return self.call(name, lambda: asyncio.run(coroutine()))
 
     def close(self) -> None:
-        """Give all of it up. Idempotent."""
+        """Remove everything. Idempotent."""
         for keeper in (*self.members.values(), self.hub):
             keeper.close()
 

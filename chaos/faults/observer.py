@@ -32,7 +32,7 @@ ASK_MS: Final = 2_000
 AT_ONCE_MS: Final = 300
 """For queries that only add to a story: they must not delay the events."""
 VOTER_LAG_MAX: Final = 10
-"""Records that a voter may be behind and be called healthy: the log moves while it is looked at."""
+"""A voter may lag by this number of records and be healthy: the log grows during the observation."""
 NO_LEADER: Final = -1
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Observer:
     brokers: Mapping[int, Address]
     controllers: Mapping[int, Address]
     run: Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
-    """Runs a coroutine to its end in a loop of its own, in the right place."""
+    """Runs a coroutine to its end in its own event loop, in the right namespace."""
 
     def topics(self) -> dict[str, int] | None:
         """Return {topic: partitions} by all brokers that answer, None where none does."""
@@ -69,7 +69,7 @@ class Observer:
         return found if answers else None
 
     def partitions(self, timeout_ms: int = ASK_MS) -> dict[str, PartitionView]:
-        """Return {"topic-0": what is known of it}, from all brokers that answer in time."""
+        """Return {"topic-0": its state} from all brokers that respond in time."""
         found: dict[str, PartitionView] = {}
         for answer in self._metadata(timeout_ms).values():
             for name, view in views(answer).items():
@@ -83,7 +83,7 @@ class Observer:
         return max(serving, key=lambda row: row.leader_epoch).leader_id if serving else None
 
     def active_controllers(self, timeout_ms: int = ASK_MS) -> list[int]:
-        """Return the node ids of all controllers that answer as the active one, deposed ones too."""
+        """Return the node ids of all controllers that respond as the active one, including deposed ones."""
         return sorted(self._quorum(timeout_ms))
 
     def voters(self) -> dict[int, Uuid]:
@@ -93,7 +93,7 @@ class Observer:
         return {} if newest is None else {each.replica_id: each.replica_directory_id for each in newest.current_voters}
 
     def ailments(self) -> list[str]:
-        """Return what is not as it should be: empty where every broker and controller is well and agrees."""
+        """Return all problems; empty if every broker and controller is healthy and their metadata are equal."""
         found: list[str] = []
         answers = self._metadata()
         for broker_id in self.brokers:
@@ -153,7 +153,7 @@ def view(found: MetadataResponsePartition) -> PartitionView:
 
 
 def under_replicated(partitions: Mapping[str, PartitionView]) -> list[str]:
-    """Return what is wrong with partitions: no leader, or a replica out of sync."""
+    """Return problems of partitions: no leader, or a replica out of sync."""
     found = []
     for name, each in sorted(partitions.items()):
         if each.leader == NO_LEADER:
@@ -195,6 +195,6 @@ async def ask(address: Address, request: Message, response: type[M], timeout_ms:
 
 
 def in_a_thread(coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine in an event loop of its own, whether or not the caller is in one."""
+    """Run a coroutine in a new event loop; the caller may run in one."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-observer") as pool:
         return pool.submit(lambda: asyncio.run(coroutine())).result()

@@ -31,7 +31,7 @@ from kvorum.network.addresses import Address
 Network: TypeAlias = Literal["proxies", "plain", "namespaces"]
 CHILD_MODULE: Final = "kvorum.cluster.child"
 LAB_MEMBER: Final = "lab"
-"""The namespace from which the lab itself looks at the cluster."""
+"""The namespace in which the lab itself runs its clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def make_parts(
     child_module: str,
     stack: ExitStack,
 ) -> Parts:
-    """Make everything but the running processes; what must be given back goes onto the stack.
+    """Make all parts except the running processes; parts with a cleanup register it on the stack.
 
     Raises what Lab.create raises.
     """
@@ -137,7 +137,7 @@ def _command(
     name: str,
     command: Sequence[str],
 ) -> list[str]:
-    """Return the command line of a node: in its namespaces, with its environment. Each step becomes the next one."""
+    """Return the command line of a node with its namespaces and environment. Each step execs the next."""
     before = [] if namespaces is None else namespaces.entering(name)
     before += small[name].keeper.entering() if name in small else []
     variables = [f"{key}={value}" for key, value in node_environment[name].items()]

@@ -31,7 +31,7 @@ class ProcessFaults:
     cluster: LocalCluster
     register: FaultRegister
     spawner: ThreadPoolExecutor
-    """Of one thread."""
+    """For one thread."""
 
     @property
     def names(self) -> list[str]:
@@ -101,7 +101,7 @@ class ProcessFaults:
         lossy: bool = False,
         partitions: Sequence[str] = (),
     ) -> Injected:
-        """Begin a fault that takes nodes down; its end starts them. For `partitions` see history.Fault."""
+        """Start a fault that stops nodes; its end starts them. For `partitions` see history.Fault."""
         fault = self.register.begin(
             kind, names, story, do=do, undo=lambda: _none(self.start(names)), lossy=lossy, partitions=partitions
         )

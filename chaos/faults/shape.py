@@ -27,7 +27,7 @@ NODES_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabShape:
-    """How many of what. Combined nodes are node-1 to node-N, the first of them controllers too; else by their role."""
+    """Numbers of nodes. Combined nodes are node-1 to node-N, the first also controllers; else names have the role."""
 
     brokers: int = 3
     controllers: int = 3
@@ -39,7 +39,7 @@ class LabShape:
     configs: Mapping[str, str] = field(default_factory=dict)
     """By Kafka's keys, for every node."""
     node_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """{node: configs of its own}."""
+    """{node: its own configs}."""
 
     def nodes(self) -> dict[str, tuple[int, tuple[str, ...]]]:
         """Return {name: (node.id, its roles)}. Raises ValueError for a shape that cannot be."""
@@ -78,7 +78,7 @@ class LabPlan:
     direct: Mapping[str, str]
     """{party: HOST:PORT} of each process's own listener: INTERNAL, CONTROLLER."""
     reached: Mapping[str, Mapping[str, str]]
-    """{client group: {node: HOST:PORT}}: what its clients use as bootstrap servers."""
+    """{client group: {node: HOST:PORT}}: the bootstrap servers of its clients."""
 
 
 def lab_plan(
@@ -163,7 +163,7 @@ def _entries(
         ),
         "metrics.listener": f"http://{host}:{port()}",
         "kvorum.peer.addresses": peer_addresses(shape, name, proxies),
-        "inter.broker.listener.name": INTERNAL,  # controllers too: they probe brokers at this address
+        "inter.broker.listener.name": INTERNAL,  # also for controllers: they probe brokers at this address
     }
     if advertised:
         lab["advertised.listeners"] = ",".join(advertised)
@@ -181,7 +181,7 @@ def _entries(
 
 
 def peer_addresses(shape: LabShape, name: str, proxies: Mapping[Way, Proxied]) -> str:
-    """Return `kvorum.peer.addresses` of a node: each way from one of its processes, by its own proxy."""
+    """Return `kvorum.peer.addresses` of a node: the proxy of each connection from one of its processes."""
     ids = {node: node_id for node, (node_id, _) in shape.nodes().items()}
     found = []
     for way, proxy in proxies.items():

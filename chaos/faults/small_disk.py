@@ -1,7 +1,7 @@
-"""A log directory on a disk of a few MiB that can be filled up and made read-only, seen by one node only.
+"""A log directory on a disk of a few MiB that can be filled and made read-only; only one node sees it.
 
-It is a tmpfs in a mount namespace of the run's own. The directory's content is copied onto it; the node's writes are
-gone with the namespace. From outside its files are under `/proc/PID/root`.
+It is a tmpfs in a mount namespace of the run. The directory's content is copied onto it; the node's writes are
+lost with the namespace. From outside its files are under `/proc/PID/root`.
 """
 
 import errno
@@ -34,7 +34,7 @@ rmdir "$1.ro"
 
 @dataclass(slots=True)
 class SmallDisk:
-    """One directory of one node, on a disk of its own."""
+    """One directory of one node, on its own disk."""
 
     directory: str
     bytes: int
@@ -42,7 +42,7 @@ class SmallDisk:
 
     @classmethod
     def mount(cls, directory: str, size: int) -> "SmallDisk":
-        """Put a directory onto a disk of `size` bytes, for those in the namespace. Raises keeper.NotPermitted."""
+        """Mount a disk of `size` bytes over a directory, for processes in the namespace. Raises keeper.NotPermitted."""
         return cls(directory, size, Keeper.start("mount", SETUP, [directory, str(size)]))
 
     def outside(self, path: str) -> str:
@@ -50,7 +50,7 @@ class SmallDisk:
         return f"/proc/{self.keeper.pid}/root{path}"
 
     def free_bytes(self) -> int:
-        """Return what can still be written."""
+        """Return the free bytes."""
         found = os.statvfs(self.outside(self.directory))
         return found.f_bavail * found.f_frsize
 
@@ -70,19 +70,19 @@ class SmallDisk:
             os.close(fd)
 
     def empty(self) -> None:
-        """Give the room back. Idempotent."""
+        """Remove the filling. Idempotent."""
         path = os.path.join(self.outside(self.directory), FILLER)
         if os.path.exists(path):
             os.remove(path)
 
     def make_read_only(self) -> None:
-        """Let nothing new be opened for writing. Raises keeper.NotPermitted."""
+        """Make it read-only for opens. Raises keeper.NotPermitted."""
         self.keeper.run("sh", "-c", READ_ONLY, "sh", self.directory)
 
     def make_writable(self) -> None:
-        """Take the read-only view away, at once for new opens though files are open in it. Raises NotPermitted."""
+        """End the read-only mode, at once for new opens although files are open. Raises NotPermitted."""
         self.keeper.run("umount", "--lazy", self.directory)
 
     def close(self) -> None:
-        """Give it up; the node's processes keep it until they end."""
+        """Release it; the node's processes keep it until they end."""
         self.keeper.close()

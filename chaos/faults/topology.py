@@ -1,7 +1,7 @@
-"""Connections in a cluster, and the proxy of each: pure. A way is one direction of connections.
+"""Connections in a cluster, and the proxy of each: pure. A way is the connections from one party to another.
 
 Parties are the processes ("node-1/broker", "node-1/controller") and the client groups ("clients", "clients-b"). Names
-that verbs take stand for one or several: "node-1" is both of its processes, "brokers" and "controllers" all of a role,
+in calls mean one or several: "node-1" is both of its processes, "brokers" and "controllers" all of a role,
 "clients" all groups (or the one so named), "node-1,node-2" both.
 """
 
@@ -59,7 +59,7 @@ class Parties:
         return [f"{node}/{role}" for node, roles in self.roles.items() if role in roles]
 
     def named(self, name: str) -> list[str]:
-        """Return the parties that a name stands for. Raises UnknownParty."""
+        """Return the parties of a name. Raises UnknownParty."""
         if SEPARATOR in name:
             return list(dict.fromkeys(party for each in name.split(SEPARATOR) for party in self.named(each.strip())))
         if name in self.groups:
@@ -81,10 +81,10 @@ class Parties:
         return [f"{node}/{role}" for node, roles in self.roles.items() for role in roles] + list(self.groups)
 
     def ways(self) -> list[Way]:
-        """Return every way on which connections are made.
+        """Return every way that has connections.
 
         Clients to brokers, brokers to each other, brokers to controllers (their own node's too), controllers to each
-        other. Controllers connect to brokers only to see whether their direct address refuses.
+        other. Controllers connect to brokers only to check whether their direct address refuses connections.
         """
         brokers, controllers = self.processes(BROKER), self.processes(CONTROLLER)
         found = [Way(group, broker) for group in self.groups for broker in brokers]

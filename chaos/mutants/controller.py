@@ -1,4 +1,4 @@
-"""Mistakes in the controller and in the metadata quorum: elections, ISR changes, what is durable, what is committed."""
+"""Mistakes in the controller and in the metadata quorum: elections, ISR changes, durability, commits."""
 
 import asyncio
 from collections import deque
@@ -73,7 +73,7 @@ def unclean_always_on(patches: Patches) -> None:
 
 
 def accept_stale_partition_epoch(patches: Patches) -> None:
-    """AlterPartition is decided though the leader does not know of the last change of the partition."""
+    """AlterPartition is accepted although the leader does not know the partition's last change."""
     epoch_error = alter_partition.epoch_error
 
     def lenient(broker_id: int, partition: PartitionRegistration, data: RequestPartitionData) -> ErrorCode | None:
@@ -84,7 +84,7 @@ def accept_stale_partition_epoch(patches: Patches) -> None:
 
 
 def keep_who_fell_eligible(patches: Patches) -> None:
-    """A broker that came back from an unclean shutdown stays in the ELR, though it may have lost its tail (KIP-966)."""
+    """A broker stays in the ELR after an unclean shutdown, although it may have lost its tail (KIP-966)."""
     eligible = PartitionChangeBuilder._eligible
 
     def all_of_them(self: PartitionChangeBuilder, isr: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ def reduce_before_in_sync(patches: Patches) -> None:
 
 
 def journal_without_sync(patches: Patches) -> None:
-    """The quorum's journal calls written what is not synced; a crash takes the tail."""
+    """The quorum's journal reports unsynced data as durable; a crash loses the tail."""
     write = DurableJournal.write
 
     def unsynced(self: DurableJournal, batch: Batch) -> None:
@@ -136,7 +136,7 @@ def journal_without_sync(patches: Patches) -> None:
 
 
 class Withheld(Unsynced):
-    """A file that keeps its newest writes to itself, as a kernel does with what is not synced: kill -9 takes them."""
+    """A file that buffers its newest writes, as a kernel does with unsynced data: kill -9 loses them."""
 
     def __init__(self, file: File) -> None:
         """Stand before a file."""
@@ -144,7 +144,7 @@ class Withheld(Unsynced):
         self._kept: deque[tuple[bytes, int]] = deque()
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        """Keep it, and write what has been kept longest."""
+        """Buffer it, and write the oldest buffered data."""
         self._kept.append((bytes(data), position))
         if len(self._kept) > WITHHELD_WRITES:
             self.file.pwrite(*self._kept.popleft())
@@ -157,7 +157,7 @@ class Withheld(Unsynced):
 
 
 def journal_withheld(patches: Patches) -> None:
-    """The same for a process of its own, where kill -9 stands for the loss of power."""
+    """The same for a real process, in which kill -9 replaces a power failure."""
     write = DurableJournal.write
 
     def withheld(self: DurableJournal, batch: Batch) -> None:
@@ -170,7 +170,7 @@ def journal_withheld(patches: Patches) -> None:
 
 
 def answer_before_durable(patches: Patches) -> None:
-    """A voter answers before what it answers about is on its disk."""
+    """A voter responds before the acknowledged data is on its disk."""
     patches.replace(Outbox, "send_durable", Outbox.send)
 
 

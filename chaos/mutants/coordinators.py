@@ -1,4 +1,4 @@
-"""Mistakes in the coordinators of groups and transactions, and in what partitions know of transactions."""
+"""Mistakes in the coordinators of groups and transactions, and in the transaction state of partitions."""
 
 import asyncio
 from collections.abc import Callable
@@ -116,7 +116,7 @@ def keep_epoch(patches: Patches) -> None:
 
 
 def forget_a_marker(patches: Patches) -> None:
-    """Of several partitions of a transaction one gets no marker, and the transaction is over all the same."""
+    """One of several partitions of a transaction gets no marker, and the transaction completes nevertheless."""
     begin = MarkerPlan.begin
 
     def without_last(self: MarkerPlan, one: Ending) -> bool:
@@ -128,7 +128,7 @@ def forget_a_marker(patches: Patches) -> None:
 
 
 def ignore_last_stable_offset(patches: Patches) -> None:
-    """A reader at read_committed gets all up to the high watermark, open transactions too."""
+    """A reader at read_committed gets records up to the high watermark, including those of open transactions."""
     patches.replace(Log, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
@@ -141,7 +141,7 @@ def forget_aborted(patches: Patches) -> None:
 
 
 def show_open_offsets(patches: Patches) -> None:
-    """OffsetFetch returns what an open transaction would commit."""
+    """OffsetFetch returns the pending offsets of an open transaction."""
     fetch = offsets.fetch
 
     def with_pending(
@@ -158,7 +158,7 @@ def show_open_offsets(patches: Patches) -> None:
 
 
 def serve_unstable_offsets(patches: Patches) -> None:
-    """OffsetFetch returns what was committed before, though an open transaction may be about to commit (KIP-447)."""
+    """OffsetFetch returns the old offsets although an open transaction may commit new ones (KIP-447)."""
     fetch = offsets.fetch
 
     def unstable(

@@ -16,7 +16,7 @@ from kvorum.quorum.steps import Steps
 
 
 def stay_in_a_failed_directory(patches: Patches) -> None:
-    """The replicas of a log directory that has failed stay in sync and lead on, though the controller knows of it."""
+    """The replicas of a failed log directory stay in sync and keep leading, known to the controller."""
 
     def unchanged(
         context: Context, partitions: Iterable[TopicIdPartition], *, remove: int
@@ -49,7 +49,7 @@ def elect_another_log(patches: Patches) -> None:
     """The last known leader is elected with any log, in another directory than the lost one."""
 
     def forgetful(**fields: object) -> PartitionChangeBuilder:
-        return PartitionChangeBuilder(**{**fields, "lost": NOBODY})  # type: ignore[arg-type]  # as it was called
+        return PartitionChangeBuilder(**{**fields, "lost": NOBODY})  # type: ignore[arg-type]  # type: ignore[arg-type]  # with its original signature
 
     patches.replace(assign_directories, "PartitionChangeBuilder", forgetful)
 

@@ -1,4 +1,4 @@
-"""Look for a mutant with the simulations: which one finds it, by what, after how many seeds."""
+"""Look for a mutant with the simulations: which one finds it, by which violation, after how many seeds."""
 
 import time
 import traceback
@@ -17,7 +17,7 @@ from kvorum.chaos.sim.run import quiet, run_plan
 SECONDS: Final = 20.0
 """Virtual seconds of a drawn run of a whole cluster."""
 REASON_CHARS_MAX: Final = 60
-"""Letters of a message that name a finding without a name."""
+"""Letters of a message that identify a violation without a name."""
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
@@ -38,7 +38,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
 
 
 def hunt_named(name: str, *, first: int = 1, seeds: int, swarm: bool = False) -> MutantResult:
-    """Hunt a mutant by its name from a first seed on; `swarm`: directed plans give way to drawn ones."""
+    """Hunt a mutant by its name from a first seed on; `swarm`: drawn plans replace directed ones."""
     mutant = MUTANTS[name]
     if swarm and mutant.means == DIRECTED:
         mutant = replace(mutant, means=CLUSTER)
@@ -92,7 +92,7 @@ def _in_quorum(mutant: Mutant, seed: int) -> str | None:
     with quiet():
         try:
             run_seed(mutant.beyond + seed, **mutant.quorum(mutant.beyond + seed))
-        except Exception as error:  # any failure of a seed is what is looked for
+        except Exception as error:  # any failure of a seed counts
             place = traceback.extract_tb(error.__traceback__)[-1].name
             return f"{type(error).__name__}: {str(error)[:REASON_CHARS_MAX] or f'in {place}'}"
     return None

@@ -1,7 +1,7 @@
-"""Puts a mistake into production code and removes it: attributes replaced in this process, and restored.
+"""Applies a mistake to production code and removes it: replaces attributes in this process, and restores them.
 
-No production module knows of mutants, so a mutant names its target; without it, it raises TargetGone instead of
-changing nothing and being "not caught".
+No production module knows of mutants, so a mutant names its target; if the target does not exist, it raises TargetGone
+instead of changing nothing and being "not caught".
 """
 
 import sys
@@ -19,7 +19,7 @@ class Patches:
     """Replaced attributes; leaving the context puts all of them back, in reverse."""
 
     def __init__(self) -> None:
-        """Begin with nothing replaced."""
+        """Create it without replacements."""
         self._before: Final[list[tuple[object, str, object]]] = []
 
     def replace(self, owner: object, name: str, value: object) -> None:
@@ -42,7 +42,7 @@ class Patches:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Put everything back."""
+        """Restore everything."""
         while self._before:
             owner, name, value = self._before.pop()
             setattr(owner, name, value)

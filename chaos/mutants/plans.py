@@ -23,7 +23,7 @@ class Extra(Protocol):
     def __call__(
         self, rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool
     ) -> tuple[Options, list[Fault]]:
-        """Let a seed have it (`certain`ly), or not."""
+        """Add it to a seed (`certain`: always)."""
         ...
 
 
@@ -41,11 +41,11 @@ def directed(
     throttles: bool = False,
     extras: Sequence[Extra] = (),
 ) -> Plan:
-    """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
+    """Draw a plan from its seed with fixed options, load, and parts of every fault.
 
-    With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile;
-    `duties`: brokers are taken out for maintenance and decommissioned; `moves`: its replicas move between log
-    directories; `throttles`: as fast as they may; `extras`: what else a seed may have, in order.
+    With a drama (see chaos.sim.dramas) there are no other faults; `reassigns`: the topic is reassigned meanwhile;
+    `duties`: brokers are in maintenance and decommissioned; `moves`: its replicas move between log
+    directories; `throttles`: with throttles; `extras`: other optional parts of a seed, in order.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -91,7 +91,7 @@ COORDINATED: Final[dict[str, object]] = {
     "fault_every_s": 1.5,
     "chase": 0.0,
 }
-"""Three brokers, of which one at a time coordinates or leads and is killed, stopped or cut off; nothing is lost."""
+"""Three brokers; one at a time, a coordinator or leader, is killed, stopped or cut off; nothing is lost."""
 
 DEPOSED_UNAWARES: Final[dict[str, object]] = {
     "kind": "isolate",
@@ -105,7 +105,7 @@ DEPOSED_UNAWARES: Final[dict[str, object]] = {
 
 
 def coordination(**fixed: object) -> Coordination:
-    """Return who works with groups and transactions, but for what is fixed."""
+    """Return the clients with groups and transactions, except the fixed ones."""
     drawn = Coordination(
         partitions=2,
         offsets_partitions=1,

@@ -7,7 +7,7 @@ from kvorum.chaos.mutants.patches import Patches
 
 
 def show_above_high_watermark(patches: Patches) -> None:
-    """A follower shows consumers its log to the end, above its high watermark, too."""
+    """A follower also returns records above its high watermark to consumers."""
     fetch_records = partition_reads.fetch_records
 
     def to_the_end(

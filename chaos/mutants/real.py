@@ -1,4 +1,4 @@
-"""Look for a mutant on real processes: its scenario with mutated children, and the chaos lab's checker as the judge."""
+"""Look for a mutant on real processes: its scenario with mutated children, judged by the chaos lab's checker."""
 
 import time
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ def run_real(
 def hunt_real(name: str, folder: Path, *, seed: int = 1, scenario: Scenario | None = None) -> MutantResult:
     """Run a scenario for a mutant (the first by default) with it and return the findings.
 
-    By the checker, else what was not as the scenario expects (the cluster does not recover, for one). Raises
+    By the checker, else unmet expectations of the scenario (such as a recovered cluster). Raises
     CouldNotRun.
     """
     began = time.monotonic()

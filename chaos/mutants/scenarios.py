@@ -1,6 +1,6 @@
 """Short scenarios that detect mutants on real processes. The unmodified code passes them.
 
-Times are those of the `fast` profile: sessions of 3 s, replica lag of 2 s, fencing of who refuses at once.
+Times are those of the `fast` profile: sessions of 3 s, replica lag of 2 s, immediate fencing on refused connections.
 """
 
 import json
@@ -28,7 +28,7 @@ ALONE: Final[Mapping[str, Any]] = {"do": "wait", "until": {"isr": {"orders-0": 1
 
 CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
     "acknowledge-before-isr": {
-        "title": "The follower sleeps for a second, less than the lag allows; then the leader dies",
+        "title": "The follower is paused for a second, less than the lag limit; then the leader is killed",
         "cluster": {**BASE["cluster"], "brokers": 2, "configs": PATIENT},
         "topics": {"orders": {"replication_factor": 2, "configs": {"min.insync.replicas": 1}}},
         "steps": [
@@ -39,7 +39,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
     "ignore-min-isr": {
-        "title": "The followers sleep until the leader is alone in the ISR; it dies, they are eligible and wake up",
+        "title": "The followers are paused until the leader is alone in the ISR; it is killed; they resume, eligible",
         "steps": [
             {"at": 1, "do": "pause", "target": "followers orders-0", "as": "asleep"},
             ALONE,
@@ -50,7 +50,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
     "unclean-always-on": {
-        "title": "The followers sleep until the leader is alone in the ISR, with min ISR 1; it dies, they wake up",
+        "title": "The followers are paused until the leader is alone in the ISR (min ISR 1); it is killed, they resume",
         "topics": MIN_ISR_1,
         "steps": [
             {"at": 1, "do": "pause", "target": "followers orders-0", "as": "asleep"},
@@ -61,7 +61,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
     "drop-before-in-sync": {
-        "title": "The partition goes to two other brokers; who comes must have all before who leaves goes",
+        "title": "The partition moves to two other brokers; the old replicas leave once the new ones have all records",
         "cluster": {**BASE["cluster"], "combined": True, "brokers": 4, "configs": PATIENT},
         "topics": {"orders": {"replication_factor": 2, "configs": {"min.insync.replicas": 1}}},
         "steps": [
@@ -71,7 +71,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
     "truncate-to-high-watermark": {
-        "title": "One follower follows the other, from which it is cut off, and leads itself right after",
+        "title": "One follower fetches from the other, is cut off from it, and becomes leader right after",
         "cluster": PROXIES,
         "workload": [{"kind": "send", "count": 2, "rate": 15, "in_flight": 3000}],
         "steps": [
@@ -85,7 +85,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
     "journal-without-sync": {
-        "title": "Right after an election the only controller dies: what it forgot, its metadata log still knows",
+        "title": "The only controller is killed right after an election: its metadata log still has the election",
         "recovery": 20,
         "steps": [
             {"at": 1, "do": "kill", "target": "leader orders-0", "as": "first"},
@@ -95,7 +95,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
     "forget-producer-state": {
-        "title": "Acknowledgements are lost on their way, then the leader dies: all is sent again to another",
+        "title": "Acknowledgements are lost, the leader is killed; producers send the records to the next leader again",
         "cluster": PROXIES,
         "steps": [
             {"at": 1, "do": "lose-responses", "target": "clients", "to": "leader orders-0/broker"},
@@ -108,7 +108,7 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
 
 CELLS_OF_CLIENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "show-above-high-watermark": {
-        "title": "A follower is cut off, readers continue at the other; it and the leader die; the one cut off leads",
+        "title": "A follower is cut off, readers use the other; this one and the leader are killed; the first leads",
         "cluster": {
             **PROXIES,
             "configs": {**PATIENT, "replica.selector.class": RACK_AWARE_SELECTOR},
@@ -149,11 +149,11 @@ BANK: Final[Mapping[str, Any]] = {
 }
 
 CELLS_OF_COORDINATORS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "ignore-last-stable-offset": {"title": "Transactions, of which many abort, and readers beside them", **BANK},
-    "forget-aborted": {"title": "Transactions, of which many abort, and readers beside them", **BANK},
+    "ignore-last-stable-offset": {"title": "Transactions, many of them aborted, with concurrent readers", **BANK},
+    "forget-aborted": {"title": "Transactions, many of them aborted, with concurrent readers", **BANK},
     "rebalance-without-waiting": {
         **COORDINATED,
-        "title": "Members of a group come and go",
+        "title": "Members join and leave a group",
         "topics": {"orders": {"partitions": 6, "replication_factor": 3}},
         "workload": [
             {"kind": "send", "rate": 60},

@@ -78,7 +78,7 @@ def upgrade_whoever_is_there(patches: Patches) -> None:
 
 
 def take_lost_voters_in(patches: Patches) -> None:
-    """An upgraded quorum takes voters that lost their disks in again by itself, as a static one does."""
+    """An upgraded quorum automatically readmits voters that lost their disks, as a static one does."""
     proposal = Voters.proposal
 
     def by_itself(self: Voters, caught_up: set[int]) -> VoterSet | None:

@@ -1,6 +1,6 @@
 """One pass over a history into a picture of bounded size: buckets of time, waits, states, and who took part.
 
-Time grows with the number of events, memory with what is in flight, with metadata records and with faults; what is
+Time grows with the number of events, memory with operations in flight, metadata records and faults; the state
 kept of operations does not grow at all (BUCKETS, PARTITIONS_MAX, SPANS_MAX).
 """
 
@@ -16,7 +16,7 @@ from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.history import AnyEvent, Fail, Fault, Finish, Info, Invoke, Metadata, Note, Ok, Process, Start
 
 BUCKETS: Final = 400
-"""Of a run's time: one is two or three pixels wide on a screen."""
+"""Number of intervals of a run: one is two or three pixels wide on a screen."""
 
 ACKS_A_BUCKET: Final = 4.0
 """On average at least: with fewer the curve of a slow workload would be a comb, and every tooth's gap look like one."""
@@ -53,7 +53,7 @@ class Longest:
     """The SPANS_MAX longest spans of those it was shown."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create it empty."""
         self._heap: list[Span] = []
 
     def add(self, begin: float, end: float) -> None:
@@ -77,7 +77,7 @@ class Waiting:
     __slots__ = ("is_acked", "last_send", "pending", "since", "spans", "waiter")
 
     def __init__(self) -> None:
-        """Begin with nothing sent."""
+        """Create it without sends."""
         self.last_send = 0.0
         self.pending = 0
         self.is_acked = False
@@ -114,7 +114,7 @@ class Aggregate:
     """
 
     def __init__(self, duration: float, acked: int) -> None:
-        """Begin with nothing seen."""
+        """Create it without events."""
         self.duration = max(duration, 0.001)
         self.buckets = max(1, min(BUCKETS, int(acked / ACKS_A_BUCKET)))
         self.width = self.duration / self.buckets
@@ -150,11 +150,11 @@ class Aggregate:
 
     @property
     def begin(self) -> float:
-        """When the first event was."""
+        """Time of the first event."""
         return self._origin or 0.0
 
     def feed(self, event: AnyEvent) -> None:
-        """Take the next event."""
+        """Process the next event."""
         if self._origin is None:
             self._origin = event.t
         match event:
@@ -181,7 +181,7 @@ class Aggregate:
                 pass
 
     def finish(self) -> None:
-        """Close what is open at the end."""
+        """Close open spans at the end."""
         if self._last_ack is not None:
             # Sends that still wait make it a gap to the end of all operations; else it ends with the last attempt.
             waits = any(waiting.pending for waiting in self.waiting.values())

@@ -114,7 +114,7 @@ def segment(
     width = axis.width(begin, end)
     if width < LETTER_WIDTH * (len(text) + 1):
         return bar
-    # In a box of the bar's size, which cuts off what a narrow screen has no room for.
+    # In a box of the bar's size, which clips the text on a narrow screen.
     letters = tag("text", text, x="50%", y=height // 2 + 4, text_anchor="middle", class_="in")
     box = tag("svg", letters, x=percent(axis.at(begin)), y=y, width=percent(width), height=height)
     return Markup(bar + box)

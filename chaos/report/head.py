@@ -25,7 +25,7 @@ from kvorum.chaos.report.words import (
 )
 
 FAULT_LAG_MAX: Final = 0.5
-"""Seconds after a gap's begin in which a fault may begin and be what it began with: a send waited already."""
+"""Seconds after a gap's begin in which a fault may begin and still be its cause: a send was already waiting."""
 
 FAULTS_NAMED_MAX: Final = 2
 

@@ -2,7 +2,7 @@
 
 Dark letters are readable on all of them, in both themes.
 
-Red stands for trouble alone: no node and no fault family but death has it.
+Red means only trouble: no node and no fault family except kills has it.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ FAULTS: Final[dict[str, str]] = {
     "dir_lost": "#f9a663",
     "power": "#f79a4b",
     "power_all": "#ea8032",
-    # A disk that works no more.
+    # A failed disk.
     "disk_full": "#d6a45c",
     "read_only": "#c9b38c",
     "disk_error": "#bfa06a",

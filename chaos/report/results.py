@@ -16,7 +16,7 @@ class ScenarioResult:
     failures: tuple[str, ...] = ()
     """Expectations of the scenario that the run did not meet, in sentences."""
     could_not_run: str | None = None
-    """Why the run never came to its end."""
+    """Why the run did not complete."""
     skipped: str | None = None
     """Why the run was not tried (no Toxiproxy, namespaces not permitted)."""
     seconds: float = 0.0
@@ -46,8 +46,8 @@ class MutantResult:
     wrong: str
     """The mistake, in a sentence."""
     caught_by: str | None = None
-    """The means and what it found ("simulation: LogMatching"), None where nothing did."""
+    """The tool and its finding ("simulation: LogMatching"), None if there is none."""
     seeds: int | None = None
-    """How many seeds it took, where it was the simulation."""
+    """Number of seeds, of a simulation."""
     seconds: float | None = None
-    """How long it took."""
+    """Duration."""

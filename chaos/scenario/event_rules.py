@@ -51,7 +51,7 @@ class IsrChanges:
         self._isr: dict[str, frozenset[object]] = {}
 
     def feed(self, event: Metadata) -> None:
-        """Take the next record."""
+        """Process the next record."""
         record = event.record
         if record.get("type") == "Topic":
             self._topics[record["topic_id"]] = record["name"]
@@ -75,7 +75,7 @@ class Lateness:
         self._begun: dict[int, float] = {}
 
     def feed(self, event: AnyEvent) -> None:
-        """Take the next event."""
+        """Process the next event."""
         if self._wanted is None:
             return
         if isinstance(event, Process) and event.client == CHANNEL:

@@ -44,7 +44,7 @@ class HookFailed(LabError):
 
 @dataclass(slots=True)
 class ExternalCluster:
-    """See the module. Make it with `connect`. The verbs are the lab's, as far as there are hooks for them."""
+    """See the module; created with `connect`. It has the lab's verbs for which there are hooks."""
 
     bootstrap: str
     ids: Mapping[str, int]
@@ -53,7 +53,7 @@ class ExternalCluster:
     register: FaultRegister
     observer: Observer
     topics: frozenset[str] = frozenset()
-    """Of the run: the health of others' is their affair."""
+    """Time for the run's own topics; the health of others does not matter."""
     addresses: Mapping[int, Address] = field(default_factory=dict)
     """{node id: where the broker is reached}."""
     has_quorum: bool = False
@@ -74,7 +74,7 @@ class ExternalCluster:
             raise LabError(f"no broker responds at {bootstrap}: {error.args[0].str()}") from error
         addresses = {each.id: (str(each.host), each.port) for each in metadata.brokers.values()}
         ids = {f"node-{each}": each for each in sorted(addresses)}
-        # Brokers hand DescribeQuorum on to the active controller, so they stand for the controllers here.
+        # Brokers forward DescribeQuorum to the active controller, so they replace the controllers here.
         observer = Observer(addresses, addresses, in_a_thread)
         has_quorum = observer.active_controller() is not None
         return cls(bootstrap, ids, dict(hooks), register, observer, topics, addresses, has_quorum)
@@ -112,9 +112,9 @@ class ExternalCluster:
         return self._eventually(leader, f"{topic}-{partition} has a leader", timeout_seconds)
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node of the active controller: the quorum's leader, or that of Metadata without a quorum.
+        """Return the node of the active controller: the quorum's leader, or Metadata's controller without a quorum.
 
-        Raises LabError if there is none in time, or if it is not a broker: hooks know only brokers.
+        Raises LabError if there is none in time, or if it is not a broker: hooks support only brokers.
         """
 
         def controller() -> str | None:

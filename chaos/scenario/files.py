@@ -22,7 +22,7 @@ A_PATH: Final = re.compile(r"(?P<path>.+\.ya?ml)(/(?P<cell>[^/]+))?")
 
 
 class ScenarioError(Exception):
-    """A scenario that cannot be run: where the slip is, and what was meant."""
+    """An invalid scenario: the position of the error, and a suggestion."""
 
 
 def shipped() -> list[str]:
@@ -31,7 +31,7 @@ def shipped() -> list[str]:
 
 
 def find(name: str) -> list[Scenario]:
-    """Return the runs that a name stands for: a shipped scenario, a path of a file, or one cell (`NAME/CELL`).
+    """Return the runs of a name: a shipped scenario, a path of a file, or one cell (`NAME/CELL`).
 
     A file elsewhere is named by its path, a cell of it as `PATH/CELL`. Raises ScenarioError.
     """
@@ -109,7 +109,7 @@ def _scenario(path: Path, content: dict[str, Any]) -> Scenario:
 
 
 def _error_lines(error: ValidationError, content: dict[str, Any]) -> Iterable[str]:
-    """Yield a line for each slip: its place, what is wrong, what was probably meant."""
+    """Yield one line per error: its position, the error, a suggestion."""
     for slip in error.errors():
         place = ".".join(str(each) for each in slip["loc"]) or "scenario"
         message = slip["msg"].removeprefix("Value error, ")

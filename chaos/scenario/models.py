@@ -1,6 +1,6 @@
 """Scenario files as models: load, faults over time, and expectations.
 
-Strict: a slip is an error.
+Strict: unknown keys are errors.
 
     name: frozen-leader
     title: A leader is paused while another one is elected
@@ -13,10 +13,10 @@ Strict: a slip is an error.
     expect: {loss: none, acked_during_faults: 100}
 
 Targets are words: a node (`node-1`), a process (`node-1/broker`), `leader orders-0`, `follower orders-0` (`follower 2
-orders-0`), `in-sync orders-0`, `coordinator GROUP`, `transaction-coordinator ID` (`any`),
-`active-controller`, `standby-controller`, `random`, `all`, `clients`, `brokers`, `controllers`, or a name that an
-earlier step gave (`as: old`). `leader orders-0/broker` is its broker alone. `heal` ends every fault of links, or with a
-name for its target what the step of that name began.
+orders-0`), `in-sync orders-0`, `coordinator GROUP`, `transaction-coordinator ID` (`any`), `active-controller`,
+`standby-controller`, `random`, `all`, `clients`, `brokers`, `controllers`, or a name that an earlier step assigned
+(`as: old`). `leader orders-0/broker` is only its broker. `heal` ends every fault of links, or with a name as its target
+the faults of the step of that name.
 """
 
 from typing import Literal, TypeAlias
@@ -84,7 +84,7 @@ Verb: TypeAlias = Literal[
 """Actions of a step."""
 
 OF_A_PARTITION = ("leader", "follower", "followers", "in-sync")
-"""Targets that name a partition."""
+"""Targets that contain a partition."""
 NO_PARTITIONS = frozenset({"", "all", "journal"})
 """Values of a step's `partition` other than a partition."""
 
@@ -117,7 +117,7 @@ class Cluster(Strict):
     """`fast`: sessions of 3 s, heartbeats of 0.5 s, replica lag of 2 s; `default`: Kafka's own."""
     groups: tuple[str, ...] = ("clients",)
     log_dirs: int = Field(default=1, ge=1, le=10)
-    """Of each broker. The first of them cannot fail: it has the node's own files."""
+    """Of each broker. The first one cannot fail: it has the node's own files."""
     configs: dict[str, str] = Field(default_factory=dict)
     node_configs: dict[str, dict[str, str]] = Field(default_factory=dict)
     small_disks: dict[str, int] = Field(default_factory=dict)
@@ -166,7 +166,7 @@ class Condition(Strict):
     resigned: str = ""
     """A target whose controller, queried directly, does not claim to be active."""
     reassigned: tuple[str, ...] = ()
-    """Partitions without a reassignment (any more)."""
+    """Partitions that must have no (further) reassignment."""
     empty: str = ""
     """A target that has no replica of any partition."""
     voters: int | None = Field(default=None, ge=1)
@@ -208,7 +208,7 @@ class Step(Strict):
     quota: dict[str, str] = Field(default_factory=dict)
     """The entity of `alter-quota`, {type: name, or "" for the default}; a value of "" removes one."""
     clients: bool = True
-    """Whether `isolate` cuts clients off too."""
+    """Whether `isolate` also cuts clients off."""
     times: int = Field(default=1, ge=1, le=10_000)
     every: float = Field(default=1.0, gt=0)
     """Number of repetitions of the step, and the seconds between them."""
@@ -289,7 +289,7 @@ class Randomised(Strict):
 
 
 class LateAnswers(Strict):
-    """Proof that requests came late: sends that a broker answered, with any result, so long after they had begun."""
+    """Proof of late requests: sends that a broker answered, with any result, this long after they had begun."""
 
     after: float = Field(gt=0)
     """Seconds."""
@@ -297,10 +297,10 @@ class LateAnswers(Strict):
 
 
 class Expectation(Strict):
-    """Expected results of a run, beyond the checker's rules."""
+    """Expected results of a run, in addition to the checker's rules."""
 
     loss: Literal["none", "explained", "required"] = "none"
-    """`none`: nothing acknowledged is gone; `explained`: it may be, legally; `required`: it must be, and explained."""
+    """`none`: no acknowledged record is lost; `explained`: it may be lost legally; `required`: it must be, legally."""
     topics: dict[str, Literal["none", "explained", "required"]] = Field(default_factory=dict)
     """`loss` by topic (or `name*`), for those that differ."""
     acked_min: int = Field(default=1, ge=0)
@@ -318,7 +318,7 @@ class Expectation(Strict):
     isr_changes_max: dict[str, int] = Field(default_factory=dict)
     """{partition: how often its ISR may change in all}."""
     late_answers: LateAnswers | None = None
-    """Of clients that send once (`kvorum`): only theirs are known to be one request each."""
+    """Of clients that send once (`kvorum`): each of their sends is known to be one request."""
     anomalies: tuple[str, ...] = ()
     """The checker's names of explained findings that are required."""
 

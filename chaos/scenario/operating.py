@@ -34,7 +34,7 @@ FINAL: Final = frozenset(
 REACHED: Final = frozenset(
     {ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
 )
-"""Refusals of what is so already."""
+"""Errors that mean that the requested state already exists."""
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
-    """Have a partition go to these brokers, or (None) stay. Raises Refused."""
+    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises Refused."""
     place = Place(*split_partition(partition))
 
     async def ask(cluster: ClusterClient) -> None:

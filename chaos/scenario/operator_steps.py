@@ -1,4 +1,4 @@
-"""Steps that an operator takes, and what a wait for them waits for: reassignments, features, voters of the quorum."""
+"""Operator steps, and the conditions of their waits: reassignments, features, voters of the quorum."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Operated(Protocol):
 
 @dataclass(slots=True)
 class OperatorSteps:
-    """Of one run. `record` has an operation in the history, and does it."""
+    """State of one run. `record` writes an operation to the history and executes it."""
 
     cluster: Operated
     targets: Targets

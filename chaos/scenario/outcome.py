@@ -1,4 +1,4 @@
-"""Results of a run, compared with the scenario's expectations: pure."""
+"""Results of a run compared with the scenario's expectations: pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +29,9 @@ class Outcome:
     """Expectations that were not met, in words."""
     could_not_run: str = ""
     skipped: str = ""
-    """Why the run was not tried: something this machine does not permit."""
+    """Reason for not starting the run: a missing permission on this machine."""
     seconds: float = 0.0
-    """Of real time, start and end of the cluster included."""
+    """Real time, including start and end of the cluster."""
 
     @property
     def history(self) -> Path:

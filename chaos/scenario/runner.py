@@ -1,6 +1,6 @@
-"""Runs one scenario from an empty folder to its verdict: cluster, topics, load, faults, healing, final reads, checker.
+"""Runs one scenario from an empty folder to its verdict: cluster, topics, load, faults, repair, final reads, checker.
 
-folder/history.jsonl            what happened, an event a line
+folder/history.jsonl            the events, one per line
 folder/cluster/                 the cluster: configurations, logs and data of every node
 """
 
@@ -81,7 +81,7 @@ class Watch:
     """A line worth reading: a step, a fault, a phase."""
     recorder: Recorder | None = None
     in_force: dict[int, str] = field(default_factory=dict)
-    """{fault: what it is}."""
+    """{fault: its description}."""
     phase: str = "starting"
 
     def fault(self, event: history.Fault) -> None:
@@ -93,7 +93,7 @@ class Watch:
         self.on_line(f"{event.phase:5} {event.story}")
 
     def enter(self, phase: str) -> None:
-        """The run comes to its next phase."""
+        """The run enters its next phase."""
         self.phase = phase
         self.on_line(f"----- {phase}")
 
@@ -118,7 +118,7 @@ class Run:
     _admins: list[Administrator] = field(default_factory=list)
 
     def run(self) -> Outcome:
-        """Do the whole run; errors that prevent it are in the outcome."""
+        """Execute the whole run; errors that prevent it are in the outcome."""
         started = time.monotonic()
         outcome = Outcome(self.scenario.name, self.seed, str(self.folder))
         try:
@@ -141,7 +141,7 @@ class Run:
         return time.monotonic() - self._began
 
     def _prepare(self) -> None:
-        """Make the folder; what an earlier run left in it is removed."""
+        """Create the folder; remove the content of an earlier run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.folder / "cluster", ignore_errors=True)
 

@@ -1,6 +1,6 @@
-"""Runs the steps of a scenario at their times, ends what has a `for`, and draws steps where they are random.
+"""Executes the steps of a scenario at their times, ends steps with `for`, and draws random steps.
 
-Ends come by themselves, from threads of their own: a node that takes long to start holds up no later step.
+Each end has its own thread: a node that takes long to start delays no later step.
 """
 
 import time
@@ -41,16 +41,16 @@ class Schedule:
     done: int = 0
     """Steps that were carried out."""
     errors: list[str] = field(default_factory=list)
-    """Of ends: a node that did not start, a link that was not repaired."""
+    """Errors of ends: a node that did not start, a link that was not repaired."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(ENDERS, "chaos-end"))
     _ends: "list[Future[None]]" = field(default_factory=list)
 
     def run(self, steps: Sequence[Step], duration: float, period: float) -> None:
-        """Carry the steps out, again every `period` seconds, until `duration` has passed or the run is to end.
+        """Execute the steps, again every `period` seconds, until `duration` has passed or the run must end.
 
-        A round that fits is carried out whole, however long its waits take; one that does not is cut off.
+        A round that fits is executed completely even if its waits take long; a round that does not fit is cut off.
 
-        Raises what a verb raises; call `finish` in any case.
+        Raises the verbs' errors; call `finish` in any case.
         """
         began, round_at = time.monotonic(), 0.0
         while round_at < duration and not self.stopped():
@@ -111,9 +111,9 @@ def step_text(step: Step) -> str:
 
 
 def drawn(plan: Randomised, partitions: Sequence[str], duration: float, rng: Random) -> list[Step]:
-    """Return the steps of a random schedule: every `every` seconds another subset of kinds, some of them empty.
+    """Return the steps of a random schedule: every `every` seconds another subset of kinds, sometimes an empty one.
 
-    Each kind of a subset has a row of faults of its own, so different ones overlap; but no more than `down_max` nodes
+    Each kind of a subset has its own sequence of faults, so different ones overlap; at most `down_max` nodes
     are down at a time. The same `rng` draws the same steps.
     """
     steps: list[Step] = []

@@ -76,13 +76,13 @@ class System(Protocol):
         ...
 
     def bootstrap_of(self, group: str) -> str:
-        """Return what a group of clients is given."""
+        """Return the bootstrap servers of a group of clients."""
         ...
 
     def within(self, group: str | None = None) -> AbstractContextManager[None]:
-        """Run in the network of a group of clients, or (without a name) where the brokers' own addresses are reachable.
+        """Run in the network of a group of clients, or (without a name) in one that reaches the brokers' own addresses.
 
-        For the calling thread and those it starts meanwhile: with namespaces both are separate networks.
+        Applies to the calling thread and threads that it starts: with namespaces both are separate networks.
         """
         ...
 
@@ -91,11 +91,11 @@ class System(Protocol):
         ...
 
     def followers(self, recorder: Recorder) -> list[Follower]:
-        """Return who follows the metadata."""
+        """Return the follower of the metadata."""
         ...
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
-        """Write what the disks hold at the end, where they can be seen; returns what is wrong with it."""
+        """Write the disks' final content, if accessible; return the problems found in it."""
         ...
 
     def unexpected_exceptions(self) -> list[str]:
@@ -103,7 +103,7 @@ class System(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         ...
 
 
@@ -177,7 +177,7 @@ class LabSystem:
         return self.lab.described()
 
     def followers(self, recorder: Recorder) -> list[Follower]:
-        """Return a follower of the metadata log, and who watches the active controller."""
+        """Return a follower of the metadata log, and the observer of the active controller."""
         return [MetadataFollower(brokers_of(self.lab), recorder), ControllerWatch(self._active_controller, recorder)]
 
     def _active_controller(self) -> str | None:

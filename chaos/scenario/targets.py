@@ -51,7 +51,7 @@ class Targets:
     """Resolves targets; remembers those that steps name."""
 
     def __init__(self, seen: Seen, rng: Random, controllers: Callable[[], list[str]], links: tuple[str, ...]) -> None:
-        """`links`: names that only stand at ends of links (client groups)."""
+        """`links`: names that are only ends of links (client groups)."""
         self._seen = seen
         self._rng = rng
         self.controllers = controllers
@@ -59,11 +59,11 @@ class Targets:
         self._named: dict[str, list[str]] = {}
 
     def remember(self, name: str, found: list[str]) -> None:
-        """Let `name` stand for these from now on."""
+        """Assign a `name` to these targets."""
         self._named[name] = [each.partition("/")[0] for each in found]
 
     def resolve(self, target: str | tuple[str, ...]) -> list[str]:
-        """Return the nodes (or processes, or groups) that a target stands for, each once. Raises UnknownTarget."""
+        """Return the nodes (or processes, or groups) of a target, each once. Raises UnknownTarget."""
         if not isinstance(target, str):
             return list(dict.fromkeys(each for part in target for each in self.resolve(part)))
         words, slash, role = target.partition("/")
@@ -119,7 +119,7 @@ class Targets:
         return self._seen.leader_of(topic, number)
 
     def _coordinator(self, topic: str, key: str) -> str:
-        """Return who leads the partition on which a group or a transactional id lives; `any`: the first one's."""
+        """Return the leader of the coordinator partition of a group or a transactional id; `any`: of the first one."""
         count = sum(name.rpartition("-")[0] == topic for name in self._seen.partitions())
         if count == 0:
             raise UnknownTarget(f"{key!r} has no coordinator yet: {topic} does not exist")

@@ -93,14 +93,14 @@ class Verbs:
     stopped: Callable[[], bool]
     """Whether the run is to end: waits give up."""
     _begun: dict[str, list[Injected]] = field(default_factory=dict)
-    """Last faults of the steps with a name."""
+    """Last faults of the named steps."""
 
     @property
     def _operator(self) -> OperatorSteps:
         return OperatorSteps(self.cluster, self.targets, self._operation)
 
     def do(self, step: Step) -> list[Injected]:
-        """Begin a step; returns the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
+        """Start a step; return the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
         if step.do in (
             "heal",
             "recover",
@@ -124,7 +124,7 @@ class Verbs:
         return began
 
     def _whole(self, step: Step) -> list[Injected]:
-        """Do what is not about a target's nodes alone."""
+        """Execute a step that is not about a target's nodes alone."""
         cluster = self.cluster
         match step.do:
             case "heal":
@@ -153,7 +153,7 @@ class Verbs:
         return []
 
     def _heal(self, name: str | tuple[str, ...]) -> None:
-        """End what the step of this name began; without one every fault of links."""
+        """End the faults of the named step; without a name every fault of links."""
         if not name:
             self.cluster.heal()
             return
@@ -259,7 +259,7 @@ class Verbs:
         return [each.partition("/") for each in found]
 
     def _links(self, lab: Lab, step: Step, found: Sequence[str]) -> list[Injected]:
-        """Begin a fault on the links between each target and each other end."""
+        """Start a fault on the links between each target and each other end."""
         began: list[Injected] = []
         for a in found:
             for b in self.targets.resolve(step.to):
@@ -323,7 +323,7 @@ class Verbs:
             self._operation(value, lambda: elect(bootstrap, kind, names))
 
     def _operation(self, value: OperationValue, request: Callable[[], object]) -> None:
-        """Do a metadata operation of the scenario; it is in the history like any other."""
+        """Execute a metadata operation of the scenario; the history records it like any other."""
         process = self.recorder.process("scenario")
         op = self.recorder.invoke(process, "admin", value)
         try:
@@ -344,7 +344,7 @@ class Verbs:
             time.sleep(POLL_SECONDS)
 
     def _missing(self, wanted: Condition, acked: int, left: float) -> str:
-        """Return what is not yet as it should be; nothing when all is."""
+        """Return the unmet conditions; empty if all are met."""
         if len(self.recorder.acked) < acked:
             return f"{acked - len(self.recorder.acked)} more acknowledgements"
         is_about_partitions = wanted.isr or wanted.isr_at_most or wanted.leader or wanted.lies_in
@@ -388,7 +388,7 @@ class Verbs:
 
 
 def _attributes(step: Step) -> dict[str, int]:
-    """Return what a fault of links is given more."""
+    """Return the extra parameters of a fault of links."""
     match step.do:
         case "latency":
             return {"latency": step.ms or 100, "jitter": step.jitter}

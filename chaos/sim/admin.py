@@ -30,7 +30,7 @@ PARTITIONS_GROWN: Final = 4
 READ_WITHIN_S: Final = 1.0
 """Default of kvorum.metadata.read.your.writes.max.ms: an answer that took longer may have come at the limit."""
 OLDER: Final[tuple[int | None, ...]] = (5, 4, 2)
-"""Of CreateTopics, DeleteTopics and CreatePartitions the newest versions without THROTTLING_QUOTA_EXCEEDED."""
+"""The newest versions of CreateTopics, DeleteTopics and CreatePartitions without THROTTLING_QUOTA_EXCEEDED."""
 
 
 class Admin:
@@ -102,7 +102,7 @@ class Admin:
             asyncio.get_running_loop().create_task(self._write(name, partitions, until))
 
     async def _write(self, name: str, partitions: int, until: Callable[[], bool]) -> None:
-        """Write a few records to a topic, while it exists."""
+        """Write a few records to a topic while it exists."""
         producer = Producer(
             name,
             self._client,
@@ -141,7 +141,7 @@ class Admin:
                 return topic is None or (topic_id != ZERO_UUID and topic.topic_id != topic_id)
 
             check_published(image, is_gone, f"deletion of {name}")
-            # Certainly gone, once: nothing that is still on its way can delete the next one of this name.
+            # Deleted for certain, once: no pending request can delete the next topic of this name.
             self._names.append(name)
 
     async def _grow(self, process: int) -> None:

@@ -47,7 +47,7 @@ class Result:
     acked: int
     faults: dict[str, int]
     losses: int
-    """Legal losses: unclean elections, and power lost by all who had the data."""
+    """Legal losses: unclean elections, and power failures of all nodes that had the data."""
     failure: str | None = None
     options: str = ""
     story: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ def quorum_result(run: QuorumRun, named: str = QUORUM, *, shrinks: bool) -> Resu
 
         small = QuorumRun.of_plan(shrink_quorum(run.plan, kind, fails), log_class)
         again = failure_of(small)
-        if kind_of(again) == kind:  # else the plan does not do what its seed did, and the seed is what is known
+        if kind_of(again) == kind:  # else the plan does not repeat its seed's run, and only the seed is known
             run, error = small, again
     world, plan = run.world, run.plan
     story = [] if error is None else [*lines_of(world.lines), *traceback_of(error)]
@@ -125,16 +125,16 @@ def quorum_result(run: QuorumRun, named: str = QUORUM, *, shrinks: bool) -> Resu
 
 
 def failure_of(run: QuorumRun) -> Exception | None:
-    """Run the quorum to its end; return what did not hold."""
+    """Run the quorum to its end; return the violation."""
     try:
         run.run()
-    except Exception as error:  # any failure of a seed is what is looked for
+    except Exception as error:  # any failure of a seed counts
         return error
     return None
 
 
 def kind_of(error: Exception | None) -> str | None:
-    """Return the name of what does not hold: the invariant's, or the exception's."""
+    """Return the name of the violation: the invariant's, or the exception's."""
     if error is None:
         return None
     return error.kind if isinstance(error, Violation) else type(error).__name__
@@ -212,7 +212,7 @@ def run_campaign(
     seconds: float = SECONDS,
     shrinks: bool = True,
 ) -> None:
-    """Run jobs in order, `workers` at a time; `on_result` gets each result and returns whether to continue."""
+    """Run jobs in order with `workers` processes; `on_result` gets each result and returns whether to continue."""
     work = partial(run_one, seconds=seconds, shrinks=shrinks)
     if workers == 1:
         for job in jobs:

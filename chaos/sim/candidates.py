@@ -1,7 +1,7 @@
 """Election candidates: every running member of ISR and ELR has all committed records (LeaderCandidateCompleteness).
 
-A suspect (see lives) is excluded, and so is an election that may lose records according to the ledger. But a replica
-that lost its log with the log's directory is not a candidate once the controllers know its next life.
+Suspects (see lives) are excluded, also elections that may lose records according to the ledger. But a replica
+that lost its log with the log's directory is no candidate once the controllers know the broker's next registration.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Candidates:
         self._lives = lives
 
     def check_all(self, key: Key, ledger: Ledger) -> None:
-        """Hold a partition's candidates against what is committed, after either has changed."""
+        """Compare a partition's candidates with the committed records, after a change of either."""
         registration = self._metadata.partition(key)
         if registration is not None:
             for broker_id in {*registration.isr, *registration.elr}:
@@ -46,16 +46,16 @@ class Candidates:
             )
 
     def check_bereft(self, is_judged: Callable[[Key], bool]) -> None:
-        """Hold ISRs and ELRs against the logs that went with their directories."""
+        """Check that no ISR or ELR contains a replica whose log was lost with its directory."""
         newest, ledgers = self._metadata.newest, self._lives.ledgers
         for (broker_id, key), lost in self._lives.bereft.items():
             broker, partition = newest.cluster.broker(broker_id), self._metadata.partition(key)
             if broker is None or partition is None or broker_id not in (*partition.isr, *partition.elr):
                 continue
-            # The registration of a life that was over already may come late: it had the directory.
+            # The registration of a process that has already ended may be late: it had the directory.
             is_next = broker.broker_epoch > lost.broker_epoch and lost.directory_id not in broker.log_dirs
             each, ledger = self._lives.replica(broker_id, key), ledgers[key]
-            lacks = "it has none" if each is None else ledger.missing(each.shadow)
+            lacks = "it has no such record" if each is None else ledger.missing(each.shadow)
             if is_next and lacks is not None and ledger.entries and is_judged(key):
                 raise Violation(
                     "EligibleByALostLog",
@@ -64,11 +64,11 @@ class Candidates:
                 )
 
     def check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
-        """A replica that joins an ISR has all committed records, whatever it lost before.
+        """Check that a replica that joins an ISR has all committed records, also after a loss.
 
-        Its leader saw it fetch all of them. Not if the life that fetched is over, and the controllers do not know it
-        yet: that is permitted. Nor without a leader: once ELR is switched off an empty ISR has its last member again,
-        whatever that one has lost.
+        Its leader saw it fetch all of them. Two cases are permitted: the fetching process has ended and the controllers
+        do not know it yet; and there is no leader: without ELR an empty ISR gets its last member back, even after a
+        loss.
         """
         each, registered = self._lives.replica(broker_id, key), self._metadata.newest.cluster.broker(broker_id)
         if each is None or registered is None or not after.has_leader or after.leader_epoch in ledger.legal_losses:
@@ -85,9 +85,9 @@ class Candidates:
 
 
 def check_kept(name: str, before: PartitionRegistration, after: PartitionRegistration, *, is_unclean: bool) -> None:
-    """Hold that nothing but an unclean election puts others in the place of all who may be elected.
+    """Check that only an unclean election replaces all candidates.
 
-    A reassignment that is over by this very change may: its leader has just seen those that stay in sync.
+    A reassignment that this change completes also may: its leader has just seen the new replicas in sync.
     """
     could, can = {*before.isr, *before.elr}, {*after.isr, *after.elr}
     is_over = before.is_reassigning and not after.is_reassigning and could <= {*before.removing_replicas}

@@ -1,15 +1,15 @@
-"""Changes that an operator makes while the cluster runs, drawn beside the faults of a seed. Sans-IO.
+"""Operator's changes of a running cluster, drawn separately from the faults of a seed. Sans-IO.
 
 A change is an entry of the plan's schedule like a fault, so it is reported, counted, saved, replayed and shrunk like
-one. Kinds and parameters are drawn separately: seeds without changes stay the same.
+one. Kinds and parameters have their own random generator: seeds without changes stay the same.
 
     min_isr, unclean     of the topic or of all brokers: `detail` is the value
     retention, segment   of the topic: `detail` is key=value
     delete_records       `target` is the partition; `amount` is the share of the existing records, or HIGH_WATERMARK
-    grow                 one partition more
+    grow                 one more partition
     elr                  `detail` is the level of eligible.leader.replicas.version
-    quota                of every client id, or of the user that all are: `detail` is key=value, key= removes it
-    unregister           of a broker, which ended before by a fault of its own, and comes back; or of one that is ALIVE
+    quota                of every client id, or of the one user: `detail` is key=value, key= removes it
+    unregister           of a broker that a preceding fault has stopped, and that returns; or of one that is ALIVE
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ import msgspec
 from kvorum.chaos.sim.plan import LOSSY_KINDS, QUIET_START_S, Fault, Options
 
 SHARE: Final = 0.5
-"""How many seeds have changes."""
+"""Share of seeds with changes."""
 KINDS: Final = (
     *("min_isr", "min_isr", "unclean", "retention", "retention", "segment", "delete_records", "delete_records"),
     *("grow", "elr", "unregister", "unregister", "quota"),
 )
-"""The hat from which a seed draws its kinds; what stands in it twice comes more often."""
+"""The kinds from which a seed draws; repeated kinds are more likely."""
 DEATHS: Final = ("kill", "kill", "terminate", "power", "wipe", "wipe")
 ALIVE: Final = "alive"
 """An operator's mistake: the broker runs."""
@@ -50,12 +50,12 @@ QUOTAS: Final = (
 
 
 def changing(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
-    """Let a seed have changes, or none."""
+    """Add changes to a seed, or none."""
     if rng.random() >= SHARE:
         return options, faults
     kinds = sorted(set(rng.sample(KINDS, rng.randint(1, 5))))
     if "retention" in kinds or "delete_records" in kinds:
-        # Where nothing rolls a segment, retention has nothing to delete.
+        # Retention deletes only rolled segments.
         kinds = sorted({*kinds, "segment"})
     every_s = rng.choice(EVERY_S)
     changes: list[Fault] = []

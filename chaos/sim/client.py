@@ -36,7 +36,7 @@ class Leader(NamedTuple):
 
 
 class NoAnswer(Exception):
-    """A request without an answer; `maybe_sent` tells whether it may have had an effect."""
+    """A request without a response; `maybe_sent`: it may have had an effect."""
 
     def __init__(self, reason: str, *, maybe_sent: bool) -> None:
         """Hold both."""
@@ -133,7 +133,7 @@ class SimClient:
                     self._newest[key] = self._leaders[key]
 
     async def leader(self, topic: str, partition: int) -> Leader | None:
-        """Return who leads, None if that cannot be found out now."""
+        """Return the leader, None if it cannot be determined now."""
         now = asyncio.get_running_loop().time()
         found = self._leaders.get((topic, partition))
         if found is None or found.broker_id not in self._addresses or now - self._refreshed_at > METADATA_AGE_MAX_S:

@@ -122,7 +122,7 @@ class SimCluster:
     # Life.
 
     def boot(self) -> None:
-        """Format and start everything, and make the topic. Raises Violation if that takes too long."""
+        """Format and start all nodes, and create the topic. Raises Violation on a timeout."""
         options = self.options
         quorum = [node for node, machine in self.machines.items() if CONTROLLER in machine.processes]
         directories = {node: Uuid(random_uuid_bytes(self.rng)) for node in quorum}
@@ -157,7 +157,7 @@ class SimCluster:
         self._wait(lambda: bool(made), BOOT_LIMIT_S, "Boot", "the topic cannot be made")
 
     def start_load(self) -> None:
-        """Begin to produce, consume and change metadata."""
+        """Start producers, consumers and metadata changes."""
         load, options = self.options.load, self.options
         for number, (acks, idempotent) in enumerate(load.producers, 1):
             self.start_client(
@@ -198,7 +198,7 @@ class SimCluster:
         return self.admin.run(options.load.admin_every_s, lambda: self.healing)
 
     def _image_at(self, host: str) -> MetadataImage | None:
-        """Return what the broker of a host has published, None where it is not ready."""
+        """Return the broker's published state on a host, None if it is not ready."""
         machine = next(each for each in self.machines.values() if each.address == host)
         server = machine.processes[BROKER].broker
         if server is None or server.not_ready() is not None or server.parts is None:
@@ -212,7 +212,7 @@ class SimCluster:
         return consumer
 
     def start_client(self, name: str, work: Callable[[SimClient], Coroutine[Any, Any, None]]) -> None:
-        """Start a client on a machine of its own."""
+        """Start a client on its own machine."""
         host = self.clients[name] = Host(f"{client_address(len(self.clients) + 1)}/client")
         rng = Random(self.rng.getrandbits(64))
         brokers = [machine.address for machine in self.machines.values() if BROKER in machine.processes]
@@ -312,7 +312,7 @@ class SimCluster:
         return 0 if ledger is None else ledger.starts.highest
 
     def lost_from(self, partition: str) -> int | None:
-        """Return the lowest offset of what a partition lost legally, None for nothing."""
+        """Return the lowest offset of a partition's legal losses, None without one."""
         ledger = self._ledger_of(partition)
         return None if ledger is None else ledger.lost_from
 
@@ -357,7 +357,7 @@ class SimCluster:
             raise unexpected(host.name, "event loop", error) from error
 
     def unexpected(self, where: str, error: BaseException) -> None:
-        """Take an exception that production logged as unexpected (see runtime.logs.observe_unexpected)."""
+        """Store an exception that production code logged as unexpected (see runtime.logs.observe_unexpected)."""
         name = "no process" if self.loop.host is None else self.loop.host.name
         if self.violation is None:
             self.violation = error if isinstance(error, Violation) else unexpected(name, where, error)

@@ -1,7 +1,7 @@
-"""Carries a plan's faults out on a simulated cluster, and writes each into the history with its story.
+"""Executes a plan's faults on a simulated cluster, and writes each to the history with its story.
 
-A fault that finds nothing to break (its target is down already) is passed over. Targets that depend on the moment (the
-leader of a partition, the active controller) are found when the fault comes.
+A fault without effect (its target is already down) is skipped. Targets that depend on the state (the
+leader of a partition, the active controller) are resolved when the fault begins.
 """
 
 import errno
@@ -30,7 +30,7 @@ class Faults:
     """The schedule of one run."""
 
     def __init__(self, cluster: SimCluster) -> None:
-        """Take the cluster; `schedule` begins."""
+        """Store the cluster; `schedule` starts the faults."""
         self._cluster = cluster
         self._targets = Targets(cluster)
         links = LinkFaults(cluster, self._targets)
@@ -82,7 +82,7 @@ class Faults:
         }
 
     def schedule(self) -> None:
-        """Let the plan's faults come when they are due, counted from now."""
+        """Execute the plan's faults at their times, relative to now."""
         loop = self._cluster.loop
         self._cluster.invariants.peace_since = self._cluster.now()
         for fault in self._cluster.plan.faults:
@@ -116,7 +116,7 @@ class Faults:
             self._disturbed(fault)
 
     def _disturbed(self, fault: Fault) -> None:
-        """Restart the quiet period, once nothing is in force."""
+        """Restart the quiet period once no fault is active."""
         if self._open or fault.kind not in UNDISTURBING:
             self._cluster.invariants.peace_since = None if self._open else self._cluster.now()
 
@@ -286,7 +286,7 @@ class Faults:
         return f"the disk of {process.name} is full", [process.name], undo
 
     def _wipe(self, fault: Fault) -> Story | None:
-        """Put an empty disk under one process; a controller's only where all know the last one of this kind again."""
+        """Replace the disk of one process by an empty one; a controller's only when all know its last replacement."""
         machine = self._targets.machine(fault.target)
         if machine is None or machine.dark:
             return None
@@ -305,7 +305,7 @@ class Faults:
         machine.format(role, CLUSTER_ID, None)
         process.vouches = False
         return (
-            f"{process.name} comes back with an empty disk{self._targets.leads(machine)}",
+            f"{process.name} restarts with an empty disk{self._targets.leads(machine)}",
             [process.name],
             process.start,
         )

@@ -50,7 +50,7 @@ async def fetch_committed(client: SimClient, topic: str, partition: int, positio
     if code is not ErrorCode.NONE:
         client.forget(topic, partition)
         if client.places.forget(topic, partition) and broker_id != leader.broker_id:
-            raise NoAnswer(f"a follower says {code.name}", maybe_sent=False)  # the leader knows
+            raise NoAnswer(f"a follower returned {code.name}", maybe_sent=False)  # the leader knows
         return Fetched(code, [], position, -1)
     if client.places.is_elsewhere(topic, partition, leader.broker_id, row):
         return Fetched(code, [], position, -1)

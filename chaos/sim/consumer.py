@@ -1,6 +1,6 @@
-"""A consumer in the simulator: assigned partitions, positions of its own, KIP-320's truncation check.
+"""A consumer in the simulator: assigned partitions, own positions, KIP-320's truncation check.
 
-Its operations go into the history; what was once read at an offset must never be anything else.
+Its operations are in the history; the record at an offset must never change after a read.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Reads:
         self._values: dict[str, dict[int, int]] = {}
 
     def note(self, partition: str, offset: int, value: int) -> None:
-        """Take in what was read."""
+        """Store the records that were read."""
         known = self._values.setdefault(partition, {}).setdefault(offset, value)
         if known != value and not self.may_differ(partition):
             raise Violation("ConsistentRead", f"offset {offset} of {partition} was {known}, and is {value} now")
@@ -118,7 +118,7 @@ class Consumer:
             return
         recorder.complete(Fail, op, self._process, [["poll"]], code.name)
         if places.forget(self._topic, partition) and broker_id != leader.broker_id:
-            pass  # it may be behind, or gone: the leader knows
+            pass  # a follower may be behind or have no such offset: the leader knows
         elif code is ErrorCode.NONE or code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._judge_cut(partition, code)
             self._positions = {each: (0, -1) for each in self._partitions}
@@ -128,7 +128,7 @@ class Consumer:
         await asyncio.sleep(RETRY_S)
 
     def _judge_cut(self, partition: int, code: ErrorCode) -> None:
-        """The log was cut off below the position: only a legal loss explains that. Or it was deleted from its begin."""
+        """The log was truncated below the position, which only a legal loss explains, or deleted from its start."""
         name = f"{self._topic}-{partition}"
         deleted = code is ErrorCode.OFFSET_OUT_OF_RANGE and self.position(partition) < self._reads.begins_at(name)
         if not deleted and not self._reads.may_differ(name):

@@ -1,6 +1,6 @@
-"""A member with KIP-848's protocol: the coordinator decides on its partitions, one heartbeat at a time.
+"""A member with KIP-848's protocol: the coordinator assigns its partitions by heartbeats.
 
-It does not own revoked partitions from that moment on (it begins no work with them), and reports the revocation in a
+It stops owning revoked partitions at once (it begins no work with them), and reports the revocation in a
 heartbeat once its work has ended. A fenced member joins again with epoch 0.
 """
 
@@ -106,7 +106,7 @@ class ConsumerMember:
         )
 
     async def _say(self, epoch: int, owned: tuple[int, ...] | None) -> None:
-        """One heartbeat and what it brings. Raises NoAnswer."""
+        """Send one heartbeat and apply its response. Raises NoAnswer."""
         sent, said = self._recorder.now(), self.owned if self._unheard and owned is None else owned
         self._unheard = True
         answer = await self._link.ask(self._request(epoch, said), ConsumerGroupHeartbeatResponse)

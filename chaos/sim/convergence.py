@@ -34,7 +34,7 @@ READ_LIMIT_S: Final = 30.0
 
 
 def heal(cluster: SimCluster, faults: Faults) -> None:
-    """End every fault and start what is down."""
+    """End every fault and start all stopped nodes."""
     cluster.healing = True
     faults.end_all()
     cluster.network.heal_all()
@@ -57,7 +57,7 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
     """Heal, and demand all of the above. Raises Violation."""
     heal(cluster, faults)
     if not cluster.run_until(lambda: not cluster.recorder.open, ANSWER_LIMIT_S):
-        raise Violation("Answers", f"operations without an end: {dict(list(cluster.recorder.open.items())[:5])}")
+        raise Violation("Answers", f"unfinished operations: {dict(list(cluster.recorder.open.items())[:5])}")
     cluster.start_client("operator", lambda client: elect_uncleanly(cluster, client))
     if has_throttles(cluster):
         cluster.start_client("throttles", lambda client: take_off(cluster, client))
@@ -84,17 +84,17 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
     if cluster.options.probes_quotas:
         # A request of the run's operator may still wait for its answer, and would set a quota during the probe.
         if not cluster.run_until(lambda: not any(map(is_operator, cluster.working)), REST_LIMIT_S):
-            raise Violation("Answers", f"clients without an end: {sorted(cluster.working)[:5]}")
+            raise Violation("Answers", f"unfinished clients: {sorted(cluster.working)[:5]}")
         look_at_quotas(cluster)
     read_back(cluster)
     cluster.history.write(Finish(t=cluster.now()))
 
 
 async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
-    """Do an operator's unclean election where no replica may lead: all candidates lost unsynced data.
+    """Execute an operator's unclean election where no replica is eligible: all candidates lost unsynced data.
 
-    Without any loss this changes nothing, and the partition without a leader is a violation. A broker that came back
-    without a log directory, its disk failed or full, counts as one that lost it, permanently.
+    Without a loss this has no effect, and the partition without a leader is a violation. A broker that restarted
+    without a log directory (failed or full disk) counts as one that lost it permanently.
     """
     hurt = cluster.invariants.lives.robbed | cluster.invariants.dismissed | cluster.disks_failed
     recorder, process = cluster.recorder, cluster.recorder.process("operator", 0, idempotent=False)
@@ -208,7 +208,7 @@ def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> Wat
 
 
 def check_replicas(cluster: SimCluster) -> None:
-    """Hold all replicas against each other, and write them and the images into the history. Raises Violation."""
+    """Compare all replicas, and write them and the images to the history. Raises Violation."""
     for process in brokers_of(cluster):
         broker = process.broker
         assert broker is not None

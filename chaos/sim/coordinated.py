@@ -13,7 +13,7 @@ import msgspec
 from kvorum.chaos.sim.plan import LEADER, QUIET_START_S, Coordination, Fault, Options
 
 SHARE: Final = 0.4
-"""How many seeds have groups and transactions."""
+"""Share of seeds with groups and transactions."""
 SOURCE: Final = "source"
 SINK: Final = "sink"
 WORKERS: Final = "workers"
@@ -22,16 +22,16 @@ WATCHERS: Final = "watchers"
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
 AIMED: Final = 0.6
-"""How many faults go to a coordinator, or to who leads SOURCE or SINK and must write markers."""
+"""Share of faults whose target is a coordinator, or a leader of SOURCE or SINK that must write markers."""
 MOMENTS: Final = 0.4
-"""How many of these, if they kill, wait for a moment."""
+"""Share of these kills that wait for a moment."""
 PLACES: Final = ("transaction.prepared", "transaction.markers.answered", "transaction.marked")
 TARGETED: Final = frozenset({"kill", "terminate", "power", "pause", "isolate", "cut", "slow", "reset"})
 HEARTBEATS_PER_SESSION: Final = 5
 
 
 def coordinated(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
-    """Let a seed have them, or not."""
+    """Add them to a seed, or not."""
     if rng.random() >= SHARE:
         return options, faults
     drawn = draw_coordination(rng)
@@ -41,7 +41,7 @@ def coordinated(rng: Random, options: Options, faults: list[Fault], seconds: flo
 
 
 def draw_coordination(rng: Random) -> Coordination:
-    """Draw who there is and how they work."""
+    """Draw the clients and their options."""
     workers = rng.choice((0, 1, 2, 2, 3))
     return Coordination(
         partitions=rng.choice((1, 2, 3)),
@@ -61,7 +61,7 @@ def draw_coordination(rng: Random) -> Coordination:
 
 
 def aimed(rng: Random, drawn: Coordination, fault: Fault) -> Fault:
-    """Aim a fault at who coordinates, or must write markers; or let it wait for a moment of a transaction's end."""
+    """Set a fault's target to a coordinator or a marker's leader; or delay it until a moment of a transaction's end."""
     if fault.kind not in TARGETED or fault.at < QUIET_START_S or rng.random() >= AIMED:
         return fault
     if fault.kind == "kill" and rng.random() < MOMENTS:
@@ -77,7 +77,7 @@ def aimed(rng: Random, drawn: Coordination, fault: Fault) -> Fault:
 
 
 def configs_of(options: Options) -> dict[str, object]:
-    """Return what brokers are configured with where there are groups and transactions; nothing where there are not."""
+    """Return the brokers' configs if there are groups and transactions; empty otherwise."""
     drawn = options.coordination
     if drawn is None:
         return {}

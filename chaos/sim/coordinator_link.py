@@ -40,7 +40,7 @@ class CoordinatorLink:
         self._address: tuple[str, int] | None = None
 
     async def ask(self, request: Message, response: type[M], *, newest: int | None = None) -> M:
-        """Send to it once. Raises NoAnswer, whose `maybe_sent` tells whether it may have had an effect."""
+        """Send to it once. Raises NoAnswer; `maybe_sent`: the request may have had an effect."""
         if self._address is None:
             self._address = await self._find()
         try:

@@ -32,10 +32,10 @@ class Over:
 
 
 class DirectoryFaults:
-    """Of one run. Each method returns None where there is nothing to break."""
+    """Directory faults of one run. Each method returns None if it has no effect."""
 
     def __init__(self, cluster: SimCluster, targets: Targets) -> None:
-        """Take the cluster, and who finds targets in it."""
+        """Store the cluster and the finder of targets."""
         self._cluster = cluster
         self._targets = targets
         self._lives = cluster.invariants.lives
@@ -53,13 +53,13 @@ class DirectoryFaults:
             story += f" {BREAKS}, and"
         else:
             self._stop(process, request.stop)
-        to_come = "comes back empty" if request.how == REPLACED else "is taken out of log.dirs"
+        to_come = "is replaced by an empty directory" if request.how == REPLACED else "is taken out of log.dirs"
 
         def undo() -> list[str]:
             over.is_over = True
             self._end(process)
             process.disk.broken.discard(path)
-            # Where another fault's end has started it meanwhile, it came back with all, and may lead by it.
+            # If another fault's end has started it meanwhile, it has all its data, and may lead with it.
             partitions = self._lose(process, path, request.how) if process.lives == lives else []
             process.start()
             return partitions
@@ -87,7 +87,7 @@ class DirectoryFaults:
         return story, [process.name], undo
 
     def returned(self, fault: Fault) -> Story | None:
-        """Put a directory back into log.dirs that was taken out."""
+        """Add a removed directory to log.dirs again."""
         process = self._broker(fault)
         gone = [] if process is None else [each for each in process.all_log_dirs if each not in process.log_dirs]
         if process is None or not gone:
@@ -102,7 +102,7 @@ class DirectoryFaults:
                 process.vouches = False
             process.start()
 
-        return f"{self._story(process, path)} is in log.dirs again, with what it held", [process.name], undo
+        return f"{self._story(process, path)} is in log.dirs again with its old content", [process.name], undo
 
     # Processes and directories.
 
@@ -112,7 +112,7 @@ class DirectoryFaults:
         return process if process is not None and process.running else None
 
     def _directory(self, process: SimProcess, named: str) -> str | None:
-        """Return the path of a directory by its number or by a partition; None if it does not exist, or is the last."""
+        """Return the path of a directory by its number or by a partition; None for an unknown or the only directory."""
         working = [each for each in process.log_dirs if each not in process.disk.broken]
         if named.isdecimal():
             found = [each for each in process.log_dirs if each == process.all_log_dirs[int(named) - 1]]
@@ -182,7 +182,7 @@ class DirectoryFaults:
         return sorted(map(str, gone))
 
     def use_all(self, process: SimProcess) -> None:
-        """Have all directories in log.dirs again."""
+        """Add all directories to log.dirs again."""
         self._configure(process, list(process.all_log_dirs))
 
     def _lay_here(self, process: SimProcess, path: str, name: TopicPartition, directory_id: Uuid) -> bool:

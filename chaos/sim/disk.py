@@ -1,11 +1,11 @@
 """SimDisk: runtime's Disk in memory, which loses unsynced data in a crash.
 
-After `crash()` each file has the bytes of its last `sync`, and of the writes since then, at random, none, the first few
+After `crash()` each file has the bytes of its last `sync`, and of later writes, at random, none, the first few
 (the last of them torn at a sector), or any of them; each folder has the names of its last `sync_dir`, and at random the
-first few of the changes since. That is exactly what runtime.disk promises.
+first few of the changes since. This is exactly the contract of runtime.disk.
 
-`kill()` ends the process that wrote, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
-call, `capacity` for ENOSPC, `broken` for everything below a folder, and `power(steps)`: after so many more mutating
+`kill()` ends the writing process, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
+call, `capacity` for ENOSPC, `broken` for everything below a folder, and `power(steps)`: after that number of mutating
 operations PowerLost is raised, which stops the writer in the middle of a persistence step.
 """
 
@@ -99,7 +99,7 @@ NameChange = list[tuple[str, Inode | None]] | FolderMove
 
 
 class SimDisk:
-    """See the module. Folders are names too: one whose own name is not durable is gone with all that is in it."""
+    """See the module. Folders are names: a folder whose own name is not durable is lost with its content."""
 
     is_shared: Final = False
 
@@ -140,7 +140,7 @@ class SimDisk:
         self._steps_left = steps
 
     def before(self, operation: str, path: str) -> None:
-        """Count an operation; raise what is due."""
+        """Count an operation; raise an injected error."""
         if self.alarm is not None:
             left, action = self.alarm
             self.alarm = (left - 1, action) if left else None
@@ -168,7 +168,7 @@ class SimDisk:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def crash(self) -> None:
-        """Lose power: see the module for what is left. Open files are dead, locks are free."""
+        """Lose power: see the module for the remaining data. Open files are invalid, locks are free."""
         self.life += 1
         self._locks.clear()
         self._steps_left = None
@@ -190,7 +190,7 @@ class SimDisk:
             inode.lose(self._rng)
 
     def kill(self) -> None:
-        """End the process that used it: its open files are dead and its locks free, what it wrote is all there."""
+        """End the process that used it: its open files are invalid and its locks free; all writes remain."""
         self.life += 1
         self._locks.clear()
 
@@ -207,7 +207,7 @@ class SimDisk:
         return None if inode is None else bytes(memoryview(inode.live)[position:])
 
     def wipe(self) -> None:
-        """Put an empty disk in its place."""
+        """Replace it by an empty disk."""
         self.broken.clear()
         self.crash()
         for folder in sorted(self._folders - {"", "/", "."}):
@@ -298,7 +298,7 @@ class SimDisk:
         return self.names_in(path)
 
     def names_in(self, path: str) -> list[str]:
-        """Return the names in a folder, broken or not, for who watches from outside. Raises FileNotFoundError."""
+        """Return the names in a folder, broken or not, for outside observers. Raises FileNotFoundError."""
         if path not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path + "/"
@@ -320,7 +320,7 @@ class SimDisk:
             path = path.rpartition("/")[0]
 
     def rename(self, source: str, target: str) -> None:
-        """See Disk. None of ours renames a folder with folders in it, or into another folder."""
+        """See Disk. The code never renames a folder that contains folders, or into another folder."""
         self.before("rename", source)
         if source in self._files:
             self._change([(source, None), (target, self._files[source])])

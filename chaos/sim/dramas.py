@@ -22,9 +22,9 @@ from kvorum.chaos.sim.plan import (
 )
 
 SHARE: Final = 0.4
-"""How many seeds play one."""
+"""Share of seeds with a drama."""
 ALONE: Final = 0.6
-"""How many of them have no other faults."""
+"""Share of these without other faults."""
 RECOVERY_S: Final = 2.0
 """Between the end of a play and the next."""
 
@@ -42,7 +42,7 @@ class Drama(msgspec.Struct, frozen=True, kw_only=True):
 def dramatised(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, only: str | None = None
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed play a drama, or none; `only` names the one that is played for certain, alone."""
+    """Add a drama to a seed, or none; `only` is the name of the only drama, which is certain."""
     if only is None and rng.random() >= SHARE:
         return options, faults
     name = rng.choice(sorted(DRAMAS)) if only is None else only
@@ -88,7 +88,7 @@ def _apart(rng: Random, options: Options, least: int) -> Stage:
 
 
 def _earlier_life(rng: Random, options: Options, at: float) -> list[Fault]:
-    """A follower's fetch hangs in the network; it dies, comes back with less, is unfenced; then the old fetch arrives.
+    """A follower's fetch hangs in the network; it restarts with fewer records, is unfenced; then the old fetch arrives.
 
     There are no writes meanwhile: otherwise the old fetch would be outdated anyway.
     """
@@ -205,7 +205,7 @@ def _tails(rng: Random, options: Options, at: float) -> list[Fault]:
 
 
 def _hanging(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Connections stall and are given up or not, on any node; their senders may die meanwhile."""
+    """Connections stall and may be closed, on any node; their senders may die meanwhile."""
     leader, follower = _roles(rng, options)
     target = rng.choice((leader, leader, follower, ACTIVE_CONTROLLER))
     other = rng.choice((ACTIVE_CONTROLLER, ACTIVE_CONTROLLER, leader, follower, BROKERS, CLIENTS))

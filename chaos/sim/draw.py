@@ -32,7 +32,7 @@ def drawn(
     levels: bool = True,
     starts: bool = True,
 ) -> Plan:
-    """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
+    """Draw a whole run from its seed. Dramas, changes, coordinators and later additions have their own generators.
 
     Without them a seed stays the same; `coordinators` to `starts`: whether they are permitted.
     """

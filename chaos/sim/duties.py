@@ -1,4 +1,4 @@
-"""Maintenance and decommission of brokers during a seed, and the invariants.
+"""Maintenance and decommission of brokers during a seed, and their invariants.
 
 Sans-IO.
 
@@ -20,10 +20,10 @@ from kvorum.quorum.image.partition import PartitionRegistration
 
 KIND: Final = "duty"
 SHARE: Final = 0.3
-"""How many seeds with a broker to spare have them."""
+"""Share of these among seeds with a spare broker."""
 NOTHING: Final = ""
 FOR_GOOD: Final = 0.15
-"""How likely one is not taken back."""
+"""Probability that one is not reverted."""
 EVERY_S: Final = (2.0, 4.0, 8.0)
 LENGTHS_S: Final = (0.3, 2.0, 6.0)
 
@@ -31,14 +31,14 @@ LENGTHS_S: Final = (0.3, 2.0, 6.0)
 def dutiful(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have them (`certain`ly), or none."""
+    """Add them to a seed (`certain`: always), or none."""
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
     return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, options, round(at, 3)))
 
 
 def draw(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Draw one, and how it is taken back."""
+    """Draw one, and its reversal."""
     target = str(rng.randint(1, options.brokers))
     requested = rng.choice((BrokerAdminState.MAINTENANCE, BrokerAdminState.DECOMMISSIONED))
     begun = Fault(at=at, kind=KIND, target=target, detail=requested)
@@ -69,7 +69,7 @@ def check_duties(
         return
     if not (rests(earlier.configs, leader) and rests(later.configs, leader)):
         return
-    # In the ISR before, too: one that joined it by this very change was not a candidate.
+    # In the old ISR also: a member that joined by this change was not a candidate.
     others = {*after.isr} & ({*before.isr} if before is not None else {*after.isr}) - {leader}
     able = [each for each in sorted(others) if could_lead(images, after, each)]
     if able:
@@ -77,7 +77,7 @@ def check_duties(
 
 
 def could_lead(images: tuple[MetadataImage, MetadataImage], partition: PartitionRegistration, broker_id: int) -> bool:
-    """Return whether a broker might as well have been elected."""
+    """Return whether a broker could also have been elected."""
     directory = partition.directory(broker_id)
     return all(
         image.cluster.is_active(broker_id)

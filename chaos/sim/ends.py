@@ -23,7 +23,7 @@ class Network(Protocol):
         ...
 
     def listening(self, address: tuple[str, int]) -> "SimServer | None":
-        """Return who listens there."""
+        """Return the listener of that address."""
         ...
 
     def carry(self, source: "SimTransport", data: bytes | None) -> None:
@@ -65,7 +65,7 @@ class SimServer:
         self.sockets = [_Socket(address)]
 
     def close(self) -> None:
-        """Accept no more. Idempotent."""
+        """Stop accepting. Idempotent."""
         self._network.unlisten(self)
 
     def is_serving(self) -> bool:
@@ -119,7 +119,7 @@ class SimTransport(asyncio.Transport):
         return self._closing or self.lost
 
     def close(self) -> None:
-        """Close after what was written."""
+        """Close after the written data is sent."""
         if not self.is_closing():
             self._closing = True
             if not self._unsent:
@@ -186,7 +186,7 @@ class SimTransport(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """Half-close: what is left of the buffer goes first."""
+        """Half-close: the rest of the buffer is sent first."""
         self._eof_sent = True
         if not self._unsent:
             self._network.carry(self, None)
@@ -222,13 +222,13 @@ class SimTransport(asyncio.Transport):
                 self._network.carry(self, None)
 
     def arrive(self, data: bytes | None) -> None:
-        """Take bytes (None: the end) off the network."""
+        """Receive bytes (None: end of stream) from the network."""
         if not self.lost:
             self._arrived.append(data)
             self.deliver()
 
     def deliver(self) -> None:
-        """Give the protocol what has arrived, unless it has paused."""
+        """Pass received data to the protocol, unless it has paused."""
         while self._arrived and self._reading and not self.lost:
             data = self._arrived.popleft()
             if data is None:
@@ -249,7 +249,7 @@ class SimTransport(asyncio.Transport):
             count = min(len(buffer), len(data))
             buffer[:count] = data[:count]
             data = data[count:]
-            del buffer  # the protocol may resize what it lent
+            del buffer  # the protocol may resize the buffer that it lent
             protocol.buffer_updated(count)
 
     def lose(self, error: Exception | None) -> None:

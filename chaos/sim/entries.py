@@ -37,7 +37,7 @@ def merged(options: Options, faults: list[Fault], drawn: list[Fault], seconds: f
 
 
 def perhaps_twice(rng: Random, at: float, soon_s: Sequence[float], draw: Callable[[float], Fault]) -> list[Fault]:
-    """Draw one, and perhaps another of the same target about this time later."""
+    """Draw one, and perhaps another of the same target soon after."""
     found = [draw(round(at, 3))]
     if rng.random() < AGAIN:
         soon = round(at + rng.choice(soon_s) * (0.2 + rng.random()), 3)

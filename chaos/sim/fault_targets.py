@@ -7,7 +7,7 @@ from kvorum.chaos.sim.plan import ACTIVE_CONTROLLER, FOLLOWER, LEADER, Fault
 
 
 class Targets:
-    """Looks at the present state of a cluster."""
+    """Finds targets in the present state of a cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Look at this cluster."""

@@ -17,18 +17,18 @@ from kvorum.chaos.sim.workload import Recorder
 T = TypeVar("T")
 
 LEFT_OPEN: Final = 0.05
-"""How many transactions are left open by a death."""
+"""Share of transactions that are left open by a death."""
 DOUBLED: Final = 0.05
-"""How many are held back by a feeder that is replaced meanwhile, and wants to end it all the same: a zombie."""
+"""Share that a replaced feeder holds back and then tries to end: a zombie."""
 PAUSES: Final = 0.2
-"""How many stay open for a while once they are filled."""
+"""Share that stay open for a while after their last record."""
 PAUSE_S: Final = 0.3
 ZOMBIE_S: Final = 1.5
 AMOUNT_MAX: Final = 100
 
 
 def working(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Do something beside all else; what goes wrong with it is an error of the run."""
+    """Start a concurrent task; its exception is an error of the run."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: None if done.cancelled() else done.result())
     return task

@@ -1,6 +1,6 @@
 """Clients that use groups and transactions in a run, and checks after healing.
 
-At the end no transaction may hang: a transaction timeout after the last one could have begun, every last stable offset
+At the end no transaction may hang: one transaction timeout after the last possible begin, every last stable offset
 is at the high watermark. Then the groups' offsets are fetched, and SOURCE and SINK read at read_committed.
 """
 
@@ -23,7 +23,7 @@ Until = Callable[[], bool]
 Work = Callable[[SimClient, Until], Coroutine[Any, Any, None]]
 
 STABLE_SLACK_S: Final = 10.0
-"""Beyond the transaction's timeout, for who looks for such transactions and for the markers."""
+"""Added to the transaction's timeout, for the periodic abort of such transactions and for the markers."""
 
 
 class Looked(NamedTuple):

@@ -1,8 +1,8 @@
 """Members of simulated groups: watchers commit their reads, workers process them exactly once.
 
-Both begin where the group has committed (OffsetFetch, require-stable) and read at read_committed. A worker sends what
-it makes together with its offset in one transaction, under its own transactional id and as the member it is (KIP-447):
-so a zombie's transaction is refused, and a successor waits until what it left open has ended.
+Both begin at the group's committed offset (OffsetFetch, require-stable) and read at read_committed. A worker sends
+its output together with its offset in one transaction, under its own transactional id and with its member id (KIP-447):
+so a zombie's transaction is rejected, and a successor waits until the zombie's open transaction has ended.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ from kvorum.protocol.messages.offset_fetch import (
 BY_NAME: Final = 9
 """The newest OffsetCommit and OffsetFetch that name topics; later ones have ids."""
 DIES: Final = 0.5
-"""How many members end without a word."""
+"""Share of members that end without leaving the group."""
 COMMITS: Final = 0.5
-"""How many polls of a watcher are followed by a commit."""
+"""Share of a watcher's polls with a commit."""
 STALLS: Final = 0.05
-"""How many rounds are interrupted by a stall, perhaps longer than the session: the member is a zombie then."""
+"""Share of rounds with a stall, perhaps longer than the session: the member is then a zombie."""
 NOT_COMMITTED: Final = -1
 
 
@@ -96,7 +96,7 @@ class GroupWorker:
         return make(self._group, self._client, self._recorder, process, self._drawn.session_ms, self._drawn.partitions)
 
     async def _work(self, member: Member, until: Callable[[], bool]) -> None:
-        """One round: membership, place, a poll, and what follows from it."""
+        """One round: membership, position, a poll, and its processing."""
         if member.stirred:
             self._positions = {}
             if not await member.settle():
@@ -216,13 +216,13 @@ REFUSED: Final = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,
     }
 )
-"""Codes of OffsetCommit by which nothing was written. NOT_COORDINATOR may come after it was."""
+"""Error codes of OffsetCommit that mean that nothing was written. NOT_COORDINATOR may be returned after the write."""
 
 
 async def committed_offset(
     client: SimClient, recorder: Recorder, group: str, process: int, partition: int
 ) -> int | None:
-    """Fetch a group's committed offset of a partition of SOURCE, 0 if it has none; None if it cannot be had now."""
+    """Fetch a group's committed offset of a SOURCE partition; 0 without one; None if it is unavailable now."""
     name = f"{SOURCE}-{partition}"
     topics = [OffsetFetchRequestTopics(name=SOURCE, partition_indexes=[partition])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True)

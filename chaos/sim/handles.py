@@ -22,7 +22,7 @@ class Host:
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A callback, due at once or at a time, and the host it belongs to; without asyncio's own aids for debugging."""
+    """A callback, due at once or at a time, and its host; without asyncio's debugging support."""
 
     __slots__ = ("args", "at", "callback", "context", "host", "is_cancelled")
 
@@ -34,7 +34,7 @@ class SimHandle(asyncio.TimerHandle):
         context: contextvars.Context | None,
         host: Host | None,
     ) -> None:
-        """Hold the callback and its time."""
+        """Store the callback and its time."""
         self.at = at
         self.callback = callback
         self.args = args

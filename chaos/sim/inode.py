@@ -1,4 +1,4 @@
-"""A simulated file's content: what is seen, what is durable, and what a loss of power makes of the writes between."""
+"""A simulated file's content: visible data, durable data, and the effect of a power failure on the writes between."""
 
 import random
 from typing import Final
@@ -10,7 +10,7 @@ Write = tuple[int, bytes | None]
 
 
 class Inode:
-    """A file's content: what is seen, what is durable, and the writes between the two."""
+    """A file's content: visible data, durable data, and the writes between."""
 
     __slots__ = ("durable", "live", "pending")
 

@@ -20,7 +20,7 @@ from kvorum.chaos.sim.plan import FOLLOWER, LEADER, LOSSY_KINDS, Fault, Options
 
 START_CUT: Final = "start_cut"
 SHARE: Final = 0.2
-"""How many seeds have them."""
+"""Share of seeds with interrupted starts."""
 EVERY_S: Final = (2.0, 4.0, 8.0)
 DOWN_S: Final = 0.2
 STEPS_MAX: Final = 400
@@ -41,7 +41,7 @@ class Words(NamedTuple):
 def interrupting(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have interrupted starts (`certain`ly), or none."""
+    """Add interrupted starts to a seed (`certain`: always), or none."""
     if not certain and rng.random() >= SHARE:
         return options, faults
 
@@ -60,15 +60,15 @@ def interrupting(
 
 
 def is_lossy(fault: Fault) -> bool:
-    """Return whether it takes what was not synced."""
+    """Return whether it loses unsynced data."""
     return fault.kind == START_CUT and POWER in fault.detail
 
 
 class StartFaults:
-    """Of one run."""
+    """Interrupted starts of one run."""
 
     def __init__(self, cluster: SimCluster, targets: Targets) -> None:
-        """Take the cluster, and what finds targets in it."""
+        """Store the cluster and the finder of targets."""
         self._cluster = cluster
         self._targets = targets
 

@@ -1,11 +1,11 @@
 """Invariants of a simulated cluster, checked after every event with a change.
 
 Brokers     a leader epoch has one leader; epochs only grow; a leader's high watermark never goes back within its epoch;
-            committed replicas agree with the committed batches (see ledger); a leader has all of them; the leader's
+            committed replicas equal the committed batches (see ledger); a leader has all of them; the leader's
             maximal ISR holds every member of the controller's ISR and ELR (ReplicationQuorumSuperset); writes before a
-            kill -9 are there after it; its log start is permitted (see log_starts), and is the same after a move
+            kill -9 exist after it; its log start is permitted (see log_starts), and is unchanged by a move
             between log directories (MoveKeepsAll); metadata are the controllers' committed ones.
-Controllers see metadata_watch: committed batches and images equal, and what an image may say.
+Controllers see metadata_watch: equal committed batches and images, and the rules of an image.
 
 The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
 LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here. LeaderCandidateCompleteness:
@@ -14,8 +14,8 @@ LeadsWithoutItsLog here). Only an unclean election replaces all candidates (Cand
 NoCommittedRecordLostGlobally: here, when no candidate is left, which no rule about leaders detects (see tolerance).
 MetadataLogMatching, and NoFencedInIsr, IsrElrDisjoint, ElrEmptyWithFullIsr: metadata_watch. ConsistentRead: consumer.
 MinIsrRecoveryQuorum: nowhere. With ISR and ELR empty LastKnownElr was to hold min ISR members for KIP-966's unclean
-recovery; Kafka has not got that, its LastKnownElr names the last leader alone, and so does ours. Liveness (brokers run,
-ISRs are whole, metadata converge, writes are answered, their values reach all): convergence.
+recovery; Kafka does not have it: its LastKnownElr contains only the last leader, also here. Liveness (brokers run,
+ISRs are complete, metadata converge, writes are acknowledged and reach all replicas): convergence.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ class Invariants:
     """One per run. `check_broker` after each event of a broker's process, `metadata` beside it for controllers."""
 
     def __init__(self, metadata: MetadataWatch, options: Options, now: Callable[[], float]) -> None:
-        """Begin with nothing known."""
+        """Create it without observations."""
         self.metadata = metadata
         self._options = options
         self._now = now
@@ -69,21 +69,21 @@ class Invariants:
         self.dismissed: set[int] = set()
         """Brokers that an operator unregistered."""
         self.peace_since: float | None = None
-        """Since when no fault is in force and nothing was disturbed; None while one is, or before the load."""
+        """Start of the present quiet period; None during a fault, or before the load."""
         self.checks = 0
         metadata.on_change = self.registration_changed
         metadata.on_configs = self.configs_changed
         metadata.on_brokers = self.brokers_changed
 
     def end_peace(self) -> None:
-        """Restart the quiet period, if it had begun: something failed by itself."""
+        """Restart the quiet period, if it had begun: a process failed without a fault."""
         if self.peace_since is not None:
             self.peace_since = self._now()
 
     # After each event of a broker.
 
     def check_broker(self, process: SimProcess) -> None:
-        """Look at what changed on a broker."""
+        """Check the changes of a broker."""
         broker = process.broker
         parts = None if broker is None else broker.parts
         if parts is None:
@@ -96,7 +96,7 @@ class Invariants:
             known = self.lives.watched[broker_id] = {}
         hosted = parts.replica_manager.hosted.by_name
         if len(hosted) == len(known) and all(map(_is_unchanged, hosted.values(), known.values())):
-            return  # what nearly every event comes to
+            return  # the path of nearly every event
         for name, partition in hosted.items():
             each = known.get(name)
             if partition.log is not None and (each is None or not _is_unchanged(partition, each)):
@@ -164,7 +164,7 @@ class Invariants:
         if each.start > ledger.starts.highest:
             self._judge_start(process, ledger, ledger.starts.highest, each.start, held or ledger.entries)
         if ledger.losses:
-            each.high_watermark = partition.log.high_watermark  # as it was written down, perhaps before the loss
+            each.high_watermark = partition.log.high_watermark  # the persisted state, perhaps from before the loss
         if self.lives.is_suspect(broker_id, key):
             self.lives.look_again(broker_id, each)
         return each
@@ -197,7 +197,7 @@ class Invariants:
         self, process: SimProcess, ledger: Ledger, before: int, start: int, entries: Sequence[Entry]
     ) -> None:
         if ledger.losses:
-            return ledger.starts.rise(start)  # what was committed is not known any more
+            return ledger.starts.rise(start)  # the committed records are not known any more
         wall_ms = None if "clock" in self._options.fault_kinds else process.clock.wall_ms()
         wrong = ledger.starts.moved(before, start, committed_end=ledger.end, batches=entries, wall_ms=wall_ms)
         if wrong is not None:
@@ -247,7 +247,7 @@ class Invariants:
             other.shadow.verified_below = min(other.shadow.verified_below, ledger.end)
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
-        """A loss without an unclean election must be explained by who fell."""
+        """Check that the brokers that fell explain a loss without an unclean election."""
         if self._may_be_unclean(key):
             return
         borne = borne_in(self._options, self.metadata)
@@ -260,7 +260,7 @@ class Invariants:
         self._candidates.check_bereft(self._is_judged_by_logs)
 
     def _is_judged_by_logs(self, key: Key) -> bool:
-        """Whether no election may take another log for one that is gone: with ELR, where no unclean one is allowed."""
+        """Return whether no election may replace a lost log: with ELR and without a permitted unclean election."""
         steady = self.metadata.elr_enabled and "elr" not in self._options.fault_kinds
         return steady and not self._may_be_unclean(key)
 
@@ -277,7 +277,7 @@ class Invariants:
             # Where logs parted legally an old leader's word does not count, nor a mark that fell: more may be cut off.
             if not ledger.losses or (mark > before and each.epoch >= max(ledger.leaders, default=0)):
                 ledger.verify(each.shadow, min(mark, ledger.end), who)
-                if mark > ledger.end and not ledger.losses:  # it may have to cut its log off once more
+                if mark > ledger.end and not ledger.losses:  # it may have to truncate once more
                     above = f"high watermark {mark} of {ledger.name} is above {ledger.end}"
                     raise Violation("LogMatching", f"{who}: {above}")
             return
@@ -322,10 +322,10 @@ class Invariants:
                 f"{sorted(partition.isr_state.maximal_isr)} only; the controller may elect {beyond} too",
             )
 
-    # When the controllers commit a change of a partition, of configs.
+    # On a committed change of a partition or of configs.
 
     def configs_changed(self, image: MetadataImage) -> None:
-        """Note what retention may delete from now on."""
+        """Update what retention may delete from now on."""
         for topic in image.topics.by_name.values():
             configs = image.configs.topic(topic.name)
             for number in topic.partitions if configs else ():
@@ -349,7 +349,7 @@ class Invariants:
             if not (after.leader in candidates or joins) or after.recovering:
                 ledger.legal_losses[after.leader_epoch] = f"unclean election of broker {after.leader}"
                 if after.leader not in before.last_known_elr:
-                    # The previous leader may continue as a zombie for a while: the loss of its commits is legal too.
+                    # The previous leader may continue as a zombie for a while: the loss of its commits is also legal.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
             elif all(self.lives.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
@@ -359,7 +359,7 @@ class Invariants:
             check_kept(ledger.name, before, after, is_unclean=after.leader_epoch in ledger.legal_losses)
             dropped = {*before.replicas} - {*after.replicas}
             if ledger.witnesses:
-                # A joining replica has all of it too; all the others may leave by the same change.
+                # A joining replica also has all records; all the others may leave by the same change.
                 ledger.witnesses = (ledger.witnesses | ({*after.isr} - {*before.isr})) - dropped
             self.lives.let_go(dropped, key)
         self._candidates.check_all(key, ledger)
@@ -376,4 +376,4 @@ class Invariants:
                 self._candidates.check_joined(broker_id, key, ledger, after)
         each = self.lives.replica(after.leader, key) if after.has_leader else None
         if each is not None:
-            each.isr_state = None  # looked at again after the leader's next event
+            each.isr_state = None  # checked again after the leader's next event

@@ -1,8 +1,8 @@
-"""Invariants of a partition: the committed batches, and possible leaders. Sans-IO.
+"""Invariants of a partition's committed batches and possible leaders. Sans-IO.
 
-The ledger of a partition grows when a leader advances its high watermark: records below are committed, from then on
-every replica must agree with them, every new leader must have them, and every running member of ISR and ELR too
-(Vanlightly's LeaderCandidateCompleteness, LeaderCompleteness, LogMatching; kip_966_properties.tla). Two things make a
+The ledger of a partition grows when a leader advances its high watermark: records below are committed; from then on
+every replica must equal them, and every new leader and every running member of ISR and ELR must have them
+(Vanlightly's LeaderCandidateCompleteness, LeaderCompleteness, LogMatching; kip_966_properties.tla). Two events make a
 loss legal (reliability: "N-1 fault tolerance must be stated precisely"): an unclean election, and that every member of
 ISR and ELR lost its unsynced data, or its log. Then the ledger restarts at the end of the new leader's log, and reports
 it.
@@ -74,7 +74,7 @@ class Shadow:
         self._path = segment_file(folder, self.start, LOG_SUFFIX)
         self._place = 0
         self._places: list[tuple[str, int]] = []
-        """Where each entry ends: file and position."""
+        """Position of each entry's end: file and offset."""
 
     def begin_at(self, start: int) -> None:
         """Restart, empty, at the leader's log start."""
@@ -98,7 +98,7 @@ class Shadow:
         return entry_text(self.entries[place]) if place < len(self.entries) else "nothing"
 
     def still_on_disk(self) -> list[Entry]:
-        """Return the entries without the last ones that are gone: an event cut off may have truncated the log."""
+        """Return the entries except the last lost ones: an interrupted event may have truncated the log."""
         count = len(self.entries)
         while count and not self._is_on_disk(self.entries[count - 1], *self._places[count - 1]):
             count -= 1
@@ -111,7 +111,7 @@ class Shadow:
         return any(header.crc == entry.crc for _, header in batches(memoryview(data)[: entry.size]))
 
     def follow(self, log_end_offset: int) -> None:
-        """Take in what was appended or cut off since, up to the log's end."""
+        """Process appends and truncations since the last call, up to the log's end."""
         if log_end_offset < self.end:
             self._cut(log_end_offset)
         while self.end < log_end_offset:
@@ -159,13 +159,13 @@ class Ledger:
     """The truth of one partition (a topic id and a number)."""
 
     def __init__(self, name: str) -> None:
-        """Begin with nothing committed."""
+        """Create it without committed batches."""
         self.name = name
         self.entries: list[Entry] = []
         self.leaders: dict[int, int] = {}
         """The leader of each epoch, as seen by brokers."""
         self.legal_losses: dict[int, str] = {}
-        """Leader epochs whose election may lose what was committed, and why."""
+        """Leader epochs whose election may lose committed records, and the reason."""
         self.losses: list[str] = []
         """Legal ones, in words."""
         self.lost_from: int | None = None
@@ -173,7 +173,7 @@ class Ledger:
         self.bereaved: dict[int, float] = {}
         """When a broker last lost its log of this with the log's directory."""
         self.witnesses: set[int] = set()
-        """ISR and ELR when it last grew, and who joined since: each of them has all of it."""
+        """ISR and ELR at its last growth, and later members: each of them has all of it."""
         self.committed_at = 0.0
         self.committed_epoch = -1
         self.starts = LogStarts()
@@ -182,7 +182,7 @@ class Ledger:
 
     @property
     def unheard_losses(self) -> Set[int]:
-        """Leader epochs whose election may lose committed records, and without a leader so far."""
+        """Leader epochs, so far without a leader, whose election may lose committed records."""
         return self.legal_losses.keys() - self.leaders.keys()
 
     @property
@@ -196,7 +196,7 @@ class Ledger:
         return place is not None and base_offset < inside < self.entries[place].next_offset
 
     def commit(self, shadow: Shadow, high_watermark: int, who: str) -> bool:
-        """A leader moved its high watermark: what is below is committed. Return whether anything new is."""
+        """Process a leader's new high watermark: records below are committed. Return whether there are new ones."""
         self.verify(shadow, high_watermark, who)
         grown = False
         for entry in shadow.entries[place_of(shadow.entries, self.end) :]:
@@ -209,13 +209,13 @@ class Ledger:
         return grown
 
     def verify(self, shadow: Shadow, bound: int, who: str) -> None:
-        """Hold a replica's batches below `bound` against what is committed."""
+        """Compare a replica's batches below `bound` with the committed ones."""
         for theirs in shadow.entries[place_of(shadow.entries, shadow.verified_below) :]:
             if theirs.base_offset >= min(bound, self.end):
                 return
             mine = self._entry_at(theirs.base_offset)
-            # Nothing is known of what a log that began above the committed records leaves out. A log start that was
-            # lost with the power brings back what was deleted, also what a deposed leader had there.
+            # The records before a log's start are unknown if it began above the committed ones. A log start that
+            # a power failure lost brings deleted records back, also those of a deposed leader.
             if mine is not None and mine != theirs and theirs.next_offset > self._deleted_below(shadow):
                 raise Violation(
                     "LogMatching",
@@ -230,7 +230,7 @@ class Ledger:
         return self.entries[place] if place >= 0 and self.entries[place].next_offset > offset else None
 
     def _deleted_below(self, shadow: Shadow) -> int:
-        """Return below which offset a replica may keep what parts from its leader's, which has nothing there any more.
+        """Return the offset below which a replica may differ from its leader, which has deleted those records.
 
         That is its own log start, and the highest legal one.
         """
@@ -249,7 +249,7 @@ class Ledger:
 
     def lose(self, shadow: Shadow, reason: str) -> None:
         """Restart where a new leader's log diverges from the committed one: legal, and reported."""
-        # Below the highest log start, too, the new leader's log counts from now on: its own start may be lower.
+        # Below the highest log start also, the new leader's log counts from now on: its own start may be lower.
         parts = (
             place
             for place, mine in enumerate(self.entries)
@@ -267,7 +267,7 @@ class Ledger:
         self.starts.highest = min(self.starts.highest, self.end)
 
     def acknowledged(self, offset: int, crc: int) -> str | None:
-        """Judge an answer to acks=all: None if that batch is committed there, else what is."""
+        """Return None if an acks=all response is correct: the batch is committed there; else the committed data."""
         place = self.index_of.get(offset)
         if place is None:
             return f"nothing committed begins at {offset}; everything below {self.end} is committed"

@@ -20,18 +20,18 @@ from kvorum.quorum.image.features import GROUP_VERSION, TRANSACTION_VERSION
 
 KIND: Final = "feature"
 SHARE: Final = 0.4
-"""How many seeds with groups and transactions have them."""
+"""Share of these among seeds with groups and transactions."""
 FEATURES: Final = (TRANSACTION_VERSION, TRANSACTION_VERSION, GROUP_VERSION)
 EVERY_S: Final = (3.0, 6.0)
 LENGTHS_S: Final = (0.05, 0.5, 3.0)
 FOR_GOOD: Final = 0.1
-"""How likely it stays down."""
+"""Probability that it stays lowered."""
 
 
 def releveled(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed that has groups and transactions have it (`certain`ly), or not."""
+    """Add it to a seed with groups and transactions (`certain`: always), or not."""
     if options.coordination is None or (not certain and rng.random() >= SHARE):
         return options, faults
     coordination = msgspec.structs.replace(options.coordination, heeds_levels=True)

@@ -11,14 +11,14 @@ Undo = Callable[[], list[str] | None]
 """Ends a fault; returns the partitions of whose logs it took something, if those only."""
 Story = tuple[str, list[str], Undo | None]
 """Description of the event, its targets, and the function that ends it."""
-WAY_TEXTS = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}
+WAY_TEXTS = {"in": " (incoming)", "out": " (outgoing)", "both": ""}
 
 
 class LinkFaults:
-    """Of one run. Each method returns None where there is nothing to break."""
+    """Link faults of one run. Each method returns None if it has no effect."""
 
     def __init__(self, cluster: SimCluster, targets: Targets) -> None:
-        """Take the cluster, and who finds targets in it."""
+        """Store the cluster and the finder of targets."""
         self._cluster = cluster
         self._targets = targets
 
@@ -42,7 +42,7 @@ class LinkFaults:
         return self._cut_ways(fault, machine, others, story)
 
     def slow(self, fault: Fault) -> Story | None:
-        """Let everything between the target and the others take longer by the fault's amount."""
+        """Delay all traffic between the target and the others by the fault's amount."""
         machine = self._targets.machine(fault.target)
         others = self._others(fault, machine) if machine is not None else []
         if machine is None or not others:

@@ -24,7 +24,7 @@ class Held(NamedTuple):
 
 
 class LostLog(NamedTuple):
-    """A log that went with its directory, and the epoch with which its broker was registered then."""
+    """A log lost with its directory, and its broker's epoch at that time."""
 
     directory_id: Uuid
     broker_epoch: int
@@ -34,7 +34,7 @@ class Lives:
     """Lives of brokers. One per run; all code that ends a broker reports it here."""
 
     def __init__(self, metadata: MetadataWatch, ledgers: Mapping[Key, Ledger], now: Callable[[], float]) -> None:
-        """Begin with nothing known; `ledgers` are those of the run, as they grow."""
+        """Create it without observations; `ledgers` are those of the run, which grow."""
         self._metadata = metadata
         self.ledgers = ledgers
         self._now = now
@@ -43,18 +43,18 @@ class Lives:
         self.remembered: dict[int, dict[TopicPartition, Held]] = {}
         """Contents of a broker's logs when it was killed, for its return."""
         self.suspects: set[tuple[int, Key]] = set()
-        """(broker, partition) that lost what was not synced, and may lack what is committed."""
+        """(broker, partition) that lost unsynced data, and may lack committed records."""
         self.bereft: dict[tuple[int, Key], LostLog] = {}
-        """Replicas whose logs went with their directories, until they are seen to have all again."""
+        """Replicas whose logs were lost with their directories, until they have all records again."""
         self.robbed: set[int] = set()
-        """Brokers that ever lost what was not synced."""
+        """Brokers that ever lost unsynced data."""
         self.uncleans: dict[int, float] = {}
-        """When a broker last fell hard: ended without a word, by kill -9 or with its machine, or is taken for such."""
+        """Time of a broker's last unclean end: kill -9, its machine's failure, or one assumed by the controllers."""
         self.epochs: dict[int, int] = {}
         """The epoch with which a broker is registered, as its present life knows it."""
 
     def killed(self, broker_id: int) -> None:
-        """Remember what a broker's logs held: kill -9 loses nothing."""
+        """Store the state of a broker's logs: kill -9 loses nothing."""
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
         watched = self.watched.pop(broker_id, {})
@@ -76,7 +76,7 @@ class Lives:
             self.uncleans[broker_id] = self._now()
 
     def lost_directory(self, broker_id: int, names: Iterable[TopicPartition], directory_id: Uuid) -> None:
-        """The logs of these partitions are gone, all of them, with a broker's directory. The broker is down."""
+        """Process the loss of all logs of these partitions with a directory of a stopped broker."""
         newest = self._metadata.newest
         registered = newest.cluster.broker(broker_id)
         for name in names:
@@ -91,7 +91,7 @@ class Lives:
             self.watched.get(broker_id, {}).pop(name, None)
 
     def lost_power(self, broker_id: int) -> None:
-        """Expect nothing but what was committed elsewhere."""
+        """Expect only records committed elsewhere."""
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
         self.remembered.pop(broker_id, None)
@@ -100,17 +100,17 @@ class Lives:
         self.suspects |= {(broker_id, key) for key in self.ledgers}
 
     def is_suspect(self, broker_id: int, key: Key) -> bool:
-        """Whether a replica may lack what is committed by a loss that has no one at fault."""
+        """Return whether a replica may lack committed records by a loss that is legal."""
         return (broker_id, key) in self.suspects
 
     def look_again(self, broker_id: int, each: Watched) -> None:
-        """A replica that has all that is committed is no suspect any more."""
+        """End suspicion of a replica that has all committed records."""
         if self.ledgers[each.key].missing(each.shadow) is None:
             self.suspects.discard((broker_id, each.key))
             self.bereft.pop((broker_id, each.key), None)
 
     def replica(self, broker_id: int, key: Key) -> Watched | None:
-        """Return a broker's replica of a partition, None where it was not seen in this life."""
+        """Return a broker's replica of a partition, None if the present process has not shown one."""
         return next((each for each in self.watched.get(broker_id, {}).values() if each.key == key), None)
 
     def replicas(self, key: Key) -> Iterator[Watched]:

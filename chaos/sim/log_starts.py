@@ -1,9 +1,9 @@
-"""Permitted log start of a partition: which records may be deleted by request or retention. Sans-IO.
+"""Permitted log start of a partition: records that requests or retention may delete. Sans-IO.
 
 A replica's log start offset increases by DeleteRecords, by retention, or after its leader's; each change is checked
 against the requests and all retention configs that were in force, and against the committed offset: nothing above the
-true high watermark may be deleted. Legally deleted records may return (a leader whose followers did not know the start
-yet, a log start that was not written before a kill -9), so records below the highest legal start are never missing.
+true high watermark may be deleted. Legally deleted records may return (followers that did not know the leader's start
+yet, a log start that was not persisted before a kill -9), so records below the highest legal start are never missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,12 +39,12 @@ class Retention:
     """All values that were ever in force for one topic: a broker may lag, so no value expires."""
 
     def __init__(self) -> None:
-        """Begin with the defaults, which delete nothing in a run's time."""
+        """Create it with the defaults, which delete nothing during a run."""
         self._ms: int | None = None
         self._bytes: int | None = None
 
     def take(self, configs: Mapping[str, str]) -> None:
-        """Note a topic's configs."""
+        """Store a topic's configs."""
         self._ms = least(self._ms, configs.get(RETENTION_MS))
         self._bytes = least(self._bytes, configs.get(RETENTION_BYTES))
 
@@ -66,13 +66,13 @@ def least(known: int | None, value: str | None) -> int | None:
 
 
 class LogStarts:
-    """Of one partition."""
+    """Log starts of one partition."""
 
     def __init__(self) -> None:
-        """Begin with nothing deleted."""
+        """Create it without deletions."""
         self.retention = Retention()
         self.highest = 0
-        """Everything below may be gone; all above must be there."""
+        """Records below may be deleted; all records above must exist."""
         self._requested = 0
         self._requested_all = False
 
@@ -82,7 +82,7 @@ class LogStarts:
         self._requested_all = self._requested_all or offset == UNTIL_HIGH_WATERMARK
 
     def rise(self, start: int) -> None:
-        """Take in that a log begins there, rightly or not."""
+        """Store that a log begins there, legally or not."""
         self.highest = max(self.highest, start)
 
     def moved(
@@ -94,9 +94,9 @@ class LogStarts:
         batches: Sequence[Kept],
         wall_ms: int | None,
     ) -> str | None:
-        """Note that a replica's log now begins at `after`; return the violation, None without one.
+        """Process a replica's new log start `after`; return the violation, None without one.
 
-        `batches` are those that the replica held before.
+        `batches` are the replica's batches before.
         """
         if after > committed_end:
             return f"its log starts at {after}, committed is everything below {committed_end}"

@@ -1,10 +1,10 @@
-"""SimLoop: an asyncio event loop in virtual time, one seed a run; production code runs in it unmodified.
+"""SimLoop: an asyncio event loop in virtual time, one seed per run; production code runs in it unmodified.
 
 Nothing waits: when no callback is ready, time jumps to the next timer. `run_in_executor` runs its function on the
-loop at a later instant drawn from the seed, so off-loop work takes time and can be cut short by a crash.
+loop at a later time drawn from the seed, so off-loop work takes time and a crash can interrupt it.
 
-A callback belongs to the *host* (process) whose callback scheduled it; what belongs to a dead host never runs, what
-belongs to a paused one runs when it resumes, all at once and in order, as after SIGSTOP and SIGCONT.
+A callback belongs to the *host* (process) whose callback scheduled it; callbacks of a dead host never run, those
+of a paused one run in order when it resumes, as after SIGSTOP and SIGCONT.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ class Streams(Protocol):
 
 
 class Stuck(AssertionError):
-    """Nothing is left to run, and what was waited for has not happened."""
+    """No callback is left, and the awaited event has not happened."""
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """See the module. `rng` draws how long off-loop work takes."""
+    """See the module. `rng` draws the duration of off-loop work."""
 
     def __init__(self, rng: random.Random) -> None:
         """Start at START_S with nothing to do."""
@@ -69,7 +69,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.errors: list[dict[str, Any]] = []
         """Log messages: exceptions in callbacks, never retrieved ones."""
         self.streams: Streams | None = None
-        """Where servers and connections are; a StreamNetwork sets it."""
+        """Servers and connections; set by StreamNetwork."""
         self.executor_delay: Callable[[], float] = lambda: 0.0001 + 0.0004 * self.rng.random()
 
     def __del__(self) -> None:
@@ -148,7 +148,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """See asyncio."""
         return asyncio.Future(loop=self)
 
-    def create_task(  # type: ignore[override]  # the parameters asyncio passes, no more
+    def create_task(  # type: ignore[override]  # type: ignore[override]  # exactly asyncio's parameters
         self,
         coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
         *,
@@ -261,7 +261,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return True
 
     def _call(self, handle: SimHandle) -> None:
-        """Do as asyncio's Handle: what a callback raises is kept, what ends a process passes."""
+        """Behave as asyncio's Handle: store a callback's exception, propagate those that end the process."""
         try:
             handle.context.run(handle.callback, *handle.args)
         except (SystemExit, KeyboardInterrupt):
@@ -270,7 +270,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self.call_exception_handler({"message": f"exception in {handle!r}", "exception": error, "handle": handle})
 
     def resume(self, host: Host) -> None:
-        """Let a paused host run on: everything that came due happens now, in order."""
+        """Resume a paused host: all overdue callbacks run now, in order."""
         host.paused = False
         deferred, host.deferred = host.deferred, []
         self._ready.extend(deferred)
@@ -294,7 +294,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.run_until(lambda: False, limit_s=seconds)
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        """See asyncio. Raises Stuck when nothing is left to run before the future is done."""
+        """See asyncio. Raises Stuck if no callback is left before the future is done."""
         self._enter()
         try:
             task: asyncio.Future[T] = asyncio.ensure_future(cast(Awaitable[T], future), loop=self)
@@ -365,7 +365,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def _end(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """End a coroutine whose process is gone; errors and waits of its last clauses are ignored."""
+    """End a coroutine whose process is dead; ignore errors and awaits of its finally clauses."""
     for _ in range(LAST_CLAUSES_MAX):
         try:
             coroutine.close()

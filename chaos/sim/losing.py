@@ -7,13 +7,13 @@ of the schedule; `target` as of any fault, `detail` words. A directory is identi
 whose log is in it when the fault begins.
 
     dir_lost     DIRECTORY kill|terminate replaced|removed [breaks]
-                 The broker ends, and comes back `length` later without what lay there: an empty directory has its
-                 place, or none. `breaks`: the directory fails first, and the broker lives on for `amount` seconds.
+                 The broker ends, and restarts `length` later with an empty directory, or without it.
+                 `breaks`: the directory fails first, and the broker continues for `amount` seconds.
     dir_broken   DIRECTORY kill|terminate
-                 The directory fails, also over the restart that comes `amount` seconds later; when the `length` is over
+                 The directory fails, also over a restart `amount` seconds later; after `length`
                  it works again, and the broker is restarted.
     dir_return   kill|terminate
-                 A directory that was taken out is in log.dirs again, with what it held.
+                 A removed directory is in log.dirs again with its old content.
 """
 
 from random import Random
@@ -30,7 +30,7 @@ RETURN: Final = "dir_return"
 KINDS: Final = (LOST, LOST, LOST, BROKEN, BROKEN, RETURN)
 """The hat from which single ones are drawn."""
 SHARE: Final = 0.15
-"""How many seeds have them."""
+"""Share of seeds with them."""
 EVERY_S: Final = (2.0, 4.0, 8.0)
 LAST_ONE: Final = 0.5
 """Probability that it hits the last replica in sync, which single faults hardly ever do."""
@@ -62,7 +62,7 @@ def loss_request(fault: Fault) -> LossRequest:
 def losing(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have them (`certain`ly), or none."""
+    """Add them to a seed (`certain`: always), or none."""
     if not certain and rng.random() >= SHARE:
         return options, faults
     options = msgspec.structs.replace(options, log_dirs=max(options.log_dirs, rng.choice((2, 2, 3))))
@@ -76,7 +76,7 @@ def losing(
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:
-    """Draw a single one: any broker, any directory."""
+    """Draw one: any broker, any directory."""
     partition = f"orders-{rng.randrange(options.partitions)}"
     node, leader = str(rng.randint(1, options.brokers)), f"{LEADER}:{partition}"
     follower = f"{FOLLOWER}{rng.randint(1, max(1, options.replication_factor - 1))}:{partition}"
@@ -87,7 +87,7 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
 def last_one(rng: Random, options: Options, at: float) -> list[Fault]:
     """Draw how all followers of a partition end, one after another, and then its leader loses the log's directory.
 
-    The followers come back when the leader has.
+    The followers restart after the leader.
     """
     partition = f"orders-{rng.randrange(options.partitions)}"
     gone_at = at + 0.1 * options.replication_factor

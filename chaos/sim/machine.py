@@ -1,7 +1,7 @@
-"""Machines of a simulated cluster and the processes on them: production's broker and controller, started and ended.
+"""Machines of a simulated cluster and their processes: starts and ends production's broker and controller.
 
-A machine has an address and a role or two; each role has a disk of its own, which stays, and a process, which comes and
-goes. The machine acts on a process as an operating system does: kill -9 (writes are kept), power loss (unsynced writes
+A machine has an address and one or two roles; each role has its own disk, which stays, and a process, which starts and
+ends. The machine acts on a process as an operating system does: kill -9 (writes are kept), power loss (unsynced writes
 are lost), SIGSTOP and SIGCONT, SIGTERM, and a supervisor that restarts processes that ended by themselves.
 """
 
@@ -38,11 +38,11 @@ RESTART_S: Final = 0.3
 
 
 class ProcessEnded(SystemExit):
-    """Raised where production calls os._exit: nothing behind it runs any more."""
+    """Raised where production code calls os._exit: no later code runs."""
 
 
 class State(Enum):
-    """Of a process."""
+    """State of a process."""
 
     DOWN = "down"
     RUNNING = "running"
@@ -75,7 +75,7 @@ class SimProcess:
         self._starting: asyncio.Task[None] | None = None
         self.lives = 0
         self.fault: BaseException | None = None
-        """Why it ended itself."""
+        """Reason why it ended."""
         self.on_controller: Callable[[SimProcess, ControllerNode], None] = lambda process, controller: None
         """Called with each new controller before it starts: the observer of the metadata log."""
         self.on_ended: Callable[[SimProcess, BaseException], None] = lambda process, error: None
@@ -91,7 +91,7 @@ class SimProcess:
         return self.state is not State.DOWN
 
     def start(self) -> None:
-        """Begin a new life with new randomness, unless it lives or its machine is dark."""
+        """Start a new process with new randomness, unless one runs or its machine is off."""
         if self.running or self.machine.dark:
             return
         self.lives += 1
@@ -113,7 +113,7 @@ class SimProcess:
             self.disk.kill()
 
     def lose_power(self) -> None:
-        """End it with the machine: what was not synced goes."""
+        """End it with the machine: unsynced data is lost."""
         if self.running:
             self._end()
             self._half_done()
@@ -211,14 +211,14 @@ class SimProcess:
         self.machine.network.kill(self.host)
 
     def _half_done(self) -> None:
-        """Let work that was in a thread come as far as it may have come."""
+        """Execute a random part of the work that was in a thread."""
         for number in sorted(self.host.jobs):
             job = self.host.jobs[number]
             if self._rng.random() < 0.7:
                 self.disk.power(self._rng.randint(0, 3))
                 try:
                     job()
-                except (PowerLost, Exception):  # its caller is gone; what it wrote stays
+                except (PowerLost, Exception):  # its caller is dead; its writes remain
                     pass
                 finally:
                     self.disk.power(None)
@@ -248,7 +248,7 @@ class Machine:
             self.processes[role] = SimProcess(self, role, Random(rng.getrandbits(64)), disk, settings)
 
     def format(self, role: str, cluster_id: str, directories: dict[int, Uuid] | None) -> None:
-        """Give a role's empty disk its identity; `directories` are all voters' where one command formats them all."""
+        """Format a role's empty disk; `directories` are those of all voters if one command formats them all."""
         process = self.processes[role]
         settings = process.settings
         if role == BROKER:
@@ -261,7 +261,7 @@ class Machine:
     def format_directory(
         self, process: SimProcess, folder: str, cluster_id: str, directories: dict[int, Uuid] | None
     ) -> None:
-        """Give one directory of a process an identity; see `format`."""
+        """Format one directory of a process; see `format`."""
         settings, disk = process.settings, process.disk
         disk.mkdir(folder)
         disk.sync_dir("")
@@ -285,7 +285,7 @@ class Machine:
             process.start()
 
     def lose_power(self, *, silent: bool) -> None:
-        """Lose power; silent: peers get no reset, and nothing is refused until it is back."""
+        """Lose power silently: peers get no reset, and connects get no response until it is on again."""
         if silent and not self.dark:
             self.dark = True
             self.network.power_off(self.address)

@@ -1,10 +1,10 @@
 """Members of groups in the simulator, with the classic protocol and KIP-848's: joins, changes, leaves.
 
-A member works in one task and sends heartbeats in another, as real clients do: so it may be deposed during its work
-without notice. The history gets its partitions when it knows of a gain and before it acts on a loss. `accepted` is when
-its last request was sent that certainly renewed its session, and found no rebalance: for the session timeout after
+A member works in one task and sends heartbeats in another, as real clients do: so it may be removed during its work
+without notice. Its partitions are in the history after it learns of a gain and before it acts on a loss. `accepted` is
+the time of its last request that certainly renewed its session without a rebalance: for the session timeout after
 that, or the rebalance timeout, it owns its partitions. A classic member's heartbeats do, and the join of a new
-generation; not the answer to a repeated join of its present generation (the group is stable, without a wait), nor a
+generation; a repeated join of its present generation (the group is stable, without a wait) does not, nor a
 late sync.
 """
 
@@ -47,7 +47,7 @@ class Member(Protocol):
         ...
 
     async def settle(self) -> bool:
-        """Look after it; returns whether it has an assignment (perhaps of nothing)."""
+        """Maintain its membership; return whether it has an assignment (perhaps an empty one)."""
         ...
 
     async def leave(self) -> None:
@@ -55,12 +55,12 @@ class Member(Protocol):
         ...
 
     def die(self) -> None:
-        """Stop beating without a word."""
+        """Stop heartbeats without leaving the group."""
         ...
 
 
 class OwnershipReport:
-    """Writes what one member owns."""
+    """Writes one member's partitions to the history."""
 
     def __init__(self, group: str, process: int, recorder: Recorder, session_s: float, protocol: str) -> None:
         """It owns nothing yet."""
@@ -89,7 +89,7 @@ class OwnershipReport:
 
 
 def beating(beats: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Start to beat; what goes wrong with it is an error of the run."""
+    """Start heartbeats; their exception is an error of the run."""
     task = asyncio.get_running_loop().create_task(beats)
     task.add_done_callback(lambda done: None if done.cancelled() else done.result())
     return task
@@ -103,7 +103,7 @@ class ClassicMember:
     def __init__(
         self, group: str, client: SimClient, recorder: Recorder, process: int, session_ms: int, partitions: int
     ) -> None:
-        """`partitions` of SOURCE are what there is to share out."""
+        """`partitions` are all partitions of SOURCE."""
         self.process = process
         self.member_id = ""
         self.generation = -1

@@ -35,7 +35,7 @@ class MetadataWatch:
     """One per run."""
 
     def __init__(self, history: HistoryWriter, now: Callable[[], float], settings: Settings) -> None:
-        """Begin with the empty image."""
+        """Create it with the empty image."""
         self.newest = MetadataImage()
         self.images: dict[int, MetadataImage] = {}
         self.digests: dict[int, bytes] = {}
@@ -47,7 +47,7 @@ class MetadataWatch:
         self.active: dict[int, int] = {}
         """The active controller of each epoch."""
         self.departures_alone = False
-        """Nothing is reassigned but by decommissions."""
+        """Only decommissions reassign partitions."""
         self.unthrottled: set[int] = set()
         """Brokers whose throttle an operator took away."""
         self._seen: dict[str, MetadataImage] = {}
@@ -58,7 +58,7 @@ class MetadataWatch:
         self._written = -1
 
     def watcher(self, who: str, controller: ControllerNode) -> "Watcher":
-        """Return what is to listen to a controller's metadata log."""
+        """Return the listener for a controller's metadata log."""
         return Watcher(self, who, controller)
 
     @property
@@ -71,7 +71,7 @@ class MetadataWatch:
         return self.newest.topics.partition(*key)
 
     def batch(self, who: str, base_offset: int, epoch: int, batch: bytes) -> None:
-        """Hold a batch that a controller applied against what others applied there; note the first in the history."""
+        """Compare a batch with those that other controllers applied at its offset; write the first to the history."""
         digest = blake2b(batch, digest_size=16).digest()
         known = self.digests.setdefault(base_offset, digest)
         if known != digest:
@@ -86,19 +86,19 @@ class MetadataWatch:
                 self._history.write(Metadata(t=self._now(), offset=self._written, epoch=epoch, record=fields))
 
     def became_active(self, node_id: int, epoch: int) -> None:
-        """Hold a new active controller against its epoch's."""
+        """Compare a new active controller with that of its epoch."""
         other = self.active.setdefault(epoch, node_id)
         if other != node_id:
             raise Violation("SingleController", f"controllers {other} and {node_id} are active in epoch {epoch}")
 
     def seen_by_node(self, who: str, image: MetadataImage) -> None:
-        """Take a node's image, if it is another than before."""
+        """Process a node's image, if it has changed."""
         if image is not self._seen.get(who):
             self._seen[who] = image
             self.seen(who, image)
 
     def seen(self, who: str, image: MetadataImage) -> None:
-        """Hold an image against the first one of its offset; take over a newer one than all before."""
+        """Compare an image with the first one of its offset; store it if it is newer than all others."""
         if image.offset < 0:
             return
         known = self.images.get(image.offset)
@@ -210,7 +210,7 @@ def check_reassignment(name: str, before: PartitionRegistration, after: Partitio
 def check_directories(before: MetadataImage, after: MetadataImage) -> None:
     """A replica in a failed directory leaves ISR and leadership by the same change (KIP-858).
 
-    But without ELR the last member of an ISR stays in it. Raises Violation.
+    Without ELR the last member of an ISR stays in it. Raises Violation.
     """
     failed = {
         broker.broker_id: {*known.log_dirs} - {*broker.log_dirs}

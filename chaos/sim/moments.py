@@ -18,7 +18,7 @@ NONE: Final = ""
 
 
 class Moments:
-    """One per run; at most one moment is awaited at a time."""
+    """One per run; waits for at most one moment at a time."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Wait for none."""
@@ -49,10 +49,10 @@ class Moments:
             for process in killed:
                 process.start()
 
-        return f"who comes to {fault.detail} next is killed there", [], undo
+        return f"the next process that reaches {fault.detail} is killed there", [], undo
 
     def hit(self, name: str) -> None:
-        """A process came to a place. Raises ProcessEnded where it is the one that is waited for."""
+        """A process has reached a place in the code. Raises ProcessEnded if it is the awaited one."""
         if name != self._waiting:
             return
         host = self._cluster.loop.host

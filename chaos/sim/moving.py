@@ -4,10 +4,10 @@ Sans-IO.
 
 It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. A move is an entry
 of the schedule, `move`: `target` is a node and a partition of the topic, NODE:PARTITION; `detail` is the number of the
-directory. If the replica is there already, the request cancels a move in progress.
+directory. If the replica is already there, the request cancels a move in progress.
 
 Moves may also be throttled, with another random generator: `move_rate`, of all brokers; `detail` is the limit in bytes
-per second, REMOVED removes it. A copy then waits so long that its log is truncated, led by another or gone meanwhile.
+per second, REMOVED removes it. A copy then waits so long that its log is truncated, gets another leader, or is deleted.
 """
 
 from random import Random
@@ -21,27 +21,27 @@ from kvorum.chaos.sim.plan import BROKERS, LEADER, Fault, Options
 KIND: Final = "move"
 RATE_KIND: Final = "move_rate"
 SHARE: Final = 0.6
-"""How many seeds with two directories a broker have them."""
+"""Share of these among seeds with two directories per broker."""
 EVERY_S: Final = (0.3, 1.0, 3.0)
 SOON_S: Final = (0.005, 0.02, 0.1)
 """After which another for the same replica may follow."""
 RATES_SHARE: Final = 0.5
-"""How many seeds with moves have them throttled."""
+"""Share of throttled ones among seeds with moves."""
 RATES_EVERY_S: Final = (3.0, 6.0)
 FILES_SHARE: Final = 0.5
-"""How many of them read files alone: most logs here are so small that all of them would stay in memory."""
+"""Share of these that read only files: most logs here are so small that all of them would stay in memory."""
 CUTS: Final = 0.6
-"""How likely the rate is part of a play."""
+"""Probability that the rate is part of a scene."""
 REMOVED: Final = ""
 LOW_RATES: Final = ("2000", "8000", "15000")
 RATES: Final = ("0", *LOW_RATES, REMOVED)
-"""Below what is written, about that, and above: only a copy that comes to its end takes its log's place."""
+"""Below the write rate, about equal, and above: only a copy that completes replaces its log."""
 
 
 def moved(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have them (`certain`ly), or none."""
+    """Add them to a seed (`certain`: always), or none."""
     if options.log_dirs < 2 or (not certain and rng.random() >= SHARE):
         return options, faults
 
@@ -60,7 +60,7 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
 def throttled(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed that has moves have them throttled (`certain`ly), or none."""
+    """Throttle the moves of a seed that has some (`certain`: always), or not."""
     if not any(fault.kind == KIND for fault in faults) or (not certain and rng.random() >= RATES_SHARE):
         return options, faults
 

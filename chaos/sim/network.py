@@ -1,7 +1,7 @@
 """FrameNetwork: links between Raft voters at the level of frames; seeded delay, cuts, frozen links, and worse.
 
 One connection for each direction, dialled by the sender, as production's link does it. On a connection frames arrive in
-order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection has been given up
+order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection was closed
 and they are lost. `wild` goes beyond what TCP allows (loss, duplication, reordering on a living connection): Raft must
 bear it. Never permitted is a frame of an older connection after a newer one's first, nor any of a connection before its
 own first, or without it: that identifies the sender and its directory.
@@ -86,7 +86,7 @@ class FrameNetwork:
         self._endpoints[node_id] = endpoint
 
     def dial_all(self, node_id: int, peers: tuple[int, ...]) -> None:
-        """Begin to keep connections to the peers up, for as long as the endpoint lives."""
+        """Keep connections to the peers open as long as the endpoint lives."""
         endpoint = self._endpoints[node_id]
         for peer in peers:
             self._dial(endpoint, node_id, peer, DIAL_EVERY_S)
@@ -99,15 +99,15 @@ class FrameNetwork:
                 self._break(pair, connection)
 
     def cut(self, source: int, target: int) -> None:
-        """Let no frame pass from source to target."""
+        """Drop all frames from source to target."""
         self._cut.add((source, target))
 
     def passes(self, source: int, target: int) -> bool:
-        """Return whether anything passes from source to target now: the target exists, and nothing is cut."""
+        """Return whether frames pass from source to target now: the target exists, and the link is not cut."""
         return target in self._endpoints and (source, target) not in self._cut
 
     def heal(self, source: int, target: int) -> None:
-        """Let frames pass again: those held back come late, or the connection was given up meanwhile."""
+        """Let frames pass again: held frames arrive late, or the connection was closed meanwhile."""
         if (source, target) not in self._cut:
             return
         self._cut.discard((source, target))
@@ -127,7 +127,7 @@ class FrameNetwork:
             self.heal(*pair)
 
     def reset(self, source: int, target: int) -> None:
-        """Break a connection; what is under way is lost."""
+        """Break a connection; frames in flight are lost."""
         connection = self._connections.get((source, target))
         if connection is not None:
             self._break((source, target), connection)

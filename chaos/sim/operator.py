@@ -85,7 +85,7 @@ class Operator:
     """Operator of one run. Each method returns a description of its request, None if there is nothing to change."""
 
     def __init__(self, cluster: SimCluster) -> None:
-        """Take the cluster."""
+        """Store the cluster."""
         self._cluster = cluster
         self._count = 0
 
@@ -94,14 +94,14 @@ class Operator:
         cluster = self._cluster
 
         async def work(client: SimClient) -> None:
-            outcome = "without an answer"
+            outcome = "got no response"
             for _ in range(TRIES):
                 try:
                     code = ErrorCode(await ask(client))
                 except NoAnswer:
                     await asyncio.sleep(RETRY_S)
                     continue
-                outcome = f"answered with {code.name}"
+                outcome = f"got {code.name}"
                 if code not in RETRIABLE:
                     break
                 await asyncio.sleep(4 * RETRY_S)
@@ -110,7 +110,7 @@ class Operator:
 
         start: Callable[[SimClient], Coroutine[Any, Any, None]] = work
         cluster.start_client(f"{CLIENT_PREFIX}{self._count}", start)
-        return f"the operator asks: {what}", targets, None
+        return f"the operator requests: {what}", targets, None
 
     # Configs.
 
@@ -236,7 +236,7 @@ class Operator:
         return self._start(f"delete the records of {ledger.name} below {offset}", ask, [])
 
     def reassign(self, fault: Fault) -> Story | None:
-        """Give a partition other replicas, or cancel what is under way."""
+        """Change a partition's replicas, or cancel its reassignment."""
         replicas = None if fault.detail == CANCEL else [int(each) for each in fault.detail.split(",")]
         name, _, number = (fault.target if "-" in fault.target else f"{TOPIC}-{fault.target}").rpartition("-")
         row = ReassignablePartition(partition_index=int(number), replicas=replicas)
@@ -263,15 +263,15 @@ class Operator:
         return self._start(f"the replica of {TOPIC}-{number} on {node} to directory {fault.detail}", ask, [])
 
     def move_rate(self, fault: Fault) -> Story | None:
-        """Bound how fast every broker moves replicas between its log directories, or do not any more."""
+        """Limit the rate at which every broker moves replicas between its log directories, or remove the limit."""
         return self._configure("cluster", MOVES_RATE, fault.detail)
 
     def replication_rate(self, fault: Fault) -> Story | None:
-        """Bound how fast replicas that are marked are copied between brokers, or do not any more."""
+        """Limit the rate at which throttled replicas are copied between brokers, or remove the limit."""
         return self._alter(ResourceType.BROKER, CLUSTER_DEFAULT, dict.fromkeys(RATES, fault.detail))
 
     def throttled_replicas(self, fault: Fault) -> Story | None:
-        """Mark replicas of the topic as throttled, on both sides, or none any more."""
+        """Mark replicas of the topic as throttled, on both sides, or none."""
         return self._alter(ResourceType.TOPIC, TOPIC, dict.fromkeys((LEADERS, FOLLOWERS), fault.detail))
 
     def departure_rate(self, fault: Fault) -> Story | None:

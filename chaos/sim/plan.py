@@ -24,7 +24,7 @@ KINDS: Final = (
     *("kill", "kill", "terminate", "power", "power", "pause", "pause", "cut", "cut", "isolate", "isolate", "slow"),
     *("reset", "resign", "kill_all", "power_all", "disk_error", "disk_full", "wipe", "clock"),
 )
-"""The hat from which a seed draws its kinds; what stands in it twice comes more often."""
+"""The kinds from which a seed draws; repeated kinds are more likely."""
 LOSSY_KINDS: Final = frozenset({"power", "power_all", "wipe"})
 QUIET_START_S: Final = 2.0
 
@@ -38,10 +38,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str = ""
     length: float = 0.0
     role: str = "both"
-    """Which process of the node: broker, controller or both."""
+    """The node's process: broker, controller or both."""
     other: str = ""
     ways: str = "both"
-    """Of a cut, an isolation or a slow link, as the target sees it: in, out or both."""
+    """Direction of a cut, an isolation or a slow link, from the target's view: in, out or both."""
     amount: float = 0.0
     """Seconds of delay, seconds until frozen connections break (0: they do not), hours of a clock's jump."""
     detail: str = ""
@@ -71,7 +71,7 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     partitions: int
-    """Of SOURCE and of SINK each."""
+    """Partitions of SOURCE and of SINK, each."""
     offsets_partitions: int
     transactions_partitions: int
     feeders: int
@@ -85,10 +85,10 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     transaction_timeout_ms: int
     abort_share: float
     life_s: float
-    """How long a client lives, on average, before it dies or leaves and another comes."""
+    """Mean lifetime of a client until it dies or leaves and is replaced."""
     every_s: float
     heeds_levels: bool = False
-    """Producers look at the level of transaction.version before each transaction, and do no more than it allows."""
+    """Producers read the level of transaction.version before each transaction and stay within it."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,10 +118,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fault_kinds: list[str]
     fault_every_s: float
     chase: float = 0.0
-    """How likely a fault is followed by the same at once."""
+    """Probability that the same fault follows at once."""
     retention_check_ms: int = 300_000
     checkpoint_starts_ms: int = 60_000
-    """How often log start offsets are written down."""
+    """Interval of persisting log start offsets."""
     reads_files: bool = False
     """Brokers keep no log ends in memory: reads return the file's content at the time of the read."""
     request_cost_ms: float = 0.0
@@ -137,11 +137,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def patience_s(self) -> float:
-        """The longest timeout after which a node is considered gone or behind."""
+        """The longest timeout after which a node counts as failed or lagging."""
         return (self.session_timeout_ms + self.lag_time_ms) / 1000
 
     def text(self) -> str:
-        """Return the important options in a line."""
+        """Return the important options in one line."""
         layout = "combined" if self.combined else "separate"
         flags = [name for name in ("elr", "unclean", "fast_fencing", "flush") if getattr(self, name)] or ["no extras"]
         return (
@@ -153,7 +153,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A run: replays exactly."""
+    """A run that replays exactly."""
 
     seed: int
     seconds: float
@@ -238,7 +238,7 @@ def draw_faults(rng: Random, options: Options, seconds: float) -> list[Fault]:
 
 
 def draw_fault(rng: Random, options: Options, nodes: dict[int, list[str]], at: float) -> Fault:
-    """Draw one fault of the kinds there are in this run."""
+    """Draw one fault of the kinds in this run."""
     kind = rng.choice(options.fault_kinds)
     length = round(rng.choice((0.05, 0.3, 1.0, 1.0, 3.0, 6.0)) * (0.3 + 1.4 * rng.random()), 3)
     drawn_target = rng.random()
@@ -262,7 +262,7 @@ def draw_fault(rng: Random, options: Options, nodes: dict[int, list[str]], at: f
 
 
 def to_json(plan: Plan) -> bytes:
-    """Write a plan, for people too."""
+    """Write a plan, readable for people."""
     return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
 
 

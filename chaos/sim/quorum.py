@@ -1,9 +1,9 @@
 """A metadata quorum under simulation: 1, 3 or 5 voters of the production classes, clients, faults, one seed per run.
 
     first      boot (directories known at format, or agreed on: by seed)
-    faults     every half second or so: kill with a lossy disk, pause, cut (one way, both ways, a whole node), reset,
-               wipe, handing over of leadership, I/O errors; and the repair of each
-    heal       everything up and connected, and the quorum must converge: one active leader, all nodes equal
+    faults     about every half second: kill with a lossy disk, pause, cut (one way, both ways, a whole node), reset,
+               wipe, leadership transfer, I/O errors; and the repair of each
+    heal       all nodes up and connected; the quorum must converge: one active leader, all nodes equal
 
 `run_seed(seed)` raises Violation (or any failed assertion) if an invariant breaks; the same seed repeats the run.
 """
@@ -31,9 +31,9 @@ class QuorumWorld:
     """One run."""
 
     def __init__(self, seed: int, options: Options | None = None, **fixed: object) -> None:
-        """Build everything from the seed; `options`, or parts of them, may be fixed.
+        """Create everything from the seed; `options`, or parts of them, may be fixed.
 
-        They are drawn all the same: what else comes from the seed does not depend on them.
+        They are drawn nevertheless, so that other drawn values do not depend on them.
         """
         self.seed = seed
         self.rng = random.Random(seed)
@@ -50,7 +50,7 @@ class QuorumWorld:
         self.reads = 0
         self.faults: dict[str, int] = {}
         self.lines: list[tuple[float, str]] = []
-        """The faults and what the quorum made of them, in words."""
+        """The faults and the quorum's events, in words."""
         self.quiet = False
         self.healing = False
         self._by_host: dict[str, SimVoter] = {voter.host.name: voter for voter in self.voters.values()}
@@ -99,7 +99,7 @@ class QuorumWorld:
         return {node_id: agreed.get(node_id, b"?") for node_id in voters.ids}
 
     def _check_matches(self, voter: SimVoter, log: RaftMetadataLog, term: int) -> None:
-        """Hold what a leader believes of its peers against their disks, where it has changed."""
+        """Compare a leader's knowledge of its peers with their disks, after a change."""
         present = log.node.replica.voters.present
         for peer in log.node.leader.peers.values():
             index = peer.match_index
@@ -198,7 +198,7 @@ class QuorumWorld:
             self.loop._leave()
 
     def check_errors(self) -> None:
-        """Raise what a callback raised, what no handler expected, and what ended a node without a fault of its disk."""
+        """Raise errors of callbacks, unexpected errors of handlers, and the error of a node without a disk fault."""
         for context in self.loop.errors:
             raise context["exception"]
 
@@ -216,7 +216,7 @@ class QuorumWorld:
         return len(ends) == 1 and counted and active[0].log_end_offset == active[0].high_watermark
 
     def heal(self, *, limit_s: float = 20.0) -> None:
-        """Repair everything, end the load, and demand that the quorum comes to rest and still works."""
+        """Repair everything, end the load, and check that the quorum settles and still works."""
         self.healing = True
         self.network.heal_all()
         self.network.options = NetworkOptions()

@@ -1,22 +1,22 @@
 """Invariants of the metadata quorum, checked after each event of a simulation.
 
-ConsistentCommittedData    no two nodes ever apply different batches at one offset; none is skipped, none comes twice
-MonotonicHighWatermark     within one life of a node it never goes back
-MonotonicEpoch             nor does the term
+ConsistentCommittedData    no two nodes ever apply different batches at one offset; none is skipped or applied twice
+MonotonicHighWatermark     it never decreases while a node runs
+MonotonicEpoch             the term never decreases
 SingleLeader               at most one node is ever leader of a term
 LeaderCompleteness         a new active controller has applied everything acknowledged
-MajorityReachedHighWatermark   a leader's commits are durable on a majority of the voters that count
-AcknowledgedIsKept         an acknowledged batch is in the committed log, at its offset, for ever
+MajorityReachedHighWatermark   a leader's commits are durable on a majority of the current voters
+AcknowledgedIsKept         an acknowledged batch stays in the committed log at its offset
 LinearizableRead           a read index is not below offsets acknowledged before the request for
-OneVoteATerm               a directory votes for one candidate in a term, also over restarts
-KeptTerm                   and never sends in an older term than one of its promises
-TrueMatch                  a peer's log durably contains what its leader believes
+OneVoteATerm               a directory votes for one candidate in a term, also after restarts
+KeptTerm                   a directory never sends in an older term than one of its votes
+TrueMatch                  a peer's log durably contains all that its leader assumes
 StateIsReplay              a snapshot's state equals the replay of the committed log
 LeaderLoadsNoSnapshot      a leader has all of the log: it loads only the snapshot it started with, before it is active
-UpgradeIsKept              a dynamic quorum is committed as one, and is never a static one again anywhere
+UpgradeIsKept              the upgrade to a dynamic quorum is committed, and no node ever reverts it
 OneSetAtATime              no set of voters follows an uncommitted one: they may have separate majorities
-OneChangeAtATime           each set of a dynamic quorum is the one before it but for one directory, or the same
-Convergence                healed, one leader is active, all nodes are equal, and an append gets through
+OneChangeAtATime           each set of a dynamic quorum differs from the previous one by at most one directory
+Convergence                after repair, one leader is active, all nodes are equal, and an append succeeds
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ PROMISING_TAGS = frozenset((2, 3, 4, 6))
 
 
 def next_state(state: bytes, batch: bytes) -> bytes:
-    """Return the state behind a batch: a hash chain, the smallest deterministic state machine there is."""
+    """Return the state after a batch: a hash chain, the smallest deterministic state machine."""
     return blake2b(batch, digest_size=16, key=state).digest()
 
 
@@ -62,7 +62,7 @@ class Committed:
 
 @dataclass(slots=True)
 class Checker:
-    """See the module: it sees every node at once, which no node can."""
+    """See the module: it sees every node at once, as no node can."""
 
     log: list[Committed] = field(default_factory=list)
     end_offsets: dict[int, int] = field(default_factory=lambda: {0: 0})
@@ -78,10 +78,10 @@ class Checker:
     highest_commit: int = 0
     """The highest commit index that any node was ever at, whether it led or not."""
     upgraded_index: int = 0
-    """Where a static quorum was seen to have become a dynamic one, committed."""
+    """Offset at which a static quorum was seen to be a committed dynamic one."""
 
     def applied(self, node_id: int, high_watermark: int, base_offset: int, epoch: int, batch: bytes) -> bytes:
-        """A node applies a batch; return the state behind it."""
+        """Process a batch that a node applies; return the state after it."""
         if base_offset != high_watermark:
             raise Violation(
                 "ConsistentCommittedData",
@@ -199,7 +199,7 @@ class Checker:
                 raise Violation("OneChangeAtATime", f"node {node_id}: from {before} to {dict(newest)}")
 
     def sent(self, directory_id: bytes, node_id: int, peer: int, frame: bytes) -> None:
-        """A voter sends a frame: look at what it promises. The tag is the second byte of the msgpack array."""
+        """Process a frame of a voter: check its vote and term. The tag is the second byte of the msgpack array."""
         if frame[2] not in PROMISING_TAGS:
             return
         message = decode(frame)

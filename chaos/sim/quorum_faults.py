@@ -36,7 +36,7 @@ class Actions:
     """Carries faults and repairs out, each where the voter's state allows it, and keeps those that were."""
 
     def __init__(self, world: QuorumWorld) -> None:
-        """Begin with none."""
+        """Create it without faults."""
         self._world = world
         self.done: list[QuorumFault] = []
 
@@ -160,20 +160,20 @@ class Actions:
             return False
         members = sets[0].committed
         if members is None or len({bool(found.endpoints) for found in sets}) > 1:
-            return False  # those that were formatted as voters alone know who they are
+            return False  # only those formatted as voters have an identity
         if voter.node_id not in members:
             return True
         return len(members) >= 3 and not self._lost(members)
 
     def _lost(self, members: dict[int, bytes]) -> list[int]:
-        """Return the voters whose directories are gone."""
+        """Return the voters whose directories are lost."""
         return [node_id for node_id in members if self._world.voters[node_id].directory_id != members[node_id]]
 
     def _change(self, targets: list[SimVoter], then: str) -> bool:
-        """Have the leader remove each voter of the two, add each observer; the second often comes too early.
+        """Make the leader remove each voter of the two and add each observer; the second request is often too early.
 
-        `then`: an observer moves before it knows it. A set without a majority of directories would be an operator's
-        mistake: not done.
+        `then`: an observer moves before it knows of its addition. A set without a majority of directories would be an
+        operator's mistake: it is not requested.
         """
         world, leader = self._world, self._leader()
         if leader is None:
@@ -190,7 +190,7 @@ class Actions:
         return True
 
     def _move(self, voter: SimVoter) -> None:
-        """Have a controller's next life be elsewhere."""
+        """Give a controller another address at its next start."""
         self._world.count("move")
         voter.moves += 1
         self._kill(voter)
@@ -200,7 +200,7 @@ class Actions:
         return next((log for log in logs if log is not None and log.is_active()), None)
 
     def _upgrade(self, then: str) -> bool:
-        """Have the leader make the quorum a dynamic one, cut off by then, or killed soon after."""
+        """Make the leader upgrade the quorum to a dynamic one; it may be cut off before, or killed soon after."""
         leader = self._leader()
         if leader is None or leader.node.replica.voters.dynamic:
             return False
@@ -246,7 +246,7 @@ class Faults:
     """Injects a fault now and then. Each has its repair; the mixture differs from seed to seed."""
 
     def __init__(self, world: QuorumWorld) -> None:
-        """Draw the mixture."""
+        """Draw the mixture of faults."""
         self._world = world
         self._rng = random.Random(world.rng.getrandbits(64))
         self.actions = Actions(world)
@@ -270,7 +270,7 @@ class Faults:
         self._world.loop.call_later(pause, self._next)
 
     def replay(self, faults: Sequence[QuorumFault]) -> None:
-        """Carry a list out instead, each at its time; what came in one moment does so again."""
+        """Execute a list instead, each at its time; faults of one time stay together."""
         for at, together in groupby(faults, key=lambda fault: fault.at):
             self._world.loop.call_at(START_S + at, self._again, list(together))
 
@@ -341,7 +341,7 @@ class Faults:
 
 
 class QuorumRun:
-    """One run, of a seed or of a plan; `plan` is what it came to, also where it failed."""
+    """One run, of a seed or of a plan; `plan` is the executed plan, also after a failure."""
 
     def __init__(self, world: QuorumWorld, faults: Sequence[QuorumFault] | None = None) -> None:
         """Prepare a world; `faults` are carried out instead of drawn ones."""
@@ -356,12 +356,12 @@ class QuorumRun:
 
     @property
     def plan(self) -> QuorumPlan:
-        """Return what was done so far as a plan."""
+        """Return the faults so far as a plan."""
         done = () if self._faults is None else self._faults.actions.done
         return plan_of(self.world.seed, self.world.options, done)
 
     def run(self) -> None:
-        """Run to the end. Raises what does not hold, with the seed in a note."""
+        """Run to the end. Raises the violation, with the seed in a note."""
         world = self.world
         with logs.observe_unexpected(lambda where, error: world.loop.errors.append({"exception": error})):
             self._run(world)
@@ -385,7 +385,7 @@ class QuorumRun:
 
 
 def run_seed(seed: int, **fixed: object) -> QuorumWorld:
-    """Run one seed to its end; return the world for its counts. Raises what does not hold, with the seed in a note."""
+    """Run one seed to its end; return the world with its counts. Raises the violation, with the seed in a note."""
     run = QuorumRun(QuorumWorld(seed, None, **fixed))
     run.run()
     return run.world

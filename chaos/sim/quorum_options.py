@@ -16,7 +16,7 @@ class Options:
     """Options of a run; `drawn` draws them from the seed."""
 
     voters: int = 3
-    """How many nodes there are; in a static quorum all of them vote."""
+    """Number of nodes; in a static quorum all of them vote."""
     initial: int = 0
     """Number of initial voters of a dynamic quorum (KIP-853), the others follow as observers; 0: a static one."""
     static: int = 0
@@ -35,7 +35,7 @@ class Options:
 
     @classmethod
     def drawn(cls, rng: random.Random, **fixed: object) -> "Options":
-        """Draw what is not fixed: swarm testing, each seed with its own mixture; `snapshots=False`: none."""
+        """Draw the free options (swarm testing: each seed has its own mixture); `snapshots=False`: none."""
         snapshots = fixed.pop("snapshots", True)
         wild = rng.random() < 0.35
         network = NetworkOptions(
@@ -81,12 +81,12 @@ def upgraded(seed: int) -> dict[str, object]:
 
 
 def moving(seed: int) -> dict[str, object]:
-    """Return one or the other, or three voters at first; their controllers come back with other addresses, too."""
+    """Return one or the other, or three initial voters; their controllers may also restart with other addresses."""
     others = (upgraded, members)[seed % 2](seed)
     most = {"voters": 3 + seed % 3, "initial": 3, "known_directories": True}
     return {**(others if seed % 4 < 2 else most), "moves": True}
 
 
 def of_voters(seed: int) -> dict[str, object]:
-    """Return what is fixed of a seed whose voters change, in one way or another."""
+    """Return the fixed options of a seed whose voters change."""
     return (members, upgraded, moving)[seed % 3](seed // 3)

@@ -1,8 +1,8 @@
-"""A run of the quorum's simulation as data: seed, options, and every fault and repair with its moment. Sans-IO.
+"""A run of the quorum's simulation as data: seed, options, and every fault and repair with its time. Sans-IO.
 
-Faults are drawn while a seed runs (see quorum_faults): what comes next depends on what is down. The result is written
-down, so a run can be saved, replayed and shrunk: a replay executes the list and draws nothing. Everything else still
-comes from the seed, so the whole list does exactly what its seed did.
+Faults are drawn while a seed runs (see quorum_faults): the next one depends on the stopped nodes. The result is
+recorded, so a run can be saved, replayed and shrunk: a replay executes the list and draws nothing. Everything else
+still depends on the seed, so the complete list repeats the seed's run exactly.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     node: int = 0
     other: int = 0
     ways: str = "both"
-    """Of a cut or an isolation, as the node sees it: in, out or both."""
+    """Direction of a cut or an isolation, from the node's view: in, out or both."""
     detail: str = ""
     """The failing disk operation; cut or kill of an upgrade's leader; `move` of an added voter."""
     number: int = 0
@@ -60,7 +60,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
 
     def text(self) -> str:
-        """Return the important options in a line."""
+        """Return the important options in one line."""
         known, wipes = "known at format" if self.known_directories else "agreed on later", self.wipes
         network, settings = self.network, self.settings
         wild = f"loss {network.loss:g}, duplicates {network.duplicate:g}, reordering {network.reorder:g}"
@@ -77,7 +77,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuorumPlan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="quorum"):
-    """A run: replays exactly, as long as a seed draws as many numbers for its options."""
+    """A run that replays exactly, as long as a seed draws the same number of values for its options."""
 
     seed: int
     seconds: float
@@ -85,7 +85,7 @@ class QuorumPlan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     faults: list[QuorumFault]
 
     def run_options(self, log_class: type[RaftMetadataLog] = RaftMetadataLog) -> Options:
-        """Return what a world is made of."""
+        """Return the arguments of the world."""
         values = {name: getattr(self.options, name) for name in QuorumOptions.__struct_fields__}
         return Options(duration_s=self.seconds, log_class=log_class, **values)
 

@@ -37,7 +37,7 @@ class Moving(Protocol):
 
     @property
     def listens_at(self) -> Endpoint:
-        """Where it listens in its present life."""
+        """Its present address."""
         ...
 
 
@@ -58,7 +58,7 @@ class World(Protocol):
 
 
 class SimPresence(QuorumPresence):
-    """One life of a controller: production's, but for the connection."""
+    """One process of a controller: production's, except for the connection."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class SimPresence(QuorumPresence):
 
 
 def answer_of(log: RaftMetadataLog, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:
-    """Have the request's handler answer for a controller's log."""
+    """Make the request's handler respond for a controller's log."""
     services = SimpleNamespace(
         authorize_cluster=lambda ctx, operation: None,
         leader_and_epoch=lambda: (-1 if log.leader_id is None else log.leader_id, log.epoch),
@@ -152,7 +152,7 @@ def at_once(work: Coroutine[Any, Any, UpdateRaftVoterResponse]) -> UpdateRaftVot
 def unknown_addresses(controllers: list[Moving], log: RaftMetadataLog) -> list[str]:
     """Return the voters whose address in a leader's committed set is outdated.
 
-    A voter that lost its directory is gone; an uncommitted set may be lost with its leader.
+    A voter that lost its directory does not count; an uncommitted set may be lost with its leader.
     """
     voters = log.node.replica.voters
     found = ["the newest set is not committed"] if voters.pending else []

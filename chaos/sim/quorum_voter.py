@@ -73,7 +73,7 @@ class SimVoter:
         self.log: RaftMetadataLog | None = None
         self.directory_id = b""
         self.journals: dict[bytes, DurableJournal] = {}
-        """The newest journal of each directory this voter ever had: a dead one's counts, too."""
+        """The newest journal of each directory this voter ever had, including lost ones."""
         self.high_watermark = 0
         self.state = EMPTY_STATE
         self.seen_term = 0
@@ -87,7 +87,7 @@ class SimVoter:
 
     @property
     def listens_at(self) -> Endpoint:
-        """Where it listens, from its next start on."""
+        """Its address from its next start on."""
         return endpoint(self.node_id, self.moves)
 
     def format(self, directories: dict[int, bytes] | None, directory_id: bytes, *, static: bool | None = None) -> None:

@@ -52,7 +52,7 @@ FIRST_S: Final = 1.0
 """The longest throttle of a share of time: only the new connection's creator gets its first answer."""
 REQUESTS: Final = 4
 RATE: Final = 2.0
-"""Changes, or connections, a second."""
+"""Changes, or connections, per second."""
 SAVED: Final = 22
 """Changes that are saved up at that rate: quotas are measured over eleven seconds here."""
 PERMISSIVE: Final = 5
@@ -62,7 +62,7 @@ CONNECTIONS_LIMIT_S: Final = 20.0
 
 
 def look_at_quotas(cluster: SimCluster) -> None:
-    """Look whether they are in force, remove them, and try each kind. Raises Violation."""
+    """Check that they are in force, remove them, and try each kind. Raises Violation."""
     check_in_force(cluster)
     done: list[bool] = []
 
@@ -73,11 +73,11 @@ def look_at_quotas(cluster: SimCluster) -> None:
 
     cluster.start_client(NAME, work)
     if not cluster.run_until(lambda: bool(done), LIMIT_S):
-        raise Violation("ThrottleEnds", f"the probe of quotas is not through within {LIMIT_S:g} s")
+        raise Violation("ThrottleEnds", f"the probe of quotas has not finished within {LIMIT_S:g} s")
 
 
 def check_in_force(cluster: SimCluster) -> None:
-    """Hold what brokers and the active controller keep their clients to against the metadata. Raises Violation."""
+    """Compare the quotas of brokers and the active controller with the metadata. Raises Violation."""
     quotas = cluster.metadata.newest.client_quotas
     entities = quotas.sorted_entities()
     names = [*cluster.clients, "somebody"]
@@ -111,13 +111,13 @@ def check_in_force(cluster: SimCluster) -> None:
 
 
 def bound_of(quotas: ClientQuotas[Any], name: str) -> float | None:
-    """Return what a client is held to."""
+    """Return a client's quota."""
     meter = quotas.meter(RequestContext(client_id=name))
     return None if meter is None else meter.bound
 
 
 def limits_of(entities: Iterable[tuple[Entity, Mapping[str, float]]]) -> tuple[float | None, dict[str, float]]:
-    """Return the connection rate of all addresses, and the addresses with a rate of their own."""
+    """Return the connection rate of all addresses, and the addresses with their own rate."""
     default: float | None = None
     limits: dict[str, float] = {}
     for entity, values in entities:
@@ -236,7 +236,7 @@ class Probe:
         await self._everywhere()
 
     async def _try_topic(self, address: tuple[str, int], count: int, newest: int | None, expected: ErrorCode) -> int:
-        """Validate the creation of a topic; return the throttle time of the answer."""
+        """Validate the creation of a topic; return the throttle time of the response."""
         topic = CreatableTopic(name="probed", num_partitions=count, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout=2_000, validate_only=True)
         response = await self._answer(address, request, CreateTopicsResponse, newest)
@@ -262,7 +262,7 @@ class Probe:
 
 
 async def connects(address: tuple[str, int], rng: Random) -> bool:
-    """Make a connection over which something is answered, and close it; tell whether that went well."""
+    """Open a connection, get a response, and close it; return whether that succeeded."""
     channel = Channel(*address, client_id=NAME, chance=rng, setup_timeout_ms=1_500)
     try:
         await channel.connect()

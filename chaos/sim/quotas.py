@@ -4,9 +4,9 @@ Sans-IO.
 
 It has its own random generator: seeds without these stay the same, and saved plans replay unchanged. A quota is an
 entry of the schedule, `quota`, like those of bytes (see changes): `target` is client-id, user or ip, `other` its name
-(empty: all without one of their own; there is one user), `detail` key=value, and key= removes it.
+(empty: the default; there is one user), `detail` key=value, and key= removes it.
 
-A handler takes no time here, so requests get a cost where the loop's time is counted: see throttles.Costs. Invariants:
+A handler takes no virtual time, so a request's loop time is simulated: see throttles.Costs. Invariants:
 see throttles and quota_probe.
 """
 
@@ -23,13 +23,13 @@ from kvorum.network.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, 
 
 KIND: Final = "quota"
 SHARE: Final = 0.25
-"""How many seeds have them."""
+"""Share of seeds with them."""
 EVERY_S: Final = (1.0, 3.0, 6.0)
 TIMED: Final = 0.5
-"""How many of them have requests that cost time."""
+"""Share of these whose requests cost loop time."""
 COSTS_MS: Final = (0.5, 2.0, 8.0)
 OLDER: Final = 0.5
-"""How many have an admin that knows no THROTTLING_QUOTA_EXCEEDED: it is served, and held back."""
+"""Share with an admin that does not support THROTTLING_QUOTA_EXCEEDED: its requests are executed and throttled."""
 REMOVED: Final = 0.25
 CLIENTS: Final = ("", "", "admin", "producer-1", "consumer-1")
 ADDRESSES: Final = ("", "10.0.1.2", "10.0.1.3", "10.0.1.4")
@@ -47,7 +47,7 @@ VALUES: Final = {
 def limited(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have them (`certain`ly, and time that costs), or none."""
+    """Add them to a seed (`certain`: always, with loop time), or none."""
     if not certain and rng.random() >= SHARE:
         return options, faults
     options = msgspec.structs.replace(

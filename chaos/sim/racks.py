@@ -3,9 +3,9 @@
 Racks are drawn separately: seeds without them stay the same, and saved plans replay unchanged.
 
     ReadIsCommitted    leaders and followers return only committed records
-    PreferredReplica   a leader sends a consumer to a follower that stands in the consumer's rack, and not to itself
+    PreferredReplica   a leader sends a consumer to a follower in the consumer's rack, not to itself
 
-That records never change, are complete, and are in a transaction's order, is checked as for leaders.
+Unchanged, complete records in a transaction's order are checked as for leaders.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,25 +20,25 @@ from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.runtime.config_checks import RACK_AWARE_SELECTOR
 
 SHARE: Final = 0.3
-"""How many seeds with a follower have them."""
+"""Share of these among seeds with a follower."""
 PREFERENCE_AGE_S: Final = 3.0
 """A client returns to the leader after this time, as with the metadata's age."""
 
 CommittedEnd = Callable[[str, int], int | None]
-"""Answers one past the last committed offset of a partition; None where that is not known for certain."""
+"""Returns one past the last committed offset of a partition; None if it is not certain."""
 
 
 def racked(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have racks (`certain`ly), or none."""
+    """Add racks to a seed (`certain`: always), or none."""
     if options.replication_factor < 2 or (not certain and rng.random() >= SHARE):
         return options, faults
     return msgspec.structs.replace(options, racks=rng.choice((2, min(3, options.brokers)))), faults
 
 
 def rack_of(node_id: int, racks: int) -> str:
-    """Return where a broker stands."""
+    """Return a broker's rack."""
     return f"rack-{node_id % racks + 1}"
 
 
@@ -112,6 +112,6 @@ class Places:
         return True
 
     def took(self, topic: str, partition: int, broker_id: int, leader_id: int, next_offset: int) -> None:
-        """Note that records came. Raises Violation."""
+        """Process received records. Raises Violation."""
         if self._watch is not None:
             self._watch.took(self._who, broker_id, leader_id, (topic, partition), next_offset)

@@ -19,22 +19,22 @@ from kvorum.chaos.sim.plan import Fault, Options
 
 KIND: Final = "reassign"
 SHARE: Final = 0.3
-"""How many seeds with a broker to spare have them."""
+"""Share of these among seeds with a spare broker."""
 CANCEL: Final = "cancel"
 CANCELS: Final = 0.2
 EVERY_S: Final = (1.0, 3.0, 6.0)
 SOON_S: Final = (0.02, 0.1, 0.4)
 """After which another for the same partition may follow."""
 REDUCED_SHARE: Final = 0.5
-"""How many seeds that have them go below the replication factor."""
+"""Share of these seeds with fewer replicas than the replication factor."""
 REDUCTIONS: Final = 0.4
-"""How many reassignments of such a seed do."""
+"""Share of such reassignments in these seeds."""
 
 
 def reassigned(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed have them (`certain`ly), or none."""
+    """Add them to a seed (`certain`: always), or none."""
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
 
@@ -45,7 +45,7 @@ def reassigned(
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:
-    """Draw one: as many replicas as the topic has, or one more, in any order; or a cancel."""
+    """Draw one: the topic's number of replicas, or one more, in any order; or a cancel."""
     target = rng.choice(partitions_of(options))
     if rng.random() < CANCELS:
         return Fault(at=at, kind=KIND, target=target, detail=CANCEL)
@@ -57,7 +57,7 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
 def reduced(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed that has them have some to fewer replicas (`certain`ly), or none."""
+    """Add reassignments to fewer replicas to a seed that has some (`certain`: always), or none."""
     if not any(fault.kind == KIND for fault in faults) or (not certain and rng.random() >= REDUCED_SHARE):
         return options, faults
     return options, [_fewer(rng, options, fault) if fault.kind == KIND else fault for fault in faults]
@@ -73,7 +73,7 @@ def _fewer(rng: Random, options: Options, fault: Fault) -> Fault:
 
 
 def partitions_of(options: Options) -> list[str]:
-    """Return what may be reassigned, as targets."""
+    """Return the partitions that may be reassigned, as targets."""
     found = [str(number) for number in range(options.partitions)]
     drawn = options.coordination
     if drawn is not None:

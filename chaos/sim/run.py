@@ -51,7 +51,7 @@ class Outcome:
     trace: str
     """A digest of everything that happened: the same plan gives the same."""
     lines: list[tuple[float, str]]
-    """The faults and what the cluster made of them, in words."""
+    """The faults and the cluster's events, in words."""
     counts: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
     losses: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def run_cluster(plan: Plan) -> Outcome:
 
 
 def violation_of(cluster: SimCluster, faults: Faults) -> Violation | None:
-    """Run a cluster to its end; return what did not hold, None if all did."""
+    """Run a cluster to its end; return the violation, None without one."""
     try:
         cluster.boot()
         cluster.start_load()
@@ -111,7 +111,7 @@ def violation_of(cluster: SimCluster, faults: Faults) -> Violation | None:
 
 
 def judge(cluster: SimCluster) -> None:
-    """Have the checker judge the history; of what it finds only records that may be gone are let pass."""
+    """Run the checker on the history; of its findings only possible losses are permitted."""
     for violation in check(cluster.history.events, values_max=sys.maxsize).violations:
         if may_be_gone(cluster, violation):
             continue

@@ -26,7 +26,7 @@ class Shrinker(Generic[P]):
     """One shrinking; `plan` is the smallest so far."""
 
     def __init__(self, plan: P, kind: str, fails: Fails[P], runs_max: int = RUNS_MAX) -> None:
-        """Begin with a plan that fails with this kind."""
+        """Create it with a plan that fails with this kind."""
         self.plan: P = plan
         self.runs = 0
         self._kind = kind
@@ -34,7 +34,7 @@ class Shrinker(Generic[P]):
         self._runs_max = runs_max
 
     def try_plan(self, candidate: P) -> bool:
-        """Keep a smaller plan if it still fails alike."""
+        """Keep a smaller plan if it still fails with the same kind."""
         if self.runs >= self._runs_max or candidate == self.plan:
             return False
         self.runs += 1

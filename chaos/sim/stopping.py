@@ -23,14 +23,14 @@ NO_MAJORITY: Final = "no majority"
 BEFORE: Final = ("", "", RESTART, RESTART, NO_MAJORITY)
 RESTART_LIMIT_S: Final = 5.0
 SLACK_S: Final = 3.0
-"""Of a stop, for all that waits for no peer: threads, disks, back-offs."""
+"""Time of a stop without waits for peers: threads, disks, back-offs."""
 
 
 def limit_s(cluster: SimCluster) -> float:
     """Return the longest time from a node's SIGTERM to its end.
 
-    A broker waits for an active controller for a session, and for one heartbeat's answer half as long. The controller
-    waits for brokers. Both let requests in hand finish. Nothing else waits for a peer.
+    A broker waits for an active controller for a session, and for one heartbeat's response half as long. The controller
+    waits for brokers. Both complete requests in progress. Nothing else waits for a peer.
     """
     session_s, grace_s = cluster.options.session_timeout_ms / 1000, CLOSE_GRACE_MS / 1000
     return 1.5 * session_s + BROKERS_STOP_SECONDS_MAX + 2 * grace_s + SLACK_S
@@ -74,7 +74,7 @@ def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float)
 
 
 def waits_for(process: SimProcess) -> str:
-    """Return what a process that is stopping waits for."""
+    """Return the pending tasks of a stopping process."""
     part = None if process.broker is None else process.broker.stopping
     return f"waits for {part}" if part else process.state.value
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kvorum.chaos.history import AnyEvent, Fault, Metadata, Note
 
 LINES_MAX = 60
-"""A story's last lines: what went wrong is at its end."""
+"""The maximum number of a story's last lines: the failure is at its end."""
 
 
 def event_lines(events: Iterable[AnyEvent]) -> list[tuple[float, str]]:

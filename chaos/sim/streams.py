@@ -4,14 +4,14 @@ Production's asyncio code runs over it unmodified: it sees transports, `connecti
 buffered protocol), `pause_writing`, `connection_lost`. Bytes of one direction arrive in order after a seeded delay, cut
 into seeded pieces. Only failures that TCP permits occur:
 
-    cut(a, b)     bytes from machine a to b wait; connecting waits; healing delivers late (unless `reset` came first)
-    freeze(a, b)  bytes on the connections that are there wait, new ones are none the worse: what a proxy or one path of
-                  several does. With `abandon` a's ends break meanwhile: it tries again on a new connection, and what
-                  it had sent still arrives, after `thaw`
-    slow(a, b, s) bytes from a to b take so many seconds longer
-    power_off(m)  a machine is gone without a word: nothing passes to or from it until `power_on` breaks it
-    reset(a, b)   every connection between the two breaks; what is under way is lost
-    kill(host)    a process dies: its listeners refuse, its connections break at the other end
+    cut(a, b)     bytes from machine a to b wait; connects wait; healing delivers late (unless `reset` comes first)
+    freeze(a, b)  bytes on existing connections wait, new connections work: as with a proxy, or one of several
+                  paths. With `abandon` a's ends break meanwhile: it retries on a new connection, and the bytes
+                  already sent still arrive, after `thaw`
+    slow(a, b, s) bytes from a to b take `s` seconds longer
+    power_off(m)  a machine stops silently: nothing passes to or from it until `power_on` breaks its connections
+    reset(a, b)   every connection between the two breaks; bytes in flight are lost
+    kill(host)    a process ends: its listeners refuse, its connections break at the other end
 
 A machine is a Host's name up to the first "/" ("node-1/broker" and "node-1/controller" are processes of one machine).
 """
@@ -37,7 +37,7 @@ def machine_of(host: Host | None) -> str:
 
 
 class StreamNetwork:
-    """See the module. Installs itself into the loop."""
+    """See the module. Sets itself as the loop's network."""
 
     def __init__(
         self, loop: SimLoop, rng: random.Random, *, delay_min_s: float = 0.0001, delay_max_s: float = 0.001
@@ -58,7 +58,7 @@ class StreamNetwork:
         loop.streams = self
 
     def delay(self, way: tuple[str, str] | None = None) -> float:
-        """Draw a delay in seconds, for a way from one machine to another."""
+        """Draw a delay in seconds for data from one machine to another."""
         low, high = self._delays
         drawn = low + (high - low) * self._rng.random()
         if self._slow and way in self._slow:
@@ -91,7 +91,7 @@ class StreamNetwork:
         return self._port
 
     def listening(self, address: tuple[str, int]) -> SimServer | None:
-        """Return who listens there, if it is alive."""
+        """Return the listener of that address, if its process runs."""
         server = self._servers.get(address)
         return server if server is not None and (server.host is None or server.host.alive) else None
 
@@ -131,7 +131,7 @@ class StreamNetwork:
         return near, near.protocol
 
     async def _passage(self, way: tuple[str, str]) -> None:
-        """Wait for one delay on a way, longer while it is cut."""
+        """Wait for one delay between two machines, longer during a cut."""
         passed: asyncio.Future[None] = self.loop.create_future()
         self._pass(way, lambda: self.loop.call_later(self.delay(way), self._resolve, passed))
         await passed
@@ -142,7 +142,7 @@ class StreamNetwork:
             future.set_result(None)
 
     def _pass(self, way: tuple[str, str], action: Callable[[], object]) -> None:
-        """Do it now, or when the direction is healed, as the requesting process."""
+        """Execute it now, or when the direction is healed, as the requesting process."""
         if not self._is_blocked(way):
             action()
             return
@@ -194,7 +194,7 @@ class StreamNetwork:
         self._transports.pop(transport, None)
 
     def break_connection(self, transport: SimTransport, error: Exception | None) -> None:
-        """End a connection: this side now, the other when it learns of it."""
+        """End a connection: this side now, the other one when it learns of it."""
         peer = transport.peer
         transport.lose(error)
         reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -207,7 +207,7 @@ class StreamNetwork:
         self._cut.add((source, target))
 
     def heal(self, source: str, target: str) -> None:
-        """Let pass what was held back, in order, and everything after."""
+        """Deliver the held bytes in order, and everything after them."""
         self._cut.discard((source, target))
         self._release((source, target))
 
@@ -230,14 +230,14 @@ class StreamNetwork:
             self._slow.pop((source, target), None)
 
     def freeze(self, source: str, target: str) -> list[SimTransport]:
-        """Hold back what the present connections carry from one machine to another; return them, for `thaw`."""
+        """Hold the bytes of the present connections from one machine to another; return the connections, for `thaw`."""
         ends = [each for each in self._transports if (each.name[0], each.peer.name[0]) == (source, target)]
         ends = [each for each in ends if each not in self._frozen]
         self._frozen.update((each, []) for each in ends)
         return ends
 
     def abandon(self, frozen: list[SimTransport]) -> None:
-        """Break the sending ends of frozen connections: what they sent stays on its way, the break behind it."""
+        """Break the sending ends of frozen connections: sent bytes stay in flight, and the break follows them."""
         for end in frozen:
             if end in self._frozen and not end.lost:
                 error = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -254,20 +254,20 @@ class StreamNetwork:
         self._dark.add(machine)
 
     def power_on(self, machine: str) -> None:
-        """Let it answer again: what reaches it for its dead processes' connections is answered with a reset."""
+        """Let it respond again: segments for its dead processes' connections get a reset."""
         self._dark.discard(machine)
         reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
         for transport in list(self._transports):
             if transport.name[0] == machine and transport.host is not None and not transport.host.alive:
                 self.forget(transport)
-                # Behind what was sent in time: a cut or a frozen connection may bring that later still.
+                # After bytes sent in time: a cut or a frozen connection may deliver those still later.
                 self._schedule(transport, lambda peer=transport.peer: peer.lose(reset))  # type: ignore[misc]  # bound now
         for way in sorted(self._held):
             if machine in way:
                 self._release(way)
 
     def reset(self, one: str, other: str) -> None:
-        """Break every connection between two machines; what is under way is lost."""
+        """Break every connection between two machines; bytes in flight are lost."""
         self._held.pop((one, other), None)
         self._held.pop((other, one), None)
         error = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))

@@ -1,4 +1,4 @@
-"""The end of throttles in a simulated run: an operator takes off what would hold moves up, as Kafka's tool does."""
+"""The end of throttles in a simulated run: an operator removes those that would delay moves, as Kafka's tool does."""
 
 import asyncio
 from typing import Final

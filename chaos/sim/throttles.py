@@ -17,7 +17,7 @@ from kvorum.network.server import Listener
 from kvorum.protocol.schema import Message
 
 SLACK_S: Final = 1e-6
-"""Of numbers that are added up."""
+"""Tolerance of sums."""
 
 
 class ThrottleWatch:
@@ -72,10 +72,10 @@ class ThrottleWatch:
 
 
 class Costs:
-    """Stands between listeners and handlers: every request came so much earlier than it did, and took that long."""
+    """Wraps a handler: simulates that every request arrived earlier, by a share of the loop's time."""
 
     def __init__(self, cost_ms: float) -> None:
-        """Let every request cost this share of the loop's time."""
+        """Set the share of the loop's time that every request takes."""
         self._cost_ms = cost_ms
 
     def around(self, api_key: int, handle: HandlerFunction) -> HandlerFunction:

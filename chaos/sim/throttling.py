@@ -9,7 +9,7 @@ schedule:
     throttled_replicas  of the topic, both sides: `detail` is `*`, PARTITION:BROKER,... or REMOVED
     departure_rate      kvorum.decommission.throttle of the broker `target`: `detail` is bytes per second
 
-Before a decommission, after it, or in the same request, which is the `amount` of a `duty`. Throttled replicas move when
+It is before a decommission, after it, or in the same request (the `amount` of a `duty`). Throttled replicas move when
 the rate is removed, at the latest when all faults end; replicas in sync are never throttled.
 """
 
@@ -33,17 +33,17 @@ RATE_KIND: Final = "replication_rate"
 REPLICAS_KIND: Final = "throttled_replicas"
 DEPARTURE_KIND: Final = "departure_rate"
 SHARE: Final = 0.5
-"""How many seeds with reassignments, or with decommissions, have them throttled."""
+"""Share of throttled ones among seeds with reassignments, or with decommissions."""
 PLAYS: Final = 0.6
-"""How many of a seed's reassignments are."""
+"""Share of a seed's reassignments that are throttled."""
 REMOVED: Final = ""
 EVERY_REPLICA: Final = "*"
 LOW_RATES: Final = ("1", "300", "2000")
 BYTES_A_SECOND: Final = (*LOW_RATES, "20000", "1000000")
-"""Below what is written, about that, and above: 1 lets a single answer through until it is removed."""
+"""Below the write rate, about equal, and above: 1 permits a single response until its removal."""
 DEPARTURES: Final = ("300", "2000", "50000")
 AHEAD: Final = 0.3
-"""How likely another broker gets one that is not to leave yet; and that two are seen to leave one after the other."""
+"""Probability that another broker, not yet decommissioned, gets one; and that two are decommissioned in sequence."""
 PEACE_S: Final = 5.0
 """Time after the last fault when a session, a lag and a restart are over, in addition to their configs."""
 
@@ -51,7 +51,7 @@ PEACE_S: Final = 5.0
 def throttled_reassignments(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed that has reassignments have some throttled (`certain`ly), or none."""
+    """Throttle some reassignments of a seed that has some (`certain`: always), or none."""
     reassigned = [fault for fault in faults if fault.kind == reassigning.KIND and fault.detail != reassigning.CANCEL]
     if not reassigned or (not certain and rng.random() >= SHARE):
         return options, faults
@@ -63,7 +63,7 @@ def throttled_reassignments(
 
 
 def play(rng: Random, options: Options, fault: Fault) -> list[Fault]:
-    """Draw how one is throttled, as Kafka's tool does it: what is marked and the rate come first, and go later."""
+    """Draw a reassignment's throttle, as Kafka's tool does: marks and rate are set first and removed later."""
     marks = EVERY_REPLICA
     if rng.random() < 0.6 and fault.target.isdigit():
         marks = ",".join(f"{fault.target}:{broker_id}" for broker_id in range(1, options.brokers + 1))
@@ -79,7 +79,7 @@ def play(rng: Random, options: Options, fault: Fault) -> list[Fault]:
 def throttled_departures(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
-    """Let a seed that has decommissions have some by a throttle (`certain`ly), or none."""
+    """Throttle some decommissions of a seed that has some (`certain`: always), or none."""
     left = [fault for fault in faults if fault.kind == duties.KIND and fault.detail == BrokerAdminState.DECOMMISSIONED]
     if not left or (not certain and rng.random() >= SHARE):
         return options, faults
@@ -103,7 +103,7 @@ def throttled_departures(
 
 
 def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
-    """Draw one broker that leaves by a throttle while another one's is set already; that one leaves later."""
+    """Draw a broker that is decommissioned with a throttle while another broker's is set; that one follows later."""
     first, second = map(str, rng.sample(range(1, options.brokers + 1), 2))
     left_at, back_at = at + 0.1, at + 3.0 + 3.0 * rng.random()
     fast = float(DEPARTURES[-1])

@@ -1,7 +1,7 @@
-"""How many brokers may fall before a committed record may be gone: what was promised, held against who fell. Sans-IO.
+"""The number of brokers that may fall before a committed record may be lost, compared with actual failures. Sans-IO.
 
-Without unclean elections kill -9 alone loses nothing, however many it hits. With ELR in use (KIP-966) one broker less
-than min.insync.replicas may fall hard, too: lose what it had not synced, or be taken for such by the controllers.
+Without unclean elections kill -9 alone loses nothing, for any number of brokers. With ELR (KIP-966)
+min.insync.replicas - 1 brokers may also fall hard: lose unsynced data, or seem so to the controllers.
 """
 
 from collections.abc import Mapping, Set
@@ -16,7 +16,7 @@ SLACK_S: Final = 5.0
 
 
 def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
-    """Return who of ISR and ELR at the last commit ended without a word since, or lost its log, in order."""
+    """Return the members of ISR and ELR at the last commit that ended uncleanly since, or lost their log, sorted."""
     since = ledger.committed_at - SLACK_S
     return sorted(
         each
@@ -59,7 +59,7 @@ def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | No
 
     An operator's unclean election follows.
 
-    Without it no leader's completeness would show that too few had failed for that.
+    Without this check no leader's completeness would show that too few had failed for it.
     """
     fallen = fallen_since(ledger, uncleans)
     if borne is None or not ledger.entries or len(fallen) >= min(borne + 1, len(ledger.witnesses)):
@@ -71,6 +71,6 @@ def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | No
 
 
 def borne_in(options: Options, metadata: MetadataWatch) -> int | None:
-    """Return how many brokers may fall hard by ELR's promise, None where it depends on what was in force when."""
+    """Return how many brokers may fall hard under ELR's guarantee; None if it depends on configs at unknown times."""
     steady = "elr" not in options.fault_kinds and "min_isr" not in options.fault_kinds
     return options.min_isr - 1 if steady and metadata.elr_enabled else None

@@ -1,10 +1,10 @@
 """A transactional producer in the simulator: one transaction at a time, with its certain outcome.
 
-    begun -> records and offsets sent -> end requested -> answered         certainly committed or aborted
-                    |                         +-- no answer ------------> unknown: it may have ended either way
-                    +-- refused, or no answer --> abort requested ------> certainly aborted: no commit was requested
+    begun -> records and offsets sent -> end requested -> response         certainly committed or aborted
+                    |                         +-- no response ----------> unknown: committed or aborted
+                    +-- error or no response ---> abort requested ------> certainly aborted: no commit was requested
 
-After anything but a plain success the producer fetches its id again: that fences it and ends its open transaction, as a
+Unless it succeeded, the producer fetches its id again: that fences it and ends its open transaction, as a
 client should after any unknown error (KAFKA-17754). Versions: with transaction.version 2 partitions and offsets join a
 transaction implicitly, and every end increments the epoch; before, they are added first (AddPartitionsToTxn,
 AddOffsetsToTxn) and the epoch stays.
@@ -147,7 +147,7 @@ class Transactor:
         self._sequences: dict[tuple[str, int], int] = {}
 
     async def ready(self) -> bool:
-        """Have a producer id and epoch; returns whether that could be had."""
+        """Get a producer id and epoch, if missing; return whether it has them."""
         if self._heeds_level:
             await self._look_at_level()
         if self._producer is not None:
@@ -172,16 +172,16 @@ class Transactor:
             levels = {each.name: each.max_version_level for each in answer.finalized_features}
             second = levels.get(TRANSACTION_VERSION, 0) >= SECOND_VERSION
             if second and not self._second:
-                # A partition of the last transaction, without its marker so far, would count as added to the next.
+                # A partition of the last transaction that has no marker yet would count as added to the next.
                 self._producer = None  # as Kafka's TransactionManager does: a new epoch
             self._second = second
 
     async def run(self, draft: Draft, *, commit: bool, pause_s: float = 0.0) -> bool:
-        """Do one transaction; return whether it is certainly committed.
+        """Execute one transaction; return whether it is certainly committed.
 
         `ready` must have returned True.
 
-        `pause_s`: time that it stays open once it is filled.
+        `pause_s`: time that it stays open after its last record.
         """
         assert self._producer is not None, "ready"
         generation = draft.membership.generation if draft.membership and draft.membership.classic else None

@@ -1,9 +1,9 @@
-"""The quorum with pysyncobj's own replication restored: it shows what the guard prevents.
+"""The quorum with pysyncobj's own replication restored: it shows the errors that the guard prevents.
 
-Sending entries, handling Append and counting answers are stock 0.3.17; journal, transport, elections and applying are
-ours. Only the simulation uses this, with the seeds that the guarded quorum passes: it must find the known safety bugs
-(an Append that matches truncates everything after it; an answer of an earlier term counts). Snapshots are off, because
-pysyncobj's own do not exist.
+Sending entries, handling Append and counting responses are stock 0.3.17; journal, transport, elections and applying are
+Kvorum's. Only the simulation uses this, with the seeds that the guarded quorum passes: it must find the known safety
+bugs (an Append that matches truncates everything after it; a response of an earlier term counts). Snapshots are off,
+because pysyncobj's own do not exist.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class UnguardedNode(QuorumNode):
         self._core().set_connected(peer, False)
 
     def send_message(self, node_id: int, message: dict[str, Any]) -> None:
-        """See CoreHooks: pysyncobj now sends its own Appends and answers, too."""
+        """See CoreHooks: pysyncobj sends its own Appends and their responses."""
         replica = self.replica
         if message["type"] == "append_entries":
             if "entries" in message:

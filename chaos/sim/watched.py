@@ -34,7 +34,7 @@ class Watched:
     )
 
     def __init__(self, key: Key, shadow: Shadow, folder: str, partition: Partition) -> None:
-        """Begin with a log on a disk."""
+        """Create it with a log on a disk."""
         self.key = key
         self.partition = partition
         self.log = partition.log
@@ -59,8 +59,8 @@ class Watched:
 
 
 def check_moved(process: SimProcess, name: str, before: Watched, after: Watched) -> None:
-    """Hold a log that took the place of another one of its replica, in another directory, against that one."""
-    start = max(before.shadow.start, after.shadow.start)  # a copy may still have what was deleted meanwhile
+    """Compare a log that replaced another one of its replica, in another directory, with that one."""
+    start = max(before.shadow.start, after.shadow.start)  # a copy may still have records that were deleted meanwhile
     held = [entry for entry in before.shadow.entries if entry.base_offset >= start]
     found = [entry for entry in after.shadow.entries if entry.base_offset >= start]
     if held != found or before.end != after.end:
@@ -77,7 +77,7 @@ def is_there(process: SimProcess, folder: str) -> bool:
 
 
 def not_waited_for(partition: Partition, registration: PartitionRegistration) -> list[int]:
-    """Return whom the controller may elect though a leader that can commit does not wait for them."""
+    """Return the brokers that the controller may elect although a leader that can commit does not wait for them."""
     state = partition.isr_state
     if len(state.isr) < partition.effective_min_isr:
         return []

@@ -1,9 +1,8 @@
-"""Operations of a simulated cluster's clients: send, poll, change metadata; and their events in the history.
+"""Operations of a simulated cluster's clients (send, poll, change metadata), and their events in the history.
 
-Classified as by a careful client: `fail` only if nothing can have happened, `info` if something may. A producer with
-idempotence repeats a batch under its sequence numbers until the delivery timeout; one without repeats only what
-certainly had no effect. Each slot of a producer is a process of its own in the history, since its operations overlap
-with the others'.
+Classified conservatively: `fail` only if it certainly had no effect, `info` if it may have. A producer with
+idempotence repeats a batch under its sequence numbers until the delivery timeout; one without repeats only requests
+that certainly had no effect. Each slot of a producer is a separate process in the history, since operations overlap.
 """
 
 import asyncio
@@ -59,7 +58,7 @@ class Recorder:
         isolation: str = "read_uncommitted",
         transactional_id: str | None = None,
     ) -> int:
-        """Begin a process."""
+        """Create a process in the history."""
         self._process += 1
         text = {ACKS_ALL: "all"}.get(acks, str(acks))
         self.history.write(
@@ -89,7 +88,7 @@ class Recorder:
         seek_to_beginning: bool = False,
         generation: int | None = None,
     ) -> int:
-        """Begin an operation; return its number."""
+        """Record the begin of an operation; return its number."""
         self._op += 1
         self.open[self._op] = f
         self.history.write(
@@ -159,7 +158,7 @@ class Send:
 
 
 class Producer:
-    """Sends to one partition after another's turn, `in_flight` records at a time, each a batch and an operation."""
+    """Sends to each partition in turn, `in_flight` records at a time; each record is a batch and an operation."""
 
     def __init__(
         self,
@@ -174,7 +173,7 @@ class Producer:
         partitions: int,
         on_ack: OnAck,
     ) -> None:
-        """Begin with no producer id."""
+        """Create it without a producer id."""
         self._name = name
         self._client = client
         self._recorder = recorder

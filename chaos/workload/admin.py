@@ -49,7 +49,7 @@ class Administrator:
     """A thread that changes something now and then."""
 
     def __init__(self, plan: AdminClients, bootstrap: str, recorder: Recorder, rng: Random) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         self._plan = plan
         self._bootstrap = bootstrap
         self._recorder = recorder
@@ -123,7 +123,7 @@ class Administrator:
             self.deleted.add(name)
 
     def _ask(self, process: int, value: OperationValue, request: Any) -> bool:
-        """Do one change; tell whether it certainly happened."""
+        """Execute one change; return whether it certainly happened."""
         op = self._recorder.invoke(process, "admin", value)
         try:
             (future,) = request().values()

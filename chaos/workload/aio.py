@@ -1,7 +1,7 @@
-"""Producers and assigned consumers by aiokafka: pure Python, another implementation of the protocol than librdkafka.
+"""Producers and assigned consumers by aiokafka: pure Python, a protocol implementation independent of librdkafka.
 
-aiokafka tries again inside until its request timeout has passed; it does not look for truncated logs (KIP-320), so what
-it reads on an old place after an unclean election is for the checker to explain.
+aiokafka retries internally until its request timeout has passed; it does not detect truncated logs (KIP-320), so the
+checker must explain its reads at an old position after an unclean election.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class AioSender(LoopThread):
     def __init__(
         self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         super().__init__("chaos-aio-send", recorder)
         _quiet()
         self._plan = plan
@@ -132,7 +132,7 @@ def settings(plan: SendClients, bootstrap: str) -> dict[str, Any]:
 
 
 def _quiet() -> None:
-    """Let aiokafka keep to itself what it makes of a cluster that is being broken."""
+    """Silence aiokafka's log about a cluster under faults."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
@@ -150,7 +150,7 @@ class AioReader(LoopThread):
     def __init__(
         self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         super().__init__("chaos-aio-assign", recorder)
         _quiet()
         self._plan = plan
@@ -199,7 +199,7 @@ class AioReader(LoopThread):
             recorder.complete(op, Info)
 
     async def _assigned(self, consumer: AIOKafkaConsumer, process: int, names: list[str]) -> bool:
-        """Assign partitions and go to their beginning; tell whether it came about."""
+        """Assign partitions and seek to their beginning; return whether that succeeded."""
         partitions = [TopicPartition(*split_partition(name)) for name in names]
         op = self._recorder.invoke(process, "assign", words(names), seek_to_beginning=True)
         consumer.assign(partitions)
@@ -213,7 +213,7 @@ class AioReader(LoopThread):
         return True
 
     async def _poll(self, consumer: AIOKafkaConsumer, process: int) -> bool:
-        """Poll once; tell whether the consumer still has its place."""
+        """Poll once; return whether the consumer still has its position."""
         recorder = self._recorder
         op = recorder.invoke(process, "poll", [["poll"]])
         try:
@@ -233,7 +233,7 @@ class AioReader(LoopThread):
         for at, records in batches.items():
             position = await consumer.position(at)
             expected = records[-1].offset + 1 if records else position
-            # Markers and aborted records are gone past without being returned.
+            # Markers and aborted records are skipped without being returned.
             if position < expected or (position > expected and not recorder.transactional):
                 recorder.problem(
                     f"process {process} polled {at.topic}-{at.partition} up to offset {records[-1].offset} "

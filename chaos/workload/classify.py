@@ -1,11 +1,11 @@
-"""Classification of an operation's error: it certainly did not happen (`fail`), or is unknown (`info`). Pure.
+"""Classification of an operation's error: certainly without effect (`fail`), or unknown (`info`). Pure.
 
 A send that the client never accepted (its queue was full, the record too large) certainly did not happen. All else
-depends on the client's possible attempts: librdkafka and aiokafka retry internally and report only the last answer, and
-neither reports whether an earlier attempt may have been written (confluent-kafka leaves out librdkafka's message
-status; with retries=0 librdkafka still repeats a request rejected with NOT_LEADER_OR_FOLLOWER). So a rejection is
-definite only from a client of one attempt, and only if the error guarantees that the broker appended nothing. A timeout
-or a lost connection is never definite.
+depends on the client's possible attempts: librdkafka and aiokafka retry internally and report only the last response,
+and neither reports whether an earlier attempt may have been written (confluent-kafka omits librdkafka's message status;
+with retries=0 librdkafka still repeats a request rejected with NOT_LEADER_OR_FOLLOWER). So a rejection is definite only
+from a client of one attempt, and only if the error guarantees that the broker appended nothing. A timeout or a lost
+connection is never definite.
 """
 
 from typing import Final, Literal

@@ -16,11 +16,11 @@ ROUND_SECONDS: Final = 20.0
 QUIET_POLLS: Final = 3
 """Empty polls that end the reading of partitions that are at their end."""
 PARTITIONS_MAX: Final = 64
-"""Of one consumer."""
+"""Timeout of one consumer."""
 
 
 def read_all(recorder: Recorder, bootstrap: str, ends: Mapping[str, int], seconds: float = FINAL_SECONDS) -> list[str]:
-    """Read everything up to these offsets (exclusive); returns the partitions that were not read so far in time."""
+    """Read everything up to these offsets (exclusive); return the partitions that were not completely read in time."""
     deadline = time.monotonic() + seconds
     partitions = list(ends)
     left: list[str] = []

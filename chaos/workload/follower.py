@@ -1,7 +1,7 @@
-"""Follows `__cluster_metadata` live into the history: all brokers' copies, each record from the first that has it.
+"""Writes `__cluster_metadata` to the history live, from all brokers' copies: each record from the first that has it.
 
-The copies are equal, so the first one to serve an offset is sufficient; a broker that is dead, stopped or cut off costs
-nothing. Where every copy begins behind the place that is wanted, the gap is noted.
+The copies are equal, so the first one that serves an offset is sufficient, also if other brokers are down or cut
+off. If every copy begins after the wanted offset, the gap is recorded.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class MetadataFollower:
         self._brokers = brokers
         self._recorder = recorder
         self.next_offset = 0
-        """Of the next record that the history lacks."""
+        """Offset of the next record that the history lacks."""
         self._starts: dict[int, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done = threading.Event()
@@ -47,11 +47,11 @@ class MetadataFollower:
         self._thread = client_thread("chaos-metadata", lambda: asyncio.run(self._follow()), recorder)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start following."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Follow no more; waits for the thread's end. Idempotent."""
+        """Stop following; wait for the thread's end. Idempotent."""
         first = not self._done.is_set()
         self._done.set()
         if first and self._loop is not None:
@@ -90,7 +90,7 @@ class MetadataFollower:
         return answer.topics[0].topic_id
 
     async def _fetch(self, channel: Channel, topic_id: Uuid) -> PartitionData:
-        """Return what follows the shared place. Raises ChannelError, KafkaError."""
+        """Return the records from the shared offset on. Raises ChannelError, KafkaError."""
         row = FetchPartition(
             partition=METADATA_PARTITION, fetch_offset=self.next_offset, partition_max_bytes=FETCH_BYTES
         )

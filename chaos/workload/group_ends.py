@@ -14,7 +14,7 @@ from kvorum.chaos.workload.recorder import Recorder, split_partition
 LOOK_SECONDS: Final = 0.5
 OFFSET_SECONDS: Final = 10.0
 SLACK_SECONDS: Final = 25.0
-"""Beyond the transactions' timeout: Kafka looks for those that take too long every 10 s."""
+"""Added to the transactions' timeout: Kafka checks every 10 s for those that take too long."""
 TRIES: Final = 20
 
 
@@ -53,7 +53,7 @@ def wait_for_stable(recorder: Recorder, bootstrap: str, partitions: Sequence[str
 
 
 def final_offsets(recorder: Recorder, bootstrap: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Fetch what groups have committed of these partitions; returns those of which that could not be had."""
+    """Fetch the groups' committed offsets of these partitions; return the partitions for which this failed."""
     silent: list[str] = []
     for group, names in groups.items():
         process = recorder.process(CONFLUENT, isolation="read_committed")

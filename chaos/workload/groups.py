@@ -41,7 +41,7 @@ class _GroupThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing new."""
+        """Stop starting operations."""
         self._stop.set()
 
     def join(self) -> None:
@@ -61,12 +61,12 @@ class _GroupThread:
 
 
 class SubscribedReader(_GroupThread):
-    """Reads what it is given and commits now and then."""
+    """Reads its assigned partitions and commits now and then."""
 
     def __init__(
         self, plan: SubscribeClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         super().__init__(plan, bootstrap, recorder, rng)
         self._plan = plan
         self._topics = list(topics)
@@ -91,7 +91,7 @@ class Worker(_GroupThread):
     """Reads, makes a record of each, and commits both in one transaction."""
 
     def __init__(self, plan: WorkerClients, bootstrap: str, recorder: Recorder, rng: Random) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         super().__init__(plan, bootstrap, recorder, rng)
         self._plan = plan
         self._id = f"kvorum-chaos-{plan.group_id}-{rng.getrandbits(32):08x}"

@@ -1,7 +1,7 @@
 """Contents of all nodes' disks at the end: every replica's batches, and the hash of every metadata image.
 
 Read from the files of nodes that were stopped in order: a broker writes its leader epochs then. Each node's metadata
-is its newest usable snapshot and what its log has behind it, replayed to an offset that all of them have.
+is its newest usable snapshot and the log after it, replayed to an offset that all of them have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ LOOKS_MAX: Final = 3
 
 
 class Unreadable(Exception):
-    """Files that do not hold what they should: which, and why."""
+    """Invalid files, and the reasons."""
 
 
 @dataclass(slots=True)

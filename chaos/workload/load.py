@@ -34,11 +34,11 @@ class Client(Protocol):
         ...
 
     def stop(self) -> None:
-        """Begin nothing new."""
+        """Stop starting operations."""
         ...
 
     def join(self) -> None:
-        """Wait for what is open."""
+        """Wait for pending operations."""
         ...
 
 
@@ -110,7 +110,7 @@ class Load:
                 client.start()
 
     def stop(self) -> None:
-        """Let all begin nothing new, and wait for what is open."""
+        """Stop all clients from starting operations, and wait for pending ones."""
         for _, client in self._clients:
             client.stop()
         for _, client in self._clients:

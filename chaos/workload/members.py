@@ -101,7 +101,7 @@ class Member:
             consumer.unassign()
 
     def _tell(self) -> None:
-        """Write what it owns now."""
+        """Write its present partitions."""
         names, generation = sorted(self.owned), self.generation
         self._recorder.write(
             lambda t: Owned(
@@ -133,10 +133,10 @@ class Member:
         generation = self.generation
         return generation if self._plan.protocol == "classic" and generation >= 0 else None
 
-    # --- what it does ------------------------------------------------------------------------------------------------
+    # --- its operations ----------------------------------------------------------------------------------------------
 
     def poll(self, count: int, seconds: float) -> dict[str, list[PolledRecord]]:
-        """Poll; returns the records of what it owned all the while."""
+        """Poll; return the records of partitions that it owned throughout."""
         self._moved = set()
         op = self._recorder.invoke(self.process, "poll", [["poll"]])
         try:
@@ -196,7 +196,7 @@ class Member:
             self._recorder.complete(op, Info, error=kafka_name(failed.name()), generation=generation)
 
     def committed(self, names: list[str]) -> dict[str, int]:
-        """Fetch the group's offsets, -1 for none; what cannot be had is left out."""
+        """Fetch the group's offsets, -1 for none; unavailable ones are omitted."""
         return committed_offsets(self.consumer, self._plan.group_id, names, self.process, self._recorder)
 
     def leave(self) -> None:
@@ -204,7 +204,7 @@ class Member:
         self.consumer.close()
 
     def die(self) -> None:
-        """Go without a word, at once: what stayed would beat on, and the group would wait for it to join."""
+        """End without leaving, at once: else heartbeats would continue, and the group would wait for its join."""
         self._recorder.invoke(self.process, "crash", [])
         self._recorder.abandon(self.process)
         # The client references this object by its callbacks, so nothing else may reference the client: it ends with the

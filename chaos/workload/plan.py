@@ -29,23 +29,23 @@ class SendClients(Strict):
     acks: Literal["all", "1", "0"] = "all"
     idempotent: bool = True
     rate: float = Field(default=100.0, gt=0, le=RATE_MAX)
-    """Sends a second, of each client."""
+    """Sends per second, of each client."""
     in_flight: int = Field(default=100, ge=1, le=100_000)
     """Sends that a client has open at most; it waits at the limit."""
     hot_share: float = Field(default=0.0, ge=0, le=1)
-    """Of the sends, to the first partition of the first topic: a hot partition."""
+    """Share of the sends to the first partition of the first topic: a hot partition."""
     timeout: float = Field(default=120.0, gt=0)
-    """Seconds in which a send is answered or given up (delivery.timeout.ms).
+    """Seconds until a send gets a response or fails (delivery.timeout.ms).
 
-    Longer than any unavailability, where idempotence is to hold: librdkafka begins a new producer epoch when a send
-    times out, and repeats under it what may be written already.
+    Longer than any unavailability, if idempotence is required: librdkafka begins a new producer epoch when a send
+    times out, and repeats under it records that may already be written.
     """
     bytes: int = Field(default=100, ge=20, le=10_000_000)
     crash_every: float | None = Field(default=None, gt=0)
     """Seconds after which a client dies and another takes its place, on average."""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     group: str = "clients"
-    """Of which group of clients they are: links are cut by group."""
+    """The group of clients to which they belong: links are cut by group."""
 
     @field_validator("acks", mode="before")
     @classmethod
@@ -65,7 +65,7 @@ class SendClients(Strict):
 
 
 class AssignClients(Strict):
-    """Consumers that are assigned partitions, read on, and hold their positions against what they got."""
+    """Consumers with assigned partitions that read on, and compare their positions with the records."""
 
     kind: Literal["assign"]
     client: Literal["confluent-kafka", "aiokafka"] = "confluent-kafka"
@@ -76,7 +76,7 @@ class AssignClients(Strict):
     reassign_every: float = Field(default=20.0, gt=0)
     """Average seconds after which a consumer's partitions are drawn again."""
     rack: str = ""
-    """Where they stand (client.rack): they read from the follower there, where the brokers have racks (KIP-392)."""
+    """Their racks (client.rack): they read from the follower in their rack, if the brokers have racks (KIP-392)."""
     group: str = "clients"
 
     @model_validator(mode="after")
@@ -104,16 +104,16 @@ class GroupClients(Strict):
     protocol: Literal["classic", "consumer"] = "classic"
     """`consumer`: KIP-848's."""
     assignor: Literal["range", "roundrobin", "cooperative-sticky"] = "range"
-    """Of the classic protocol."""
+    """Classic protocol only."""
     count: int = Field(default=2, ge=1, le=CLIENTS_MAX)
     session: float = Field(default=6.0, gt=0)
     """Seconds. For the consumer protocol it is the brokers' value (group.consumer.session.timeout.ms)."""
     crash_every: float | None = Field(default=None, gt=0)
-    """Seconds after which a member dies without a word and another takes its place, on average."""
+    """Mean seconds until a member dies without leaving the group and another replaces it."""
     leave_every: float | None = Field(default=None, gt=0)
     """Seconds after which a member leaves in order and another takes its place, on average."""
     rack: str = ""
-    """Where they stand (client.rack), see `assign`."""
+    """Their racks (client.rack), see `assign`."""
     group: str = "clients"
 
 
@@ -133,11 +133,11 @@ class WorkerClients(GroupClients):
     kind: Literal["rpw"]
     source: str
     sink: str
-    """A topic of as many partitions: what is made of partition n goes to partition n."""
+    """A topic with the same number of partitions: the output of partition n goes to partition n."""
     records: int = Field(default=50, ge=1, le=1000)
-    """Of one transaction, at most."""
+    """The maximum number of records in one transaction."""
     abort: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the transactions that a worker aborts by itself."""
+    """Share of transactions that a worker aborts itself."""
     timeout: float = Field(default=10.0, gt=0)
     """Seconds after which the coordinator aborts a transaction (transaction.timeout.ms)."""
 
@@ -149,11 +149,11 @@ class TransactionClients(Strict):
     count: int = Field(default=1, ge=1, le=CLIENTS_MAX)
     topics: tuple[str, ...] = ()
     rate: float = Field(default=10.0, gt=0, le=RATE_MAX)
-    """Transactions a second, of each client."""
+    """Transactions per second, of each client."""
     records: int = Field(default=4, ge=2, le=1000)
-    """Of one transaction; of a bank's it is even."""
+    """Records of one transaction; an even number for a bank."""
     abort: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the transactions that a client aborts by itself."""
+    """Share of transactions that a client aborts itself."""
     timeout: float = Field(default=10.0, gt=0)
     """Seconds after which the coordinator aborts a transaction (transaction.timeout.ms)."""
     crash_every: float | None = Field(default=None, gt=0)

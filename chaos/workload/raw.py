@@ -1,6 +1,6 @@
-"""A producer of one attempt per send, by this project's own channel: the only one that knows what a rejection means.
+"""A producer with one attempt per send, by Kvorum's own channel: only here a rejection is definite.
 
-It sends to the leader once and takes the answer unchanged. It is not idempotent and repeats nothing.
+It sends to the leader once and records the response unchanged. It is not idempotent and repeats nothing.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from kvorum.runtime.listeners import split_address
 METADATA_MS: Final = 2_000
 METADATA_AGE_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 10.0
-"""A request that is not answered within this is given up, whatever the plan's timeout."""
+"""Timeout of a request, independent of the plan's timeout."""
 ACKS: Final = {"all": -1, "1": 1, "0": 0}
 
 
@@ -39,7 +39,7 @@ class RawSender(LoopThread):
     def __init__(
         self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet. `bootstrap`: HOST:PORT,... of the brokers."""
+        """Create it; `start` starts it. `bootstrap`: HOST:PORT,... of the brokers."""
         super().__init__("chaos-raw-send", recorder)
         self._plan = plan
         self._recorder = recorder

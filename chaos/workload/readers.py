@@ -36,7 +36,7 @@ class AssignedConsumer:
         client_id: str = "kvorum-chaos-assign",
         rack: str = "",
     ) -> None:
-        """Begin a process."""
+        """Create a process in the history."""
         self._recorder = recorder
         self._final = final
         self.process = recorder.process(CONFLUENT, isolation=isolation)
@@ -110,7 +110,7 @@ class AssignedConsumer:
         for at in self._consumer.position(partitions) if partitions else ():
             name = f"{at.topic}-{at.partition}"
             expected = found[name][-1][0] + 1
-            # Markers and aborted records are gone past without being returned.
+            # Markers and aborted records are skipped without being returned.
             if at.offset < expected or (at.offset > expected and not self._recorder.transactional):
                 self._recorder.problem(
                     f"process {self.process} polled {name} up to offset {expected - 1} and its position is {at.offset}"
@@ -135,7 +135,7 @@ class ConfluentReader:
     def __init__(
         self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         self._plan = plan
         self._names = named(topics)
         self._bootstrap = bootstrap
@@ -145,11 +145,11 @@ class ConfluentReader:
         self._thread = client_thread("chaos-assign", self._run, recorder)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Poll no more."""
+        """Stop polling."""
         self._stop.set()
 
     def join(self) -> None:

@@ -96,7 +96,7 @@ class Recorder:
         isolation: str = "read_uncommitted",
         transactional_id: str | None = None,
     ) -> int:
-        """Begin a process: a client that never was before. Returns its number."""
+        """Record a new process: a client that did not exist before. Return its number."""
         with self._lock:
             self._process += 1
             number = self._process

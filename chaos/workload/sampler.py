@@ -1,7 +1,7 @@
 """Samples in the history: the active controller, and leaders, ISRs and ELRs of an external cluster.
 
-Their metadata log cannot be followed: brokers do not serve it to clients. So every broker is queried repeatedly by
-DescribeTopicPartitions (KIP-966), by Metadata if it does not support that, and each observed change becomes a whole
+Their metadata log cannot be followed: brokers do not serve it to clients. So every broker is queried repeatedly with
+DescribeTopicPartitions (KIP-966), or Metadata if it does not support that, and each observed change becomes a complete
 `Partition` record, marked as sampled. Events between two samples are unknown.
 """
 
@@ -32,11 +32,11 @@ from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from kvorum.runtime.chance import new_random
 
 SAMPLE_SECONDS: Final = 0.1
-"""Between a broker's answer and the next question to it: well below what the checker allows for (FOLLOW_LAG_MAX)."""
+"""Time between a broker's response and the next request to it: well below the checker's tolerance (FOLLOW_LAG_MAX)."""
 ASK_MS: Final = 1_000
 """A broker without an answer for this time does not count until its next answer."""
 PAGES_MAX: Final = 100
-"""Of one answer; a page holds some 2000 partitions."""
+"""Timeout of one response; a page has some 2000 partitions."""
 CONTROLLER_SECONDS: Final = 1.0
 
 
@@ -44,7 +44,7 @@ class MetadataSampler:
     """One per run, in a thread with its own event loop. `brokers`: {node id: address}; `topics`: those that count."""
 
     def __init__(self, brokers: Mapping[int, Address], topics: Collection[str], recorder: Recorder) -> None:
-        """Nothing is known yet."""
+        """Create it without observations."""
         self._brokers = brokers
         self._topics = sorted(topics)
         self._recorder = recorder
@@ -57,7 +57,7 @@ class MetadataSampler:
         self._thread = client_thread("chaos-sample", lambda: asyncio.run(self._run()), recorder)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._recorder.note("the metadata log cannot be followed: leaders, ISRs and ELRs are sampled")
         self._last = time.monotonic()
         self._thread.start()
@@ -177,11 +177,11 @@ class ControllerWatch:
         self._thread = client_thread("chaos-controller", self._run, recorder)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop sampling. Idempotent."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -12,18 +12,18 @@ from kvorum.chaos.faults.observer import PartitionView
 
 @dataclass(slots=True)
 class Samples:
-    """The last word of every broker that answers, and what was made of it so far."""
+    """The last response of every responding broker, and the state derived so far."""
 
     known: dict[str, PartitionView] = field(default_factory=dict)
     """{"orders-0": the present state}."""
     taken: int = 0
-    """Answers so far."""
+    """Number of responses so far."""
     with_elr: bool = False
     """Some answer had eligible leader replicas, perhaps an empty list."""
     _views: dict[int, Mapping[str, PartitionView]] = field(default_factory=dict)
 
     def take(self, broker: int, views: Mapping[str, PartitionView]) -> list[tuple[str, PartitionView]]:
-        """Take a broker's answer; returns what is new, by partition."""
+        """Process a broker's response; return the changes, by partition."""
         self.taken += 1
         self._views[broker] = views
         changed: list[tuple[str, PartitionView]] = []
@@ -36,7 +36,7 @@ class Samples:
         return changed
 
     def silent(self, broker: int) -> None:
-        """A broker does not answer: its last answer does not count any more."""
+        """A broker does not respond: discard its last response."""
         self._views.pop(broker, None)
 
     def _best(self, name: str) -> PartitionView:

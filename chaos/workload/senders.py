@@ -1,6 +1,6 @@
 """Producers by confluent-kafka (librdkafka), a thread each: sends at a steady rate, as many open as the plan allows.
 
-The callback of librdkafka comes in the thread that polls, so a client's completions are written by its own thread.
+librdkafka calls back in the thread that polls, so a client's completions are written by its own thread.
 """
 
 import logging
@@ -23,16 +23,16 @@ IDLE_SECONDS: Final = 0.02
 GIVE_UP_SECONDS: Final = 5.0
 """In addition to the send's own timeout, at the end, before open sends are recorded as unknown."""
 SILENT: Final = logging.getLogger("kvorum.chaos.librdkafka")
-"""Where librdkafka's log goes: fatal errors too, which are in the history."""
+"""Receives librdkafka's log, including fatal errors, which are in the history."""
 KEYS: Final = 16
-"""Keys of a partition."""
+"""Number of keys per partition."""
 
 
 class Placing:
-    """Which partition the next record goes to."""
+    """The partition of the next record."""
 
     def __init__(self, topics: dict[str, int], hot_share: float, rng: Random) -> None:
-        """All partitions alike, but for the first one's extra share."""
+        """All partitions with equal shares, except the first one's extra share."""
         self.names = named(topics)
         self._hot_share = hot_share
         self._rng = rng
@@ -47,7 +47,7 @@ class Placing:
 
 
 class Pace:
-    """Evenly spaced moments, without catching up on what a wait at the limit cost."""
+    """Evenly spaced times; time lost by a wait at the limit is not caught up."""
 
     def __init__(self, rate: float) -> None:
         """Rate per second."""
@@ -69,7 +69,7 @@ class ConfluentSender:
     def __init__(
         self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         SILENT.setLevel(logging.CRITICAL + 1)
         self._plan = plan
         self._bootstrap = bootstrap
@@ -81,15 +81,15 @@ class ConfluentSender:
         self._thread = client_thread("chaos-send", self._run, recorder)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more; what is open is waited for by `join`."""
+        """Stop sending; `join` waits for pending sends."""
         self._stop.set()
 
     def join(self) -> None:
-        """Wait until every send is answered or given up."""
+        """Wait until every send has a response or has failed."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -116,7 +116,7 @@ class ConfluentSender:
                 recorder.abandon(process)
                 return
         except KafkaException as error:
-            # A fatal error: an idempotent producer does not know its written records any more.
+            # A fatal error: an idempotent producer has lost track of its written records.
             recorder.note(f"process {process} cannot continue: {error.args[0].name()}")
         recorder.invoke(process, "crash", [])
         recorder.abandon(process)
@@ -158,7 +158,7 @@ class ConfluentSender:
 
 
 def bury(corpses: list[Producer]) -> None:
-    """End producers without waiting for an answer to what they have open. Theirs are the last references."""
+    """End producers without waiting for responses to their pending sends. These are the last references to them."""
     while corpses:
         corpses.pop().purge(in_queue=True, in_flight=True, blocking=False)
 

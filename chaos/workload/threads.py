@@ -35,23 +35,23 @@ def join_or_tell(thread: threading.Thread, recorder: Recorder) -> None:
 
 
 class LoopThread:
-    """Runs `live`, a coroutine, in a loop of its own until it is stopped; `live` looks at `stopping`."""
+    """Runs the coroutine `live` in its own event loop until it is stopped; `live` checks `stopping`."""
 
     def __init__(self, name: str, recorder: Recorder) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         self.stopping = False
         self._thread = client_thread(name, lambda: asyncio.run(self.live()), recorder)
 
     @abstractmethod
     async def live(self) -> None:
-        """Do all the client does; return soon after `stopping` is set."""
+        """Execute the client's operations; return soon after `stopping` is set."""
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing new."""
+        """Stop starting operations."""
         self.stopping = True
 
     def join(self) -> None:

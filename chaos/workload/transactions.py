@@ -28,7 +28,7 @@ STEP_SECONDS: Final = 10.0
 FLUSH_SECONDS: Final = 2.0
 STEP_TRIES: Final = 4
 LEFT_OPEN: Final = 0.5
-"""How many deaths come in the middle of a transaction."""
+"""Share of deaths in the middle of a transaction."""
 AMOUNT_MAX: Final = 100
 
 
@@ -87,7 +87,7 @@ class Transactional:
         return False
 
     def begin(self, records: list[Row]) -> None:
-        """Begin a transaction and hand its (partition, value)s over. Raises Failed."""
+        """Begin a transaction and pass its (partition, value) pairs to the client. Raises Failed."""
         self._offsets = {}
         try:
             self.producer.begin_transaction()
@@ -121,7 +121,7 @@ class Transactional:
         return [["send", *each, self._offsets.get(each)] for each in records]
 
     def _tried(self, step: Any, *, is_uncertain: bool) -> None:
-        """Do a step, repeated while its error is retriable. Raises Failed."""
+        """Execute a step, repeated while its error is retriable. Raises Failed."""
         for left in range(STEP_TRIES, 0, -1):
             try:
                 step()
@@ -140,7 +140,7 @@ class Transactional:
         offsets: tuple[list[Any], object] | None = None,
         generation: int | None = None,
     ) -> bool:
-        """Do one transaction and record it; return whether the producer may continue.
+        """Execute one transaction and record it; return whether the producer may continue.
 
         `more` are additional operations.
         """
@@ -153,7 +153,7 @@ class Transactional:
             if offsets is not None:
                 self.send_offsets(*offsets)
             if not commit:
-                self.producer.flush(FLUSH_SECONDS)  # an abort purges what has not left yet: nothing would be aborted
+                self.producer.flush(FLUSH_SECONDS)  # an abort purges unsent records: nothing would be aborted
             # Not before: flush and commit are one call, and the request leaves once all is delivered.
             ended = recorder.seconds()
             if commit:
@@ -178,7 +178,7 @@ class Transactional:
             self.begin(records)
             self.producer.flush(1.0)
         except Failed:
-            pass  # as well: it is aborted all the same
+            pass  # also: it is aborted nevertheless
         self._recorder.complete(op, Fail, operations, error="LEFT_OPEN", committed=False)
 
     def die(self) -> None:
@@ -207,7 +207,7 @@ class TransactionalSender:
     def __init__(
         self, plan: TransactionClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
-        """Nothing starts yet."""
+        """Create it; `start` starts it."""
         self._plan = plan
         self._names = named(topics)
         self._bootstrap = bootstrap
@@ -227,7 +227,7 @@ class TransactionalSender:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more transactions."""
+        """Stop starting transactions."""
         self._stop.set()
 
     def join(self) -> None:

@@ -96,7 +96,7 @@ class KafkaConfigSchema:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     def check_broker_change(self, configs: ConfigsImage, name: str, changes: Mapping[str, str | None]) -> None:
-        """See ConfigSchema. This node's static configs stand in for the broker's, which it cannot know."""
+        """See ConfigSchema. This node's static configs replace the broker's, which it cannot know."""
         cluster_wide = name == CLUSTER_DEFAULT
         layers = ConfigLayers.of(Settings.of(self._static), configs, self._node_id if cluster_wide else int(name))
         try:

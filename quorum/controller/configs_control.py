@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (44): v0-v1, and AlterConfigs (33): v0-v2 (ConfigurationControlManager).
 
-Resources: TOPIC, BROKER (the name "" stands for all brokers), GROUP (whether there is such a group or not),
+Resources: TOPIC, BROKER (the name "" means all brokers), GROUP (whether there is such a group or not),
 CLIENT_METRICS (KIP-714). BROKER_LOGGER is not metadata and is rejected: the receiving process sets its own. Each
 resource succeeds or fails alone; the successful ones are one change. IncrementalAlterConfigs: SET, DELETE, and for
 lists APPEND, SUBTRACT (KIP-339). AlterConfigs: replaces all configs of a resource by the given ones. A broker's config
@@ -120,7 +120,7 @@ def _each_resource(
     make_row: MakeRow[Row_co],
     changes: Callable[[Context, ResourceType, ConfigResource, Item], list[Config]],
 ) -> tuple[list[MetadataRecord], list[Row_co]]:
-    """Return the records of the resources that stand, and a row for each. Raises KafkaError POLICY_VIOLATION."""
+    """Return the records of the accepted resources, and a row for each. Raises KafkaError POLICY_VIOLATION."""
     _check_size(len(item.configs) for item in items)
     duplicates = _duplicates(ConfigResource(item.resource_type, item.resource_name) for item in items)
     records: list[MetadataRecord] = []

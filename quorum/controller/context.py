@@ -99,7 +99,7 @@ class Context:
     mutation_quota: MutationQuota | None = None
     """The client's mutation quota (KIP-599); None: unlimited."""
     is_direct: bool = False
-    """The request came to this controller itself: no broker held it against its own configuration."""
+    """A client sent the request to this controller directly: no broker checked it against its own configuration."""
     departures_refused: Refusals = field(default_factory=dict)
     """The brokers of this request that cannot be decommissioned, and why (broker_admin_state.refusals_of)."""
     _unclean: dict[str, bool] = field(default_factory=dict)

@@ -57,7 +57,7 @@ NOTHING_UNDER_WAY: Final = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 def alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
 ) -> Steps[Result[AlterPartitionReassignmentsResponse]]:
-    """Begin, change and cancel reassignments, all that stand in one change."""
+    """Begin, change and cancel reassignments; all accepted ones in one change."""
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
     )
@@ -139,7 +139,7 @@ def _lay_over(builder: PartitionChangeBuilder, target: tuple[int, ...]) -> None:
     adding = tuple(sorted(set(target).difference(before.replicas)))
     builder.target_replicas = target + removing
     builder.target_removing = removing
-    # A repeated request changes nothing but the throttle.
+    # A repeated request changes only the throttle.
     builder.target_adding = adding or tuple(replica for replica in before.adding_replicas if replica in target)
 
 

@@ -72,7 +72,7 @@ class ClientQuotasDelta:
         return not self.changes
 
     def replay(self, record: ClientQuota) -> None:
-        """Take in one quota."""
+        """Apply one quota."""
         entity = entity_of((part.entity_type, part.entity_name) for part in record.entity)
         self.changes.setdefault(entity, {})[record.key] = None if record.remove else record.value
 

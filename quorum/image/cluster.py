@@ -172,7 +172,7 @@ class ClusterDelta:
         return self.image.brokers.get(broker_id)
 
     def replay_register(self, record: RegisterBroker) -> None:
-        """Take in a new incarnation."""
+        """Apply a new registration."""
         before = self.broker(record.broker_id)
         assert before is None or before.broker_epoch <= record.broker_epoch, "broker epochs grow"
         self.changed_brokers[record.broker_id] = BrokerRegistration.from_record(record)
@@ -184,7 +184,7 @@ class ClusterDelta:
         self.changed_brokers[record.broker_id] = None
 
     def replay_change(self, record: BrokerRegistrationChange) -> None:
-        """Take in a change of a registration."""
+        """Apply a change of a registration."""
         before = self.broker(record.broker_id)
         assert before is not None and before.broker_epoch == record.broker_epoch, "another incarnation is registered"
         self.changed_brokers[record.broker_id] = before.merge(record)

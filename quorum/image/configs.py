@@ -113,7 +113,7 @@ class ConfigsDelta:
         return not self.changes
 
     def replay(self, record: Config) -> None:
-        """Take in one value."""
+        """Apply one value."""
         resource = ConfigResource(record.resource_type, record.resource_name)
         self.changes.setdefault(resource, {})[record.name] = record.value
 

@@ -54,7 +54,7 @@ class FeaturesDelta:
         return not self.changes
 
     def replay(self, record: Feature) -> None:
-        """Take in a level."""
+        """Apply a level."""
         assert record.level >= 0, "a level is not negative"
         self.changes[record.name] = record.level
 

@@ -141,7 +141,7 @@ class MetadataDelta:
                 assert_never(record)
 
     def replay_all(self, found: Iterable[tuple[int | None, MetadataRecord]]) -> Steps[None]:
-        """Take in records, each as (offset, record), in order."""
+        """Apply records, each as (offset, record), in order."""
         for piece in pieces(found):
             for offset, record in piece:
                 self.replay(record, offset)

@@ -38,7 +38,7 @@ class ProducerIdsDelta:
         return self._latest is self.image
 
     def replay(self, record: ProducerIds) -> None:
-        """Take in that a block was given out."""
+        """Apply the allocation of a block."""
         assert record.next_producer_id > self._latest.next_producer_id, "producer ids are given out once"
         self._latest = ProducerIdsImage(
             next_producer_id=record.next_producer_id, broker_id=record.broker_id, broker_epoch=record.broker_epoch

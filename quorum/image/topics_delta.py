@@ -139,7 +139,7 @@ class TopicsDelta:
         return [delta for topic_id, delta in self.changed_topics.items() if topic_id not in self.image.by_id]
 
     def replay_topic(self, record: Topic) -> None:
-        """Take in a new topic."""
+        """Apply a new topic."""
         assert record.topic_id not in self.changed_topics, f"topic id {record.topic_id} is taken"
         assert record.topic_id not in self.image.by_id, f"topic id {record.topic_id} is taken"
         namesake = self.image.by_name.get(record.name)
@@ -148,7 +148,7 @@ class TopicsDelta:
         self.changed_topics[record.topic_id] = TopicDelta(topic, self._directories)
 
     def replay_partition(self, record: Partition | PartitionChange) -> None:
-        """Take in a partition or a change of one."""
+        """Apply a new partition or a change of one."""
         delta = self.changed_topics.get(record.topic_id)
         if delta is None:
             assert record.topic_id not in self.deleted_topics, f"topic {record.topic_id} is deleted"

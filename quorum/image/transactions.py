@@ -92,7 +92,7 @@ class TransactionBuffer:
         return ()
 
     def feed_batch(self, base_offset: int, batch: Iterable[MetadataRecord]) -> list[tuple[int, MetadataRecord]]:
-        """Take in a batch of the log whose first record is at `base_offset`; see `feed`."""
+        """Apply a batch of the log whose first record is at `base_offset`; see `feed`."""
         ready: list[tuple[int, MetadataRecord]] = []
         for offset, record in enumerate(batch, base_offset):
             ready.extend(self.feed(offset, record))

@@ -1,4 +1,4 @@
-"""Kafka record batches at the edge of the metadata log: checked when they come in, placed at their offset.
+"""Kafka record batches at the edge of the metadata log: checked on receipt, placed at their offset.
 
 Sans-IO. A metadata batch is one batch of format v2, uncompressed or not, with at least one record.
 """

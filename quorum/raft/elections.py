@@ -107,7 +107,7 @@ class Elections:
         replica.outbox.send(peer, PreVoteAnswer(replica.core.term(), message.round_id, granted))
 
     def on_prevote_answer(self, peer: int, message: PreVoteAnswer) -> None:
-        """Take in the answer to a pre-vote."""
+        """Process the response to a pre-vote."""
         replica = self._replica
         if not replica.voters.counts(peer):
             return
@@ -166,7 +166,7 @@ class Elections:
             core.set_election_deadline(min(core.election_deadline(), soon))
 
     def on_timeout_now(self, peer: int, message: TimeoutNow) -> None:
-        """The leader hands over: stand at once."""
+        """The leader transfers leadership: start an election at once."""
         if self._replica.core.leader_id() == peer and message.term == self._replica.core.term():
             self._replica.core.receive(peer, {"type": "timeout_now", "term": message.term})
 

@@ -43,7 +43,7 @@ class Follower:
         return True
 
     def on_append(self, peer: int, message: Append) -> None:
-        """Take in entries, or a heartbeat."""
+        """Process entries, or a heartbeat."""
         if not self._follow(peer, message.term, message.sequence):
             return
         core, journal, voters = self._replica.core, self._replica.journal, self._replica.voters
@@ -82,7 +82,7 @@ class Follower:
             raise LogDiverged(f"{reason}; {WHAT_TO_DO}")
 
     def on_chunk(self, peer: int, message: SnapshotChunk) -> None:
-        """Take in a piece of a snapshot."""
+        """Process a chunk of a snapshot."""
         if not self._follow(peer, message.term, message.sequence):
             return
         replica, store = self._replica, self._replica.snapshots

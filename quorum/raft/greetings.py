@@ -42,7 +42,7 @@ class Greetings:
             self._tell(peer, again=again)
 
     def on_hello(self, peer: int, message: Hello) -> None:
-        """Take in a peer's."""
+        """Process a peer's."""
         voters = self._replica.voters
         if message.cluster_id != voters.state.cluster_id or message.node_id != peer:
             voters.gone(peer)

@@ -179,7 +179,7 @@ class Leader:
         return True
 
     def on_ack(self, peer_id: int, ack: Ack) -> None:
-        """Take in the answer to an Append."""
+        """Process the response to an Append."""
         peer, replica = self.peer(peer_id), self._replica
         if not self._believed(peer, ack.term, ack.sequence):
             return
@@ -213,7 +213,7 @@ class Leader:
                 self._hand_over(peer)
 
     def on_snapshot_ack(self, peer_id: int, ack: SnapshotAck) -> None:
-        """Take in the answer to a piece of a snapshot."""
+        """Process the response to a chunk of a snapshot."""
         peer = self.peer(peer_id)
         if not self._believed(peer, ack.term, ack.sequence):
             return

@@ -240,7 +240,7 @@ class MetadataLog(Protocol):
         ...
 
     def resign(self) -> asyncio.Future[int | None]:
-        """Hand leadership to the voter that is furthest; the future carries the next leader, None if none came in time.
+        """Hand leadership to the voter that is furthest; the future carries the next leader, None after a timeout.
 
         For a controlled shutdown. Appends are refused from the call on. At once None when this node does not lead.
         """

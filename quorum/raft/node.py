@@ -178,7 +178,7 @@ class QuorumNode:
             self.elections.leader_refused()
 
     def receive(self, peer: int, frame: bytes | memoryview) -> None:
-        """Take in a frame. Raises MalformedFrame: the link drops the connection."""
+        """Process a frame. Raises MalformedFrame: the link drops the connection."""
         if self.halted:
             return
         message = decode(frame)
@@ -219,7 +219,7 @@ class QuorumNode:
         assert core.commit_index() <= self.replica.journal.last_index
 
     def on_append(self, peer: int, message: Append) -> None:
-        """Take in an Append."""
+        """Process an Append."""
         self.follower.on_append(peer, message)
 
     def _on_answer(self, peer: int, message: Ack | SnapshotAck) -> None:
@@ -230,7 +230,7 @@ class QuorumNode:
             self.on_answer(peer, message)
 
     def on_answer(self, peer: int, message: Ack | SnapshotAck) -> None:
-        """Take in an answer, as the leader."""
+        """Process a response, as the leader."""
         if isinstance(message, Ack):
             self.leader.on_ack(peer, message)
         else:

@@ -26,7 +26,7 @@ class RaftLink(Protocol):
     """
 
     def send(self, peer: int, frame: bytes) -> None:
-        """Send a frame if the peer is connected; drop it otherwise. Never blocks; the link bounds what it buffers."""
+        """Send a frame if the peer is connected; drop it otherwise. Never blocks; the link bounds its buffer."""
         ...
 
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:

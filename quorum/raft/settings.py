@@ -35,7 +35,7 @@ class RaftSettings:
     commit_notice_s: float = 0.005
     """Followers learn of a commit with the next entries, or after this time."""
     transfer_timeout_s: float = 1.0
-    """A leadership transfer that has not worked by then is given up."""
+    """A leadership transfer that has not succeeded by then is abandoned."""
     append_bytes: int = 1024 * 1024
     """An Append has at least one entry, and at most this size."""
     window_bytes: int = 16 * 1024 * 1024

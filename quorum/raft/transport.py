@@ -273,7 +273,7 @@ class RaftTransport:
             incoming.link.close()
 
     def peer_refused(self, peer: int) -> None:
-        """An attempt was refused: a sign of death only at the peer's own address, so a stand-in's is looked behind."""
+        """An attempt was refused: a sign of death only at the peer's own address, so that one is then checked."""
         direct = self._addresses.direct(peer)
         if direct is None or direct == self._addresses.get(peer):
             self.owner.refused(peer)

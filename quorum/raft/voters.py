@@ -256,7 +256,7 @@ class Voters:
         return directory is not None and directory == self.newest(peer)
 
     def hello(self, peer: int, directory_id: bytes, pins: VoterSet, forced: list[int]) -> bool:
-        """Take in a peer's Hello. Returns whether `state` changed."""
+        """Process a peer's Hello. Returns whether `state` changed."""
         state, before = self.state, (dict(self.state.pins), self.state.ready)
         self.version += 1
         self.present[peer] = directory_id
@@ -312,7 +312,7 @@ class Voters:
             self.pending.pop()
 
     def applied(self, index: int, voters: VoterSet, endpoints: Endpoints | None = None) -> bool:
-        """Take in a committed set (a command applied, or a snapshot's). Returns whether `state` changed."""
+        """Apply a committed set (a command applied, or a snapshot's). Returns whether `state` changed."""
         state = self.state
         self.version += 1
         self.pending = [item for item in self.pending if item.index > index]

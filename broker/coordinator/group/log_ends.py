@@ -67,7 +67,7 @@ class LogEnds:
         leader_of: Callable[[TopicPartition], int | None],
         open_channel: Callable[[int], LeaderChannel],
     ) -> None:
-        """Begin empty. `leader_of` returns a partition's leader, None if it was deleted."""
+        """Create it empty. `leader_of` returns a partition's leader, None if it was deleted."""
         self._clock = clock
         self._leader_of = leader_of
         self._open_channel = open_channel

@@ -66,7 +66,7 @@ class Peers:
         return await self._ask(broker_id, request, AddPartitionsToTxnResponse)
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        """See MetadataPublisher: give up on brokers that are fenced; their partitions have other leaders."""
+        """See MetadataPublisher: drop requests to fenced brokers; their partitions have other leaders."""
         if delta.cluster_delta.is_empty:
             return
         for broker_id in {*self._idle, *self._busy}:
@@ -93,6 +93,6 @@ class Peers:
         except ChannelError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker_id}: {error}") from error
         finally:
-            if channel in self._busy.get(broker_id, ()):  # else it was given up, and is closed
+            if channel in self._busy.get(broker_id, ()):  # else the caller has abandoned it, and it is closed
                 del self._busy[broker_id][channel]
                 self._idle.setdefault(broker_id, []).append(channel)

@@ -38,7 +38,7 @@ class MarkerChannel(Protocol):
     """Connections to the brokers, this one included."""
 
     async def write_txn_markers(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Return the broker's answer. Raises KafkaError if none came in request.timeout.ms."""
+        """Return the broker's response. Raises KafkaError after request.timeout.ms."""
         ...
 
 
@@ -84,7 +84,7 @@ class MarkerSender:
         return self._plan.refused_count
 
     async def close(self) -> None:
-        """Stop sending. Requests in flight are given up."""
+        """Stop sending. Requests in flight are abandoned."""
         for handle in (self._routing, self._retrying):
             if handle is not None:
                 handle.cancel()

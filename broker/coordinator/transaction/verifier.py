@@ -40,7 +40,7 @@ class CoordinatorChannel(Protocol):
     async def add_partitions_to_txn(
         self, broker_id: int, request: AddPartitionsToTxnRequest
     ) -> AddPartitionsToTxnResponse:
-        """Return the broker's answer. Raises KafkaError: NETWORK_EXCEPTION if none came in request.timeout.ms."""
+        """Return the broker's response. Raises KafkaError: NETWORK_EXCEPTION after request.timeout.ms."""
         ...
 
 

@@ -58,7 +58,7 @@ class ClassicGroup:
     """State of a classic group (state table in the module docstring)."""
 
     def __init__(self, group_id: str, wall_ms: Callable[[], int]) -> None:
-        """Begin empty; `wall_ms` returns the time of each transition, which the group's record stores."""
+        """Create it empty; `wall_ms` returns the time of each transition, which the group's record stores."""
         self.group_id = group_id
         self.state = State.EMPTY
         self.previous_state = State.DEAD

@@ -58,7 +58,7 @@ class MemberRequests:
         if group.state is State.STABLE:
             answer(self._rebalances.assignment_answer(group, member))
             return NOTHING
-        # A sync that is parked already was given up by its client, which has sent this one.
+        # The client has abandoned the sync that is already parked, and has sent this one.
         group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         member.awaiting_sync = answer
         return self._assign(group, request) if group.is_leader(request.member_id) else NOTHING

@@ -345,7 +345,7 @@ def test_a_value_that_was_read_and_lost_may_come_back_over_the_one_that_followed
 
 
 def test_what_survived_from_before_an_emptied_leader_does_not_vouch_for_what_it_took() -> None:
-    """Node 1, alone in the ISR, comes back empty and takes value 6 at offset 0; then node 2 brings the old log back."""
+    """Node 1, alone in the ISR, restarts empty and appends value 6 at offset 0; node 2 then restarts with its log."""
 
     def run(*, elected: bool) -> History:
         history = History(unclean=True, min_isr=1).created(isr=(1, 2)).send(1, 0).send(2, 1).wait(20)

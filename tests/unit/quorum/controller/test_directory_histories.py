@@ -339,7 +339,7 @@ class DirectoryHistories(RuleBasedStateMachine):
 
     @rule(number=BROKERS)
     def put_back(self, number: int) -> None:
-        """A directory that was taken out is in log.dirs again, with what it held."""
+        """A directory that was removed from log.dirs is in it again with its old content."""
         broker = self.brokers[number]
         for place in [] if broker.is_up else list(broker.shelf):
             broker.slots[place] = broker.shelf.pop(place)
