@@ -10,7 +10,8 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
 
-NAMED: Final = re.compile(r"topic '([a-zA-Z0-9._-]+)'|([a-zA-Z0-9._-]+)")
+NAMED: Final = re.compile(r"(?:(?:The )?topic )?(?P<quote>'?)(?P<name>[a-zA-Z0-9._-]+?)(?P=quote)(?: does not exist\.?)?")
+"""What brokers and the client call a missing topic."""
 
 
 def no_topic(name: str, known: Iterable[str]) -> str:
@@ -25,7 +26,7 @@ async def explained(cluster: "ClusterClient", error: KafkaError) -> str:
     if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or found is None:
         return str(error)
     known = [topic.name or "" for topic in (await cluster.metadata()).topics if not topic.error_code]
-    name = found[1] or found[2]
+    name = found["name"]
     if name in known or name.rpartition("-")[0] in known:
         return str(error)  # the topic exists, a partition does not
     return no_topic(name, known)

@@ -286,6 +286,7 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, output: str)
     \b
     kvorum topics delete orders payments --if-exists
     """
+    from kvorum.cli.missing_topics import explained
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
     refused: list[str] = []
@@ -299,9 +300,11 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, output: str)
                 gone.append(name)
             except KafkaError as error:
                 missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if not (if_exists and missing):
+                if missing and not if_exists:
+                    unknown.append(name)
+                    refused.append(await explained(cluster, KafkaError(error.code, name)))
+                elif not missing:
                     refused.append(refusal(name, error.code, error.message))
-                    unknown.extend([name] if missing else [])
 
     with_cluster(bootstrap, work)
     rows = [{"topic": name, "deleted": name in gone} for name in names]

@@ -20,7 +20,9 @@ def unreachable(bootstrap: str, reason: str) -> str:
     except ValueError:
         addresses = []
     trials = [(f"{host}:{port}", trial((host, port))) for host, port in addresses]
-    return problem_of(trials) or f"no broker could be reached: {reason}"
+    names = [name for name, _ in trials if name not in reason]
+    where = f" at {', '.join(names)}" if names else ""
+    return problem_of(trials) or f"no broker could be reached{where}: {reason}"
 
 
 def no_address_works(bootstrap: str) -> str | None:

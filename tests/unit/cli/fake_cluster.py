@@ -464,6 +464,11 @@ def on_create_topics(cluster: FakeCluster, request: create_topics.CreateTopicsRe
 
 def on_delete_topics(cluster: FakeCluster, request: delete_topics.DeleteTopicsRequest) -> Any:
     name = request.topics[0].name or ""
+    if name not in cluster.topics():
+        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist"
+        return delete_topics.DeleteTopicsResponse(
+            responses=[delete_topics.DeletableTopicResult(name=name, error_code=code, error_message=text)]
+        )
     cluster.logs = {place: log for place, log in cluster.logs.items() if place[0] != name}
     return delete_topics.DeleteTopicsResponse(responses=[delete_topics.DeletableTopicResult(name=name)])
 

@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from kvorum.cli.missing_topics import NAMED
 from kvorum.cli.output import Exit
 from tests.unit.cli.fake_cluster import FakeCluster, run
 
@@ -28,5 +31,22 @@ def test_replicas_that_are_only_added_are_neither_counted_nor_missed() -> None:
 
 def test_a_topic_that_does_not_exist_is_named_with_the_one_that_may_be_meant() -> None:
     cluster = FakeCluster(logs={("orders", 0): (0, 1, {})})
-    printed = run(cluster, "topics", "describe", "ordres")
-    assert (printed.code, printed.err) == (Exit.NOT_FOUND, "kvorum: no topic ordres; did you mean orders?\n")
+    for verb in ("describe", "delete"):
+        printed = run(cluster, "topics", verb, "ordres")
+        assert (printed.code, printed.err) == (Exit.NOT_FOUND, "kvorum: no topic ordres; did you mean orders?\n")
+    assert run(cluster, "topics", "delete", "ordres", "--if-exists").code == Exit.DONE
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("The topic 'ordres' does not exist.", "ordres"),
+        ("topic ordres does not exist", "ordres"),
+        ("topic 'ordres'", "ordres"),
+        ("ordres", "ordres"),
+        ("The topic name is invalid", None),
+    ],
+)
+def test_a_missing_topic_is_found_in_each_message_of_brokers(text: str, name: str | None) -> None:
+    found = NAMED.fullmatch(text)
+    assert (found and found["name"]) == name

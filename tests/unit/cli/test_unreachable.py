@@ -47,9 +47,10 @@ def test_another_protocol_is_recognized(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"\0\0\0\x0a\0\0\0\x01", b""])
-def test_where_the_address_is_no_reason_the_clients_own_is_given(answer: bytes) -> None:
+def test_an_unclear_failure_has_the_address_once_and_the_reason_of_the_client(answer: bytes) -> None:
     with answering(answer) as address:
-        assert unreachable(address, "timed out") == "no broker could be reached: timed out"
+        assert unreachable(address, "timed out") == f"no broker could be reached at {address}: timed out"
+        assert unreachable(address, f"{address}: late") == f"no broker could be reached: {address}: late"
 
 
 def test_a_long_command_is_refused_only_where_no_address_can_be_a_brokers() -> None:
