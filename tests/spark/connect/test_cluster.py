@@ -48,6 +48,7 @@ class Managed:
     process: "subprocess.Popen[str]"
     url: str
     state: Path
+    bootstrap: str
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -96,7 +97,7 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
         ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
         line = process.stdout.readline() if ready else ""
         assert line.startswith("listening on "), (state / "manager.log").read_text()
-        found.append(Managed(process=process, url=line.split()[-1], state=state))
+        found.append(Managed(process=process, url=line.split()[-1], state=state, bootstrap=bootstrap))
         eventually(lambda: found[-1].call("GET", "/connectors")[0] == 200, found[-1].log, START_SECONDS)
         return found[-1]
 
@@ -303,6 +304,31 @@ def test_the_admin_api_passes_requests_on(manage: Manage) -> None:
     assert manager.call("GET", "/connectors/asleep/status")[1]["connector"]["worker_id"] in manager.url
     with in_thread(lambda: admin_before(manager)) as url:
         handed_on(manager, replace(manager, url=f"{url}/v1/jobs"))
+
+
+def test_a_second_manager_replaces_the_first_one_and_knows_its_connectors(manage: Manage, tmp_path: Path) -> None:
+    """No connector runs. The first manager is frozen while the second one takes over."""
+    checkpoints = ("--checkpoints", str(tmp_path / "checkpoints"))
+    first = manage("first", "replace", *checkpoints)
+    body = {"name": "asleep", "config": {**CONFIG, "topic": "t"}, "initial_state": "STOPPED"}
+    assert first.call("POST", "/connectors", body)[0] == 201
+    first.process.send_signal(signal.SIGSTOP)
+    try:
+        second = manage("second", "replace", *checkpoints)
+    finally:
+        first.process.send_signal(signal.SIGCONT)
+    assert second.call("GET", "/connectors")[1] == ["asleep"]
+    assert first.process.wait(START_SECONDS) == EXIT_SUPERSEDED
+    line = first.log().splitlines()[-1]
+    assert line.startswith("kvorum: another manager at ") and "took over; the connectors here were stopped" in line
+    assert second.call("PUT", "/connectors/asleep/config", {**CONFIG, "topic": "u"})[0] == 200
+
+    command = [sys.executable, "-m", "kvorum.pipelines.connect.command", "--bootstrap", second.bootstrap]
+    command += ["--listen", "127.0.0.1:0", "--state", str(tmp_path / "third"), "--group", "replace"]
+    third = subprocess.run([*command, "--prefix", "replace"], capture_output=True, text=True, timeout=START_SECONDS)
+    assert third.returncode == EXIT_SUPERSEDED
+    assert f"kvorum: the checkpoints of the connectors are in {checkpoints[1]}" in third.stderr.splitlines()[-1]
+    assert second.call("DELETE", "/connectors/asleep")[0] == 204, "it was not fenced"
 
 
 def test_workers_of_two_managers_at_once_write_each_record_once(
