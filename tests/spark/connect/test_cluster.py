@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import sqlite3
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.long
 
 START_SECONDS = 120.0
 WORKER_SECONDS = 240.0
+TOOK_OVER = re.compile(r"kvorum: another manager at \S+ took over the topics; the connectors here were stopped")
 CONFIG = {
     "connector.class": "GeneratorSource",
     "tasks.max": "1",
@@ -85,11 +87,11 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
     """Return a function that starts a manager; whatever it left behind is killed by pid."""
     found: list[Managed] = []
 
-    def start(folder: str, group: str, *options: str) -> Managed:
+    def start(folder: str, prefix: str, *options: str) -> Managed:
         state = tmp_path / folder
         state.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "kvorum.pipelines.connect.command", "--bootstrap", bootstrap]
-        command += ["--listen", "127.0.0.1:0", "--state", str(state), "--group", group, "--prefix", group]
+        command += ["--listen", "127.0.0.1:0", "--state", str(state), "--prefix", prefix]
         command += ["--memory", "512m", "--conf", "spark.ui.enabled=false", "--master", "local[2]", *options]
         with open(state / "manager.log", "ab") as log:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -320,12 +322,15 @@ def test_a_second_manager_replaces_the_first_one_and_knows_its_connectors(manage
     assert second.call("GET", "/connectors")[1] == ["asleep"]
     assert first.process.wait(START_SECONDS) == EXIT_SUPERSEDED
     line = first.log().splitlines()[-1]
-    assert line.startswith("kvorum: another manager at ") and "took over; the connectors here were stopped" in line
+    assert (
+        line.startswith("kvorum: another manager at ")
+        and "took over the topics; the connectors here were stopped" in line
+    )
     assert second.call("PUT", "/connectors/asleep/config", {**CONFIG, "topic": "u"})[0] == 200
 
     command = [sys.executable, "-m", "kvorum.pipelines.connect.command", "--bootstrap", second.bootstrap]
-    command += ["--listen", "127.0.0.1:0", "--state", str(tmp_path / "third"), "--group", "replace"]
-    third = subprocess.run([*command, "--prefix", "replace"], capture_output=True, text=True, timeout=START_SECONDS)
+    command += ["--listen", "127.0.0.1:0", "--state", str(tmp_path / "third"), "--prefix", "replace"]
+    third = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS)
     assert third.returncode == EXIT_SUPERSEDED
     assert f"kvorum: the checkpoints of the connectors are in {checkpoints[1]}" in third.stderr.splitlines()[-1]
     assert second.call("DELETE", "/connectors/asleep")[0] == 204, "it was not fenced"
@@ -362,7 +367,10 @@ def test_workers_of_two_managers_at_once_write_each_record_once(
         first.process.send_signal(signal.SIGCONT)
     assert first.process.wait(WORKER_SECONDS) == EXIT_SUPERSEDED
     line = first.log().splitlines()[-1]
-    assert line.startswith("kvorum: another manager at ") and "took over; the connectors here were stopped" in line
+    assert (
+        line.startswith("kvorum: another manager at ")
+        and "took over the topics; the connectors here were stopped" in line
+    )
     more()
     wait_for(second, "copy", "RUNNING", "RUNNING")
     assert values(consume(bootstrap, target, sent)) == sorted(map(str, range(sent)))
