@@ -25,13 +25,10 @@ EXIT_SUPERSEDED = 5
 )
 @click.option("--checkpoints", metavar="DIR|URL", help="Folder of checkpoints, if not --state: reachable everywhere.")
 @click.option(
-    "--group",
-    default="connect-cluster",
+    "--prefix",
+    default="connect",
     show_default=True,
-    help="Group id; a new manager replaces the earlier one.",
-)
-@click.option(
-    "--prefix", default="connect", show_default=True, help="Prefix of the topics -configs, -offsets and -status."
+    help="Prefix of the topics -configs, -offsets and -status. A new manager replaces the earlier one of the topics.",
 )
 @click.option("--master", metavar="URL", help="local[2], spark://host:port, k8s://..., yarn.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of each worker's driver.")

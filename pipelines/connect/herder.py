@@ -1,6 +1,6 @@
 """The manager: the operations behind the routes, a keeper per connector, and the ownership of the three topics.
 
-There is one manager per group. The owner of the topics is the manager whose id is in the newest kvorum-manager record.
+There is one manager per set of topics. Their owner is the manager whose id is in the newest kvorum-manager record.
 A manager that starts fences the earlier one and writes that record. It is written again every HEARTBEAT_SECONDS, so
 that a fenced manager notices. A manager whose write failed reads the topics: if the record is its own it fences itself
 and continues with what is stored; otherwise it ends with Superseded.
@@ -129,7 +129,7 @@ class Herder:
         other = state.manager
         if is_owner and (other is None or other.id != self._id):
             where = f"at {other.worker_id} " if other is not None else ""
-            raise Superseded(f"another manager {where}of this group took over; the connectors here were stopped")
+            raise Superseded(f"another manager {where}took over the topics; the connectors here were stopped")
         if not (is_owner or self.may_move or other is None or other.checkpoints == self.checkpoints):
             raise Superseded(
                 f"the checkpoints of the connectors are in {other.checkpoints} (manager at {other.worker_id}): start "

@@ -32,7 +32,6 @@ async def serve(
     *,
     bootstrap: str,
     client: Mapping[str, str],
-    group: str,
     prefix: str,
     listen: str,
     state_dir: Path,
@@ -53,7 +52,7 @@ async def serve(
     address = f"{host if family is socket.AF_INET else f'[{host}]'}:{server.getsockname()[1]}"
     settings: dict[str, str] = {"bootstrap.servers": bootstrap, **resolve(dict(client), Places())}
     herder = Herder(
-        store=Store(settings, group, prefix),
+        store=Store(settings, prefix),
         runner=Runner(state_dir, checkpoints, launch),
         worker_id=address,
         checkpoints=checkpoints or identity(state_dir),

@@ -23,8 +23,8 @@ from kvorum.pipelines.run.state import HOST, PID, Folder, StateError, Status
 from kvorum.pipelines.spec import Pipeline
 
 REQUEST_SECONDS: Final = 20.0
-START_SECONDS: Final = 30.0
-"""For a process to accept commands; Spark starts after that."""
+START_SECONDS: Final = 120.0
+"""For a process to accept commands, on a busy machine; Spark starts after that."""
 STOP_SECONDS: Final = 60.0
 """A worker ends its micro-batch first. After this time its process is killed."""
 KILL_SECONDS: Final = 15.0
@@ -118,9 +118,9 @@ class Runner:
 
     async def _ensure(self, host: str) -> None:
         """Start a host unless it runs, and wait until it accepts commands. Raises RunnerError."""
-        folder = Folder(self.root, host)
-        if not folder.alive():
-            await self._end(host)  # it may be about to exit
+        folder, process = Folder(self.root, host), self._hosts.get(host)
+        if not folder.alive() and (process is None or process.poll() is not None):
+            await self._end(host)
             self._hosts[host] = await asyncio.to_thread(self._launched, folder)
         deadline = time.monotonic() + START_SECONDS
         while True:

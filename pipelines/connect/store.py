@@ -1,7 +1,7 @@
 """The three topics of the manager: read as a whole at its start, written by it alone.
 
-All writes are transactions of one transactional id. `fence` fences earlier managers of the group, so that they cannot
-write any more, and completes or aborts their last transaction. A `read` after it returns the whole state.
+All writes are transactions of one transactional id, PREFIX-manager. `fence` fences earlier managers, so that they
+cannot write any more, and completes or aborts their last transaction. A `read` after it returns the whole state.
 """
 
 import asyncio
@@ -39,7 +39,6 @@ class Store:
 
     client: dict[str, str]
     """Settings of the Kafka clients."""
-    group: str
     prefix: str
     _producer: Any = None
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "connect-store"))
@@ -96,7 +95,7 @@ class Store:
         producer = Producer(
             {
                 **self.client,
-                "transactional.id": f"connect-cluster-{self.group}",
+                "transactional.id": f"{self.prefix}-manager",
                 "transaction.timeout.ms": TRANSACTION_MS,
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
@@ -109,7 +108,7 @@ class Store:
         consumer = Consumer(
             {
                 **self.client,
-                "group.id": f"{self.group}-reader",  # required by librdkafka; the group is never joined
+                "group.id": f"{self.prefix}-reader",  # required by librdkafka; the group is never joined
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",

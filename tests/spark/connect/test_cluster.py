@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import sqlite3
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.long
 
 START_SECONDS = 120.0
 WORKER_SECONDS = 240.0
+TOOK_OVER = re.compile(r"kvorum: another manager at \S+ took over the topics; the connectors here were stopped")
 CONFIG = {
     "connector.class": "GeneratorSource",
     "tasks.max": "1",
@@ -48,6 +50,7 @@ class Managed:
     process: "subprocess.Popen[str]"
     url: str
     state: Path
+    bootstrap: str
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -84,11 +87,11 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
     """Return a function that starts a manager; whatever it left behind is killed by pid."""
     found: list[Managed] = []
 
-    def start(folder: str, group: str, *options: str) -> Managed:
+    def start(folder: str, prefix: str, *options: str) -> Managed:
         state = tmp_path / folder
         state.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "kvorum.pipelines.connect.command", "--bootstrap", bootstrap]
-        command += ["--listen", "127.0.0.1:0", "--state", str(state), "--group", group, "--prefix", group]
+        command += ["--listen", "127.0.0.1:0", "--state", str(state), "--prefix", prefix]
         command += ["--memory", "512m", "--conf", "spark.ui.enabled=false", "--master", "local[2]", *options]
         with open(state / "manager.log", "ab") as log:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -96,7 +99,7 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
         ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
         line = process.stdout.readline() if ready else ""
         assert line.startswith("listening on "), (state / "manager.log").read_text()
-        found.append(Managed(process=process, url=line.split()[-1], state=state))
+        found.append(Managed(process=process, url=line.split()[-1], state=state, bootstrap=bootstrap))
         eventually(lambda: found[-1].call("GET", "/connectors")[0] == 200, found[-1].log, START_SECONDS)
         return found[-1]
 
@@ -305,6 +308,34 @@ def test_the_admin_api_passes_requests_on(manage: Manage) -> None:
         handed_on(manager, replace(manager, url=f"{url}/v1/jobs"))
 
 
+def test_a_second_manager_replaces_the_first_one_and_knows_its_connectors(manage: Manage, tmp_path: Path) -> None:
+    """No connector runs. The first manager is frozen while the second one takes over."""
+    checkpoints = ("--checkpoints", str(tmp_path / "checkpoints"))
+    first = manage("first", "replace", *checkpoints)
+    body = {"name": "asleep", "config": {**CONFIG, "topic": "t"}, "initial_state": "STOPPED"}
+    assert first.call("POST", "/connectors", body)[0] == 201
+    first.process.send_signal(signal.SIGSTOP)
+    try:
+        second = manage("second", "replace", *checkpoints)
+    finally:
+        first.process.send_signal(signal.SIGCONT)
+    assert second.call("GET", "/connectors")[1] == ["asleep"]
+    assert first.process.wait(START_SECONDS) == EXIT_SUPERSEDED
+    line = first.log().splitlines()[-1]
+    assert (
+        line.startswith("kvorum: another manager at ")
+        and "took over the topics; the connectors here were stopped" in line
+    )
+    assert second.call("PUT", "/connectors/asleep/config", {**CONFIG, "topic": "u"})[0] == 200
+
+    command = [sys.executable, "-m", "kvorum.pipelines.connect.command", "--bootstrap", second.bootstrap]
+    command += ["--listen", "127.0.0.1:0", "--state", str(tmp_path / "third"), "--prefix", "replace"]
+    third = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS)
+    assert third.returncode == EXIT_SUPERSEDED
+    assert f"kvorum: the checkpoints of the connectors are in {checkpoints[1]}" in third.stderr.splitlines()[-1]
+    assert second.call("DELETE", "/connectors/asleep")[0] == 204, "it was not fenced"
+
+
 def test_workers_of_two_managers_at_once_write_each_record_once(
     manage: Manage, make_topic: Callable[..., str], bootstrap: str, tmp_path: Path
 ) -> None:
@@ -336,7 +367,10 @@ def test_workers_of_two_managers_at_once_write_each_record_once(
         first.process.send_signal(signal.SIGCONT)
     assert first.process.wait(WORKER_SECONDS) == EXIT_SUPERSEDED
     line = first.log().splitlines()[-1]
-    assert line.startswith("kvorum: another manager at ") and "took over; the connectors here were stopped" in line
+    assert (
+        line.startswith("kvorum: another manager at ")
+        and "took over the topics; the connectors here were stopped" in line
+    )
     more()
     wait_for(second, "copy", "RUNNING", "RUNNING")
     assert values(consume(bootstrap, target, sent)) == sorted(map(str, range(sent)))

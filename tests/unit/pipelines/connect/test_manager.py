@@ -228,7 +228,7 @@ def test_a_manager_that_starts_takes_over_and_the_earlier_one_ends_with_a_reason
         async with manager(store) as first:
             await first.call("PUT", "/connectors/a/config", CONFIG)
             async with manager(MemoryStore(store.topics)) as second:
-                assert "another manager at 127.0.0.1:8083 of this group took over" in str(await ended(first))
+                assert "another manager at 127.0.0.1:8083 took over the topics" in str(await ended(first))
                 assert (await first.call("PUT", "/connectors/b/config", CONFIG))[0] == 409
                 assert (await first.call("GET", "/connectors"))[0] == 409
                 assert (await second.call("PUT", "/connectors/b/config", CONFIG))[0] == 201
