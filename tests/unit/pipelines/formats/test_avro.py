@@ -174,3 +174,34 @@ def test_each_type_is_written_exactly_or_its_field_fails(kind: DataType, schema:
         return
     plain = fastavro.parse_schema(json.loads(json.dumps(without_logical(record(("f", schema))))))
     assert fastavro.schemaless_reader(io.BytesIO(found["value"]), plain, None) == {"f": wanted}
+
+
+def test_behind_confluents_prefix_each_record_is_read_with_the_schema_of_its_id() -> None:
+    old, new = record(("id", "int")), record(("id", "long"))
+    new["fields"].append({"name": "label", "type": "string", "default": "none"})
+    reader = avro_schemas.parsed(new)
+    kind = avro_schemas.spark_type(reader)
+    data = [
+        b"\0\0\0\0\1" + bytes_of(old, {"id": 5}),
+        b"\0\0\0\1\2" + bytes_of(new, {"id": 2**40, "label": "l"}),
+        b"\0\0\0\0\3" + bytes_of(old, {"id": 5}),
+        b"\1\0\0\0\1" + bytes_of(old, {"id": 5}),
+        b"\0\0\0\0",
+        b"\0\0\0\0\1",
+        None,
+    ]
+    found = avro.decoded({1: avro_schemas.parsed(old), 258: reader}, reader, kind, pa.array(data, pa.binary()))
+    assert found.to_pylist() == [
+        {"value": {"id": 5, "label": "none"}, "error": None},
+        {"value": {"id": 2**40, "label": "l"}, "error": None},
+        {"value": None, "error": "there is no schema of id 3"},
+        {"value": None, "error": "not behind Confluent's five bytes"},
+        {"value": None, "error": "not behind Confluent's five bytes"},
+        {"value": None, "error": "field id: the bytes end before its value does"},
+        {"value": None, "error": None},
+    ]
+
+
+def test_a_union_of_several_types_is_an_error_before_the_start() -> None:
+    with pytest.raises(FormatError, match="a union of int, string has no type in Spark: give the field one type"):
+        avro_schemas.spark_type(avro_schemas.parsed(record(("f", ["null", "int", "string"]))))
