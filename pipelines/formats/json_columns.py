@@ -46,7 +46,7 @@ UNCHANGED: Final[dict[type[DataType], type]] = {
 }
 """Values that Arrow holds as they are; it refuses integers out of range."""
 TIMES: Final = (DateType, TimestampType, TimestampNTZType)
-FLAT: Final = (*UNCHANGED, *TIMES, FloatType, BinaryType, CharType, VarcharType)
+FLAT: Final[tuple[type[DataType], ...]] = (*UNCHANGED, *TIMES, FloatType, BinaryType, CharType, VarcharType)
 HIDE_DIGITS: Final = (float, dict, list)
 """Without Number: values that no longer show how a number was written."""
 TEXTS_KEPT: Final = 10_000
