@@ -64,18 +64,20 @@ def arrow_schema(include_headers: bool) -> pa.Schema:
 def record_batch(messages: list[Message], offsets: list[int], source: OffsetRange, schema: pa.Schema) -> pa.RecordBatch:
     """Return the messages of one partition as columns. `offsets` are those of the messages."""
     count = len(messages)
-    stamps = [message.timestamp() for message in messages]
-    millis = pa.array([stamp[1] for stamp in stamps], pa.int64())
-    kinds = pa.array([stamp[0] for stamp in stamps], pa.int32())
+    kinds, millis = list[int](), list[int]()
+    for message in messages:  # not a list of pairs: the garbage collector would go through them again and again
+        kind, stamp = message.timestamp()
+        kinds.append(kind)
+        millis.append(stamp)
     columns: list[pa.Array[Any]] = [
         pa.array([message.key() for message in messages], pa.binary()),
         pa.array([message.value() for message in messages], pa.binary()),
         pa.repeat(pa.scalar(source.topic, pa.string()), count),
         pa.repeat(pa.scalar(source.partition, pa.int32()), count),
         pa.array(offsets, pa.int64()),
-        pc.multiply(millis, 1000).cast(pa.timestamp("us", "UTC")),
+        pc.multiply(pa.array(millis, pa.int64()), 1000).cast(pa.timestamp("us", "UTC")),
         # librdkafka counts from none, Kafka from create time: 0 is create time, 1 the time of the append.
-        pc.subtract(kinds, pa.scalar(1, pa.int32())),
+        pc.subtract(pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())),
     ]
     if len(schema) > len(columns):
         columns.append(pa.array([message.headers() for message in messages], schema.field("headers").type))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.storagelevel import StorageLevel
 
@@ -42,16 +43,22 @@ def into_files(
     files = file_sink(frame.sparkSession, options)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        batch.persist(StorageLevel.MEMORY_AND_DISK)
+        kept = needed(batch, options).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            write_letters(columns(letters_of(batch), letters), batch_id)
-            good = frames.well(batch)
+            write_letters(columns(letters_of(kept), letters), batch_id)
+            good = frames.well(kept)
             rows = text_lines(good) if options.file_format == "text" else flat(good, options.include)
             files.addBatch(batch_id, rows._jdf)
         finally:
-            batch.unpersist()
+            kept.unpersist()
 
     return started(frame.writeStream.foreachBatch(write), context)
+
+
+def needed(batch: DataFrame, options: FilesSinkOptions) -> DataFrame:
+    """Return a batch with null in the columns of good records that the files do not have: less to keep."""
+    is_bad, used = F.col(frames.FAILURE).isNotNull(), {"value", frames.FAILURE, *options.include}
+    return batch.select(*(name if name in used else F.when(is_bad, F.col(name)).alias(name) for name in batch.columns))
 
 
 def file_sink(spark: SparkSession, options: FilesSinkOptions) -> Any:

@@ -279,4 +279,5 @@ def test_names_are_checked_before_anything_starts(spark: SparkSession, bootstrap
             delivery=Delivery.EXACTLY_ONCE,
             query=f"a b {uuid.uuid4()}",
             batch_id=0,
+            checkpoint=str(tmp_path),
         )
