@@ -112,7 +112,7 @@ class MetadataFollower:
         if row.error_code:
             raise KafkaError(ErrorCode(row.error_code), f"broker {node} cannot serve offset {self.next_offset}")
         records = b"" if row.records is None else row.records
-        assert not isinstance(records, tuple), "what comes over the wire is one piece"
+        assert not isinstance(records, tuple), "fetched records are one buffer"
         view = memoryview(records)
         for place, header in batches(view):
             if header.next_offset <= self.next_offset:

@@ -39,7 +39,7 @@ def verdict() -> dict[str, Any]:
         "info": [30 if 20 <= each < 24 else 0 for each in range(120)],
     }
     figures = {"acked": 23_200, "lost": 2, "lost_legally": 1, "duplicated": 0, "reordered": 0, "longest_gap": 2.0}
-    figures |= {"duration": 60.0, "faults": faults, "pace": pace, "not_judged": ["No disk was looked at."]}
+    figures |= {"duration": 60.0, "faults": faults, "pace": pace, "not_judged": ["No disk was read."]}
     broken = [found("lost-write", "orders-0", 12.5), found("lost-write", "orders-1", 12.9), found("stale", "t-3", 45.0)]
     return {"valid": False, "violations": broken, "explained": [found("lost-write", "t-1", 36)], "figures": figures}
 

@@ -539,7 +539,7 @@ def test_who_gets_all_of_it_by_the_change_that_lets_everybody_else_go_may_lose_i
     world.commit(-1, (1,))
     world.take_role(1)
     elected(world, 1, (1,))
-    assert world.ledger.losses == ["orders-0: 1 committed records lost: all of [1] lost what was not synced"]
+    assert world.ledger.losses == ["orders-0: 1 committed records lost: all of [1] lost unsynced data"]
 
 
 def test_who_was_let_go_may_lose_what_it_has_and_nobody_else_may() -> None:

@@ -187,7 +187,7 @@ def test_slow_links_take_their_time(lab: Lab) -> None:
 def test_what_proxies_cannot_do_is_refused(lab: Lab, kind: str) -> None:
     with pytest.raises(NotThisNetwork, match="needs network namespaces"):
         lab.fault(kind, "clients", "brokers")
-    with pytest.raises(ValueError, match="no connections are ever made"):
+    with pytest.raises(ValueError, match="never connect to each other"):
         lab.cut("clients", "controllers")
 
 
@@ -317,7 +317,7 @@ def test_disk_full_and_read_only_end_a_node_and_it_comes_back(toxiproxy_program:
     except NotPermitted as error:
         pytest.skip(f"mount namespaces: {error}")
     with lab:
-        with pytest.raises(NotThisNetwork, match="plain links"):
+        with pytest.raises(NotThisNetwork, match="has no proxies"):
             lab.cut("node-1", "node-2")
         for number, fault in enumerate((lab.fill_disk, lab.read_only)):
             name = topic(lab, f"disk-{number}", replicas=2)

@@ -334,7 +334,7 @@ def test_the_report_of_a_run_is_served_and_made_where_the_run_did_not_come_to_it
         assert (await report(99))[0] == 404
         _, begun = await api("POST", "/scenarios", {"scenario": "long"})
         status, _, text = await report(begun["id"])
-        assert status == 409 and "not over" in text
+        assert status == 409 and "not finished" in text
         assert (await api("POST", "/scenarios", {"scenario": "good"}))[1]["error"] == "NOT_POSSIBLE_NOW"
         events.close()
 

@@ -64,7 +64,7 @@ def test_what_was_left_out_is_told(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["chaos", "check", str(path)])
     assert result.exit_code == 0
     assert "unknown kinds were left out: weather (1)" in result.stderr
-    assert "the last line is cut off" in result.stderr
+    assert "the last line is incomplete" in result.stderr
 
 
 def test_a_command_with_a_slip_is_guessed() -> None:

@@ -68,7 +68,7 @@ def walked(*lines: str, width: int | None = None) -> list[str]:
         (["pwd", "", "history"], ["    0  pwd", "    1  history"]),
         (["pwd", "ls", "history 1"], ["    2  history 1"]),
         (["history 0"], []),
-        (["history x"], ["history: x is no number"]),
+        (["history x"], ["history: x is not a number"]),
         ([""], []),
     ],
 )

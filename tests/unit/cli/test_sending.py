@@ -82,7 +82,7 @@ def test_a_full_queue_only_delays(capsys: pytest.CaptureFixture[str]) -> None:
     sends.run()
     assert producer.full.is_set()
     assert (sends.acknowledged, sends.failed, len(producer.topic)) == (1_000, 0, 1_000)
-    assert "1000 records are delivered" in capsys.readouterr().out
+    assert "1000 records were delivered" in capsys.readouterr().out
 
 
 def test_too_long_a_line_is_told_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_a_pipelines_file_without_end_is_refused(text: str, said: str) -> None:
     ("name", "value", "said"),
     [
         ("KAFKA_ZOOKEEPER_CONNECT", "zk:2181", "zookeeper.connect was removed from Kafka: the controller quorum"),
-        ("KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS", "6000", "was removed from Kafka: ZooKeeper is gone"),
+        ("KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS", "6000", "was removed from Kafka: the controller quorum"),
         ("KAFKA_ADVERTISED_HOST_NAME", "me", "advertised.host.name was removed from Kafka: set advertised.listeners"),
         ("KAFKA_ADVERTISED_PORT", "9092", "advertised.port was removed from Kafka"),
         ("KAFKA_PORT", "9092", "port was removed from Kafka: set listeners"),

@@ -62,7 +62,7 @@ def test_what_a_history_does_not_tell_is_not_judged_and_said() -> None:
     assert any("sampled, not followed: the ISR" in each for each in told)
     assert any("There were no final reads" in each for each in told)
 
-    assert any("The metadata log was not followed" in each for each in History().send(1, 0).check().figures.not_judged)
+    assert any("The metadata log was not read" in each for each in History().send(1, 0).check().figures.not_judged)
 
 
 def test_a_history_that_tells_all_leaves_nothing_unjudged() -> None:

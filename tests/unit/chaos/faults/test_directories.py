@@ -50,7 +50,7 @@ def test_the_first_directory_stays_and_others_have_to_be_there(lab: Lab, events:
     for verb in (lab.directories.fail, lab.directories.replace, lab.directories.drop):
         with pytest.raises(NoSuchDirectory, match="the node's own files"):
             verb("node-1", 1)
-        with pytest.raises(NoSuchDirectory, match="none is number 4"):
+        with pytest.raises(NoSuchDirectory, match="number 4 does not exist"):
             verb("node-1", 4)
     assert events == []
 

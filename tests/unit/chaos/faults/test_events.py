@@ -36,10 +36,10 @@ def test_a_fault_is_told_before_it_is_done_and_again_after_it_is_undone() -> Non
 
 def test_what_came_of_it_joins_the_story_of_the_end() -> None:
     faults, events, _ = register()
-    faults.at_once("lose_tail", ["node-1"], "power cut", lambda: "100 bytes lost")
+    faults.at_once("lose_tail", ["node-1"], "power loss", lambda: "100 bytes lost")
     assert [(event.phase, event.story) for event in events] == [
-        ("begin", "power cut"),
-        ("end", "power cut: 100 bytes lost"),
+        ("begin", "power loss"),
+        ("end", "power loss: 100 bytes lost"),
     ]
 
 

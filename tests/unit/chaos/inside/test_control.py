@@ -260,7 +260,7 @@ def test_a_cluster_made_without_has_no_doors_and_the_token_is_ours_alone(tmp_pat
 
     closed = Inside.of(ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker"})]), FaultRegister())
     assert closed.state() == {}
-    with pytest.raises(InsideError, match="made without"):
+    with pytest.raises(InsideError, match="is not set"):
         closed.error("node-1", "PRODUCE", 6)
     configs = inside_configs(str(tmp_path))
     assert inside_configs(str(tmp_path)) == configs, "a second call keeps the token"
@@ -291,7 +291,7 @@ def test_who_dies_of_what_it_is_told_before_it_can_answer_has_had_its_fault() ->
             death.result()
             assert [each.kind for each in inside.register.in_force()] == ["failpoint"]
             death = others.submit(die_once)
-            with pytest.raises(EndedUnanswered, match="ended the connection"):
+            with pytest.raises(EndedUnanswered, match="closed the connection"):
                 inside.ask("node-1/broker", {"do": "state"})
             death.result()
             for arm in (

@@ -53,7 +53,7 @@ def test_what_is_no_text_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_partition_that_is_not_there_is_told_before_the_run(tmp_path: Path, step: str) -> None:
-    with pytest.raises(ScenarioError, match=r"there is no partition \S+; topics: orders"):
+    with pytest.raises(ScenarioError, match=r"partition \S+ does not exist; topics: orders"):
         load(written(tmp_path, WHOLE + f"steps: [{step}]"))
 
 
@@ -111,11 +111,11 @@ matrix:
         (WHOLE + "steps: [{at: 1, do: kill}]", r"steps.0: do: kill needs target"),
         (WHOLE + "steps: [{at: 1, do: window}]", r"steps.0: do: window needs for"),
         (WHOLE + "steps: [{at: 1, do: cut, target: node-1}]", r"steps.0: do: cut needs to"),
-        (WHOLE + "steps: [{at: 3, do: heal}, {do: heal}, {at: 1, do: heal}]", r"their times \(at\) must not go back"),
+        (WHOLE + "steps: [{at: 3, do: heal}, {do: heal}, {at: 1, do: heal}]", r"times \(at\) must not decrease"),
         (WHOLE + "random: {kinds: [kill, plague]}", r"random.kinds.1: "),
-        (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "either steps or random"),
+        (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "give steps or random"),
         ("name: x\ntitle: y\nworkload: []", "topics: Field required"),
-        ("- 1", "a scenario is a mapping"),
+        ("- 1", "a scenario must be a mapping"),
         ("a: [", ":1:5: not YAML: "),
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],

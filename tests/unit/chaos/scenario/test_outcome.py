@@ -40,7 +40,7 @@ def lines(found: Verdict, windows: list[Window] | None = None, **expect: object)
     ("expect", "lost", "told"),
     [
         ({}, 0, None),
-        ({"loss": "none"}, 3, "a: 3 acknowledged records are gone"),
+        ({"loss": "none"}, 3, "a: 3 acknowledged records are lost"),
         ({"loss": "explained"}, 3, None),
         ({"loss": "explained", "topics": {"a": "none"}}, 3, "a: 3 acknowledged"),
         ({"loss": "none", "topics": {"a*": "explained"}}, 3, None),

@@ -33,7 +33,7 @@ def plan(text: str) -> ClientPlan:
     [
         ('{"kind": "send", "acks": "1"}', "idempotent producers need acks: all"),
         ('{"kind": "send", "client": "kvorum"}', "sends each record once"),
-        ('{"kind": "send", "client": "kvorum", "idempotent": false, "acks": 0}', "waits for answers"),
+        ('{"kind": "send", "client": "kvorum", "idempotent": false, "acks": 0}', "needs responses"),
         ('{"kind": "send", "rate": 0}', "greater than 0"),
         ('{"kind": "send", "speed": 3}', "Extra inputs"),
         ('{"kind": "sned"}', "does not match any of the expected tags"),
