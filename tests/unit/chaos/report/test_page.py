@@ -160,7 +160,8 @@ def rects(page: Page) -> list[tuple[dict[str, str | None], str]]:
 
 def test_missed_expectations_are_no_violation_and_no_success(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
-    page = page_of(
+    failures = ["no acknowledged record was lost, expected an explained loss"]
+    page = page_of(events, check(events), tmp_path, failures=failures)
         events, check(events), tmp_path, failures=["no acknowledged record was lost, expected an explained loss"]
     )
     assert page.by("id", "outcome")[1] == "Expectation missed"
