@@ -162,8 +162,6 @@ def test_missed_expectations_are_no_violation_and_no_success(tmp_path: Path) -> 
     events = made(PLANS["clean"])
     failures = ["no acknowledged record was lost, expected an explained loss"]
     page = page_of(events, check(events), tmp_path, failures=failures)
-        events, check(events), tmp_path, failures=["no acknowledged record was lost, expected an explained loss"]
-    )
     assert page.by("id", "outcome")[1] == "Expectation missed"
     assert "expected an explained loss" in page.by("id", "sentence")[1]
 
