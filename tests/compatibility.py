@@ -60,7 +60,7 @@ TABLE: Final = (
     ),
     Shown(
         "groups: coordinator failure",
-        "test_groups.py::test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets",
+        "test_groups.py::test_a_group_continues_when_its_coordinator_is_killed_and_keeps_its_offsets",
         PYTHONS,
     ),
     Shown(
@@ -100,7 +100,7 @@ TABLE: Final = (
     ),
     Shown(
         "exactly once while nodes and workers are killed",
-        "test_exactly_once.py::test_each_record_is_copied_once_and_in_order_whoever_dies",
+        "test_exactly_once.py::test_each_record_is_copied_once_and_in_order_despite_failures",
         (EACH,),
     ),
     Shown(
@@ -125,12 +125,12 @@ TABLE: Final = (
     ),
     Shown(
         "fetch from the follower in the same rack (KIP-392)",
-        "test_racks.py::test_a_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_that_dies",
+        "test_racks.py::test_a_consumer_reads_from_the_follower_in_its_rack_and_continues_when_that_dies",
         (CONFLUENT,),
     ),
     Shown(
         "client metrics (KIP-714)",
-        "test_client_metrics.py::test_a_producers_metrics_are_pushed_and_told",
+        "test_client_metrics.py::test_a_producers_metrics_are_pushed_and_reported",
         (CONFLUENT,),
     ),
 )

@@ -72,7 +72,7 @@ def patch_if(cluster: LocalCluster, path: str, body: object, tag: str) -> int:
             return error.code
 
 
-def test_quotas_set_over_http_are_those_a_client_is_told_of(cluster: LocalCluster) -> None:
+def test_quotas_set_over_http_are_returned_to_clients(cluster: LocalCluster) -> None:
     path = "/v1/quotas?client_id=app"
     assert http(cluster, "PATCH", f"{path}&validate_only=true", {"set": {"producer_byte_rate": 1}}) == (204, None)
     assert http(cluster, "PATCH", path, {"set": {"producer_byte_rate": 1024}}) == (204, None)
@@ -246,7 +246,7 @@ def bundle_of(cluster: LocalCluster) -> tuple[dict[str, bytes], dict[str, Any]]:
     return found, json.loads(found["manifest.json"])
 
 
-def test_processes_tell_of_themselves_and_a_snapshot_is_written(cluster: LocalCluster) -> None:
+def test_processes_report_themselves_and_a_snapshot_is_written(cluster: LocalCluster) -> None:
     brokers = http(cluster, "GET", "/v1/brokers")[1]
     assert [row["id"] for row in brokers] == [1, 2, 3]
     for row in brokers:

@@ -94,7 +94,7 @@ def test_clients_of_three_makes_share_one_group(cluster: LocalCluster, tmp_path:
         wait_read(members, send(bootstrap, "mixed", first=RECORDS))
 
 
-def test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets(
+def test_a_group_continues_when_its_coordinator_is_killed_and_keeps_its_offsets(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Every commit that was acknowledged counts: nobody reads below the highest of its partition after the kill."""

@@ -70,7 +70,7 @@ def leads_instead(cluster: LocalCluster, paused: int) -> int | None:
     return row.leader_id if row.leader_id not in (-1, paused) else None
 
 
-def test_an_active_controller_that_stands_still_fences_nobody_when_it_wakes(start_cluster: Start) -> None:
+def test_an_active_controller_that_stands_still_fences_no_broker_when_it_wakes(start_cluster: Start) -> None:
     """Its process alone: another one takes over, records flow all the time, and all sessions are given anew."""
     cluster = start_cluster("three-nodes.yaml", *SETTINGS)
     bootstrap = cluster.plan.bootstrap

@@ -85,7 +85,7 @@ def test_faults_and_broken_promises_are_on_one_line_of_time(scene: Scene) -> Non
 
 
 @pytest.mark.long
-def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
+def test_the_chart_is_reported_as_a_table_too(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
     cell(page).get_by_text("Show as table").click()

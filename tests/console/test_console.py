@@ -106,7 +106,7 @@ def test_a_group_is_set_back(console: Console) -> None:
 
 
 @pytest.mark.long
-def test_who_reads_a_topic_and_what_all_its_replicas_have_is_asked_for(console: Console) -> None:
+def test_a_topics_readers_and_replicated_offsets_are_requested(console: Console) -> None:
     """The streams that the stage only pretends to have: an analysis, checksums, the lag of a list."""
     create_topic(console.cluster.plan.bootstrap, "gone-through", 1, 3)
     fill(console.cluster, "gone-through", 20)

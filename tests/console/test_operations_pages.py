@@ -191,7 +191,7 @@ def test_axe_finds_nothing_on_these_pages(console: Console) -> None:
     assert_accessible(console, ("quotas", "reassignment?topics=looked-at", "configs?own=true", "transactions", *parts))
 
 
-def test_a_failed_directory_is_told_first_and_a_fenced_broker_is_shown_all_the_same(console: Console) -> None:
+def test_a_failed_directory_is_reported_first_and_a_fenced_broker_is_shown_all_the_same(console: Console) -> None:
     """The answers are given by the test: disks that fail are tests/cluster/test_log_directories.py's business."""
     page = console.page("brokers")
     replica = {"topic": "kept", "partition": 0, "size_bytes": 5 << 20, "offset_lag": 3, "future": False}

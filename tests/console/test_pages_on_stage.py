@@ -67,7 +67,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
 
 
 @pytest.mark.long
-def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -> None:
+def test_groups_are_shown_although_one_broker_does_not_respond(scene: Scene) -> None:
     scene.stage.says("/v1/groups", {"groups": [group("a")], "next": None, "unreachable": [3]})
     page = scene.page("groups")
     expect(page.locator(".banner")).to_contain_text("Broker 3 did not respond")
@@ -75,7 +75,7 @@ def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -
 
 
 @pytest.mark.long
-def test_a_lag_that_nobody_tells_is_not_none(scene: Scene) -> None:
+def test_an_unreported_lag_is_unknown(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("orders", 1, 5, None)))
     page = scene.page("groups/g")
     lag = page.locator(".figure", has_text="Lag")
@@ -275,7 +275,7 @@ def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is
     assert scene.stage.last(path, "PATCH").body == {"set": {"log.cleanup.policy": "compact,delete"}}
 
 
-def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scene: Scene) -> None:
+def test_a_concurrent_change_is_shown_before_it_is_overwritten(scene: Scene) -> None:
     path = "/v1/brokers/1/loggers"
     scene.stage.says(path, Answer([{"name": "network", "level": "INFO"}], headers={"ETag": '"1"'}))
 
@@ -315,7 +315,7 @@ def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_all_elections_and_all_cancellations_are_asked_for_as_such(scene: Scene) -> None:
+def test_all_elections_and_all_cancellations_are_requested_as_such(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     found = {"partitions": 9, "unpreferred": 1, "leaderless": 0, "rows": [row], "more": False}
     scene.stage.says("/v1/leaders", found)
@@ -376,7 +376,7 @@ def entry(lag: int) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_it_is_over(scene: Scene) -> None:
+def test_progress_of_copies_is_shown_and_the_plan_is_checked_at_the_end(scene: Scene) -> None:
     live, verify = "/v1/live/reassignments", "/v1/reassignments/verify"
     scene.stage.says("/v1/reassignments", [entry(90)])
     watched = {"topic": "t", "partition": 0, "state": "in progress", "replicas": [1], "target": [3]}

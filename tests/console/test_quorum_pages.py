@@ -91,7 +91,7 @@ def test_where_there_is_no_chaos_server_the_page_says_how_to_start_one(console: 
 PAGES = ("quorum", "metadata", "metadata/diff?since=1", "metadata/records", "topics/axe-log/batches/0", "chaos")
 
 
-def test_the_pages_are_for_everybody(console: Console) -> None:
+def test_the_pages_are_accessible(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "axe-log", 1, 3)
     fill(console.cluster, "axe-log", 3)
     commit_and_abort(console.cluster, "axe-log")

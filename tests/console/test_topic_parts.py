@@ -109,7 +109,7 @@ def test_the_groups_of_a_topic_are_a_part_of_its_page(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_topic_is_analysed_on_demand_and_tells_how_far_it_is(scene: Scene) -> None:
+def test_a_topic_is_analysed_on_demand_and_reports_how_far_it_is(scene: Scene) -> None:
     furnish_parts(scene.stage)
     path = f"{ORDERS}/analysis"
     page = scene.page("topics/orders/analysis?partitions=0")
@@ -192,7 +192,7 @@ def test_segments_are_shown_where_this_server_sees_them(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_what_became_of_a_partition_is_told_though_its_leader_is_silent(scene: Scene) -> None:
+def test_what_became_of_a_partition_is_reported_though_its_leader_is_silent(scene: Scene) -> None:
     furnish_parts(scene.stage)
     page = scene.page("topics/orders/partitions/0/history")
     rows = page.get_by_role("table", name="History").locator("tbody tr")

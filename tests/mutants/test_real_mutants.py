@@ -59,7 +59,7 @@ def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path)
 
 
 @pytest.mark.patches
-def test_throttles_that_are_told_and_not_kept_are_found(tmp_path: Path) -> None:
+def test_throttles_that_are_reported_and_not_kept_are_found(tmp_path: Path) -> None:
     outcome = run_real("tell-without-holding", tmp_path)
     assert not outcome.could_not_run
     assert any("5000 bytes per second" in failure for failure in outcome.failures), outcome.failures
@@ -72,7 +72,7 @@ def test_each_scenario_is_whole_and_shows_a_mutant_there_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_each_shipped_scenario_that_shows_a_mutant_is_there(name: str) -> None:
+def test_each_shipped_scenario_of_a_mutant_exists(name: str) -> None:
     own = [scenario_of(name).name] if name in CELLS else []
     assert name in MUTANTS
     assert [scenario.name for scenario in scenarios_of(name)] == [*own, *SHIPPED[name]]

@@ -44,7 +44,7 @@ def end(offset: int, producer_id: int, *, is_commit: bool) -> bytearray:
     return data
 
 
-def test_a_reader_at_read_committed_passes_over_what_was_aborted_and_goes_on_behind_the_markers() -> None:
+def test_a_reader_at_read_committed_passes_over_what_was_aborted_and_continues_behind_the_markers() -> None:
     log = [batch(1, 0, 7), batch(2, 1, 8), batch(3, 2), end(3, 7, is_commit=False), batch(4, 4, 7)]
     log += [end(5, 8, is_commit=True), end(6, 7, is_commit=True)]
     view = memoryview(b"".join(log))

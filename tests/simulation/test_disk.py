@@ -86,7 +86,7 @@ def test_power_goes_after_so_many_steps() -> None:
         file.sync()
 
 
-def test_failures_come_when_asked_for_once_and_are_counted() -> None:
+def test_failures_come_when_requested_once_and_are_counted() -> None:
     one = disk()
     file = one.open("/d/f", create=True)
     one.fail("sync")
@@ -140,7 +140,7 @@ def test_a_killed_process_loses_its_files_and_locks_and_nothing_it_wrote() -> No
     assert one.read("/d/f") == b"abc" and one.peek("/d/f", 1) == b"bc" and one.peek("/d/none") is None
 
 
-def test_a_broken_folder_fails_at_everything_in_every_life_until_it_is_mended() -> None:
+def test_a_broken_folder_fails_all_operations_until_it_is_repaired() -> None:
     one = disk()
     put(one, "/d/file", b"x", sync=True)
     one.mkdir("/other")

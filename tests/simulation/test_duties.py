@@ -51,7 +51,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     assert wanted == {*BrokerAdminState, NOTHING}
 
 
-def test_what_is_asked_is_done_though_the_controller_dies() -> None:
+def test_a_request_is_executed_although_the_controller_dies() -> None:
     """Convergence demands it: see kvorum.chaos.sim.convergence."""
     outcome = run(
         asked(1.0, 1, BrokerAdminState.MAINTENANCE),
@@ -123,7 +123,7 @@ RESTING = ((1, BrokerAdminState.MAINTENANCE),)
         ((), 0, led_by(2), led_by(1)),
     ],
 )
-def test_a_leader_in_maintenance_is_one_where_nobody_else_could(
+def test_a_leader_in_maintenance_is_one_where_no_other_could(
     states: tuple[tuple[int, str], ...], fenced: int, before: PartitionRegistration, after: PartitionRegistration
 ) -> None:
     found = image(*states, fenced=fenced)

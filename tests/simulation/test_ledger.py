@@ -121,7 +121,7 @@ def test_an_acknowledged_batch_is_committed_where_it_was_said_to_be() -> None:
     assert ledger.acknowledged(0, crc + 1) is not None and ledger.acknowledged(1, crc) is not None
 
 
-def test_after_a_legal_loss_the_ledger_goes_on_from_the_new_leaders_log() -> None:
+def test_after_a_legal_loss_the_ledger_continues_from_the_new_leaders_log() -> None:
     ledger, survivor = Ledger("orders-0"), replica_of(b"a")
     ledger.commit(replica_of(b"a", b"b").shadow(), 2, "leader")
     shadow = survivor.shadow()
@@ -133,7 +133,7 @@ def test_after_a_legal_loss_the_ledger_goes_on_from_the_new_leaders_log() -> Non
     assert ledger.commit(shadow, 2, "new leader") and ledger.end == 2
 
 
-def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> None:
+def test_records_below_a_replicas_log_start_are_deleted() -> None:
     ledger, leader, follower = Ledger("orders-0"), replica_of(b"a"), replica_of(b"a")
     leader.append(b"b", 1)
     follower.append(b"x", 0)

@@ -41,7 +41,7 @@ def test_time_jumps_to_the_next_timer() -> None:
     assert loop.run_until_complete(sleep()) == pytest.approx(START_S + 3600.5)
 
 
-def test_waiting_for_nothing_is_told() -> None:
+def test_waiting_for_nothing_is_an_error() -> None:
     loop, _ = made()
     with pytest.raises(Stuck):
         loop.run_until_complete(loop.create_future())
@@ -120,7 +120,7 @@ def test_streams_carry_bytes_in_order_whatever_the_pieces(size: int) -> None:
     assert loop.run_until(lambda: bool(results), limit_s=60.0)
 
 
-def test_nobody_listening_refuses_and_a_cut_way_waits() -> None:
+def test_a_closed_port_refuses_and_a_cut_link_waits() -> None:
     loop, network = made()
     outcome: list[str] = []
 

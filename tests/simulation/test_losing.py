@@ -90,7 +90,7 @@ def test_a_play_ends_all_followers_before_the_leader_loses_its_log() -> None:
 @pytest.mark.parametrize("min_isr", [1, 2])
 @pytest.mark.parametrize("how", [f"{REMOVED} {BREAKS}", REMOVED, f"{REPLACED} {BREAKS}", REPLACED])
 @pytest.mark.parametrize("stop", STOPS)
-def test_nobody_leads_with_an_empty_log_until_an_operator_says_so(stop: str, how: str, min_isr: int) -> None:
+def test_no_replica_leads_with_an_empty_log_without_an_operators_request(stop: str, how: str, min_isr: int) -> None:
     outcome = run(the_last_one(LOST, f"orders-0 {stop} {how}"), min_isr=min_isr)
     assert outcome.kind is None, outcome.message
     assert outcome.faults == {"kill": 2, LOST: 1}

@@ -92,7 +92,7 @@ def test_a_new_generation_came_of_a_join_that_was_sent_after_it_began_to_ask() -
     assert owned.contact == 10.0 and owned.generation == 3
 
 
-def test_whoever_joins_its_generation_again_was_not_heard_of() -> None:
+def test_a_repeated_join_of_its_generation_is_no_contact() -> None:
     async def script(client: Coordinated, member: ClassicMember) -> None:
         await joined(client, member, 3)
         disturbed(client, member)

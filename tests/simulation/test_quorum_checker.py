@@ -141,7 +141,7 @@ KEPT: tuple[tuple[str, Deed], ...] = (
 @pytest.mark.parametrize(("kind", "deed"), [(kind, deed) for kind, _, deed in BROKEN], ids=[
     f"{kind}: {what}" for kind, what, _ in BROKEN
 ])  # fmt: skip
-def test_what_must_not_be_is_told_by_its_name(kind: str, deed: Deed) -> None:
+def test_a_violation_is_reported_by_its_name(kind: str, deed: Deed) -> None:
     with pytest.raises(Violation) as found:
         deed(checker())
     assert found.value.kind == kind
@@ -226,7 +226,7 @@ def test_a_leader_that_is_not_active_loads_the_snapshot_it_started_with_and_once
             assert may
 
 
-def test_a_state_that_is_not_the_replays_is_told() -> None:
+def test_a_state_that_is_not_the_replays_is_reported() -> None:
     made, leader = world()
     leader.on_batch_applied(0, 1, 0, batch(0))
     follower = next(voter for voter in made.voters.values() if voter is not leader)
@@ -236,7 +236,7 @@ def test_a_state_that_is_not_the_replays_is_told() -> None:
     assert found.value.kind == "StateIsReplay"
 
 
-def test_a_quorum_that_does_not_come_to_rest_is_told() -> None:
+def test_a_quorum_that_does_not_come_to_rest_is_reported() -> None:
     made, _ = world()
     made.heal()
     made.is_at_rest = lambda: False  # type: ignore[method-assign]  # as if a voter stayed behind

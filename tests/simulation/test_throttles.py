@@ -234,7 +234,7 @@ def test_an_answer_in_the_time_of_a_throttle_is_found() -> None:
     assert (client.watch.throttled, client.watch.kept) == (1, 1)
 
 
-def test_the_longest_of_what_was_told_counts_and_a_lost_connection_is_forgotten() -> None:
+def test_the_longest_reported_throttle_counts_and_a_lost_connection_is_discarded() -> None:
     client, one, other = Told(), connection(), connection()
     client.answered(10.0, 3_000, after=one)
     client.answered(10.0, 1_000, before=None, after=one)

@@ -262,7 +262,7 @@ def test_a_lost_tail_of_one_replica_of_three_loses_nothing(lab: Lab) -> None:
     assert read(lab.bootstrap, name) == [b"%d" % number for number in range(100)]
 
 
-def test_a_wiped_node_comes_back_and_fetches_everything_anew(lab: Lab, events: Events) -> None:
+def test_a_wiped_node_comes_back_and_fetches_everything_again(lab: Lab, events: Events) -> None:
     name = topic(lab, "wiped")
     assert send(lab.bootstrap, name, [b"a"]) == [None]
     (node,) = [each for each in lab.nodes if each not in (lab.leader_of(name, 0), lab.active_controller())][:1]
@@ -333,7 +333,7 @@ def test_disk_full_and_read_only_end_a_node_and_it_comes_back(toxiproxy_program:
             lab.recover()
 
 
-def test_in_namespaces_packets_are_lost_and_the_cluster_goes_on(tmp_path: Path) -> None:
+def test_in_namespaces_packets_are_lost_and_the_cluster_continues(tmp_path: Path) -> None:
     try:
         lab = Lab.create(str(tmp_path / "lab"), LabShape(configs=FAST), network="namespaces")
     except NotPermitted as error:

@@ -42,7 +42,7 @@ def test_the_documented_tests_pass(pytester: pytest.Pytester) -> None:
     assert not processes_below(pytester.path), "everything is gone when pytest is"
 
 
-def test_clusters_of_a_run_are_shared_healed_told_of_and_ended(pytester: pytest.Pytester) -> None:
+def test_clusters_of_a_run_are_shared_healed_reported_and_ended(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n")
     pytester.makepyfile(
         """
@@ -229,7 +229,7 @@ def test_a_suite_without_clusters_imports_nothing_of_kvorum_but_the_plugin(pytes
     assert "1 passed" in outcome(done), done.stdout
 
 
-def test_a_fixture_of_that_name_may_be_somebody_elses(pytester: pytest.Pytester) -> None:
+def test_a_fixture_of_that_name_may_belong_to_the_project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import pytest\n@pytest.fixture\ndef kvorum_cluster(): return 'mine'\n"
         "def test_it(kvorum_cluster): assert kvorum_cluster == 'theirs'"
@@ -238,7 +238,7 @@ def test_a_fixture_of_that_name_may_be_somebody_elses(pytester: pytest.Pytester)
     assert "1 failed" in outcome(done), done.stdout
 
 
-def test_help_and_markers_tell_of_it(pytester: pytest.Pytester) -> None:
+def test_help_and_markers_report_it(pytester: pytest.Pytester) -> None:
     assert "--kvorum-brokers=N" in plugged(pytester, "--help").stdout
     assert "@pytest.mark.kvorum(brokers=3" in plugged(pytester, "--markers").stdout
 

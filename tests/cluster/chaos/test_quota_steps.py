@@ -66,7 +66,7 @@ def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: py
     assert cluster.asked == [asked] * 2
 
 
-def test_a_quota_that_nobody_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "RETRY_SECONDS", 0.0)
     cluster = Cluster(*[KafkaError(ErrorCode.INVALID_REQUEST, "not so") for _ in range(quotas.ATTEMPTS)])
     monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
@@ -84,7 +84,7 @@ def test_readers_stand_in_a_rack_where_their_library_knows_any() -> None:
         AssignClients(kind="assign", client="aiokafka", rack="b")
 
 
-def test_clients_are_held_to_their_quotas_by_whoever_leads(tmp_path: Path) -> None:
+def test_every_leader_enforces_the_clients_quotas(tmp_path: Path) -> None:
     outcome = run("quotas", tmp_path)
     assert outcome.verdict is not None and outcome.verdict.figures.faults_by_kind == {"kill": 2}
     assert_compared(outcome, replicas=9)

@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused_with_its_reason(
     play(scenario)
 
 
-def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
+def test_kinds_report_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         _, kinds = await api("GET", "/kinds")
         found = {each["fault"]: each for each in kinds}
@@ -254,7 +254,7 @@ def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: A
     play(scenario)
 
 
-def test_the_console_is_there_and_the_admin_api_behind_the_same_token(play: Any) -> None:
+def test_the_console_exists_and_the_admin_api_behind_the_same_token(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         for path in ("/", "/console/chaos.js"):
             page = await client.get(path)
@@ -271,7 +271,7 @@ def test_the_console_is_there_and_the_admin_api_behind_the_same_token(play: Any)
     play(scenario)
 
 
-def test_who_cannot_answer_is_not_asked_what_is_in_force_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_processes_are_not_queried_for_active_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     living, stopped = {"pid": 1, "stopped": False}, {"pid": 2, "stopped": True}
     nodes = [
         {"name": "node-1", "processes": {"node": living, "broker": stopped, "controller": living}},
@@ -310,7 +310,7 @@ def test_other_mistakes_have_the_same_shape(play: Any) -> None:
     play(scenario)
 
 
-def test_events_tell_of_faults_as_they_come_and_of_what_was_missed(play: Any) -> None:
+def test_events_report_faults_as_they_come_and_of_what_was_missed(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         first = await client.get("/v1/chaos/events", headers=KNOWN)
         assert first.content_type == "text/event-stream"
@@ -576,7 +576,7 @@ def can_have_small_disks(folder: Path) -> bool:
     return True
 
 
-def test_a_cluster_that_is_there_is_served_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_cluster_that_exists_is_served_and_left_as_it_is(tmp_path: Path) -> None:
     from kvorum.chaos.faults.lab import Lab
     from kvorum.chaos.faults.shape import LabShape
 

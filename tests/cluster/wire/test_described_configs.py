@@ -40,7 +40,7 @@ def test_a_fresh_topics_configs_are_kafkas(address: tuple[str, int]) -> None:
     assert compared(found) == compared(FIXTURE["topic"])
 
 
-def test_a_topics_own_configs_are_told_as_kafka_tells_them(address: tuple[str, int]) -> None:
+def test_a_topics_own_configs_are_reported_as_in_kafka(address: tuple[str, int]) -> None:
     world = World(*address, case="configs-of-a-topic-with-its-own")
     found = describe(world, TOPIC, world.topic(retention_ms="1000", cleanup_policy="compact").name)
     assert compared(found) == compared(FIXTURE["topic with retention.ms=1000, cleanup.policy=compact"])

@@ -276,7 +276,7 @@ async def call(client: Client, method: str, path: str, body: Any = None, **optio
         return answer.status, json.loads(text) if text else None
 
 
-def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again_before_a_put_fails() -> None:
+def test_a_put_is_retried_while_a_broker_does_not_know_the_topic_yet() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         spec = {"partitions": 3, "replication_factor": 2, "configs": {}}
         assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["created"]
@@ -307,7 +307,7 @@ def test_a_topics_life() -> None:
     with_api(test)
 
 
-def test_partitions_are_told_with_who_may_lead_without_being_in_sync() -> None:
+def test_partitions_are_reported_with_who_may_lead_without_being_in_sync() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("t", 3, 3)
         cluster.told = {1: Eligible([2, 3], [3]), 2: Eligible()}
@@ -595,7 +595,7 @@ def test_a_page_from_elsewhere_can_do_nothing(origin: str) -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("path", ["/v1/topics", "/v1/events", "/v3/clusters", "/metrics", "/"])
-def test_a_page_from_elsewhere_cannot_have_it_asked_for_without_its_origin_either(site: str, path: str) -> None:
+def test_a_cross_origin_request_without_an_origin_header_is_rejected(site: str, path: str) -> None:
     """An image, a script or a frame is asked for without Origin: a page could take every stream there is."""
 
     async def test(client: Client, cluster: MemoryCluster) -> None:

@@ -26,7 +26,7 @@ ASKED = [each for each in operations() if each.body is not NoBody and not each.s
 
 @pytest.mark.parametrize("operation", ASKED, ids=[f"{each.method} {each.path}" for each in ASKED])
 @pytest.mark.parametrize("body", [b"", b" \n"], ids=["nothing", "blanks"])
-def test_a_body_that_is_not_there_is_not_taken_for_an_empty_one(operation: Any, body: bytes) -> None:
+def test_a_body_that_is_missing_is_not_taken_for_an_empty_one(operation: Any, body: bytes) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2])
         path = operation.path
@@ -126,7 +126,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
         (ErrorCode.INVALID_REQUEST, 422, None),
     ],
 )
-def test_who_may_come_again_is_told_when(code: ErrorCode, status: int, after: str | None) -> None:
+def test_a_retriable_rejection_has_a_retry_time(code: ErrorCode, status: int, after: str | None) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.codes[CreateTopicsRequest] = code
         async with client.post("/v1/topics", json={"name": "a"}) as answer:

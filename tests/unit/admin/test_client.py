@@ -81,7 +81,7 @@ def replace_channels(monkeypatch: pytest.MonkeyPatch, make: Callable[[Address], 
     monkeypatch.setattr(Connections, "own", own)
 
 
-def test_who_did_not_answer_is_asked_last_until_it_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_node_is_queried_last_until_it_responds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A paused broker takes connections and says nothing: without this every question would wait for it again."""
     asked: list[Address] = []
     silent = {ONE}
@@ -117,7 +117,7 @@ class Refusing(Told):
         return MetadataResponse(brokers=brokers)
 
 
-def test_once_told_of_the_other_brokers_it_goes_on_without_the_one_it_was_given(
+def test_once_informed_of_the_other_brokers_it_continues_without_the_one_it_was_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Address] = []
@@ -227,7 +227,7 @@ class Stop(Exception):
     ],
     ids=["create", "delete", "grow", "elect", "list moves", "move", "produce", "delete records", "voter"],
 )
-def test_a_broker_is_told_to_wait_less_long_than_who_asks_waits(
+def test_a_brokers_wait_is_shorter_than_that_of_the_caller(
     ask: Callable[[ClusterClient], Awaitable[object]],
 ) -> None:
     """Else its REQUEST_TIMED_OUT comes when nobody listens any more, and the reason is lost."""

@@ -76,7 +76,7 @@ def brief(found: Sequence[Block]) -> list[tuple[int | None, str, Any]]:
     return [(each.id, each.event, each.data["after"].get("leader")) for each in found if each.event]
 
 
-def test_a_reader_that_comes_back_goes_on_where_it_was() -> None:
+def test_a_reader_that_comes_back_continues_where_it_was() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         orders(cluster)
         async with client.get("/v1/events") as answer:
@@ -146,7 +146,7 @@ def test_an_id_does_not_pass_a_change_that_is_not_whole() -> None:
     with_fake(test)
 
 
-def test_an_id_goes_on_while_nothing_that_is_asked_for_happens() -> None:
+def test_an_id_continues_while_nothing_that_is_requested_happens() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         orders(cluster)
         async with client.get("/v1/events?type=broker_fenced") as answer:

@@ -111,7 +111,7 @@ def test_equal_records_of_any_depth_end() -> None:
         (" ", "character"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str, place: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_place(text: str, place: str) -> None:
     with pytest.raises(BadExpression, match=place):
         parse(text)
 

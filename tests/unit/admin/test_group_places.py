@@ -173,7 +173,7 @@ def test_which_groups_is_said_in_one_way(body: dict[str, Any]) -> None:
     with_fake(test)
 
 
-def test_the_list_has_lags_where_they_are_asked_for() -> None:
+def test_the_list_has_lags_where_they_are_requested() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         cluster.offsets_of["e"]["gone", 0] = 1
@@ -192,7 +192,7 @@ def test_the_list_has_lags_where_they_are_asked_for() -> None:
     with_fake(test)
 
 
-def test_very_many_groups_are_asked_for_some_at_a_time() -> None:
+def test_very_many_groups_are_requested_in_batches() -> None:
     async def run() -> None:
         at_once, most, go_on, full = 0, 0, asyncio.Event(), asyncio.Event()
 

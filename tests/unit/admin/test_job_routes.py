@@ -106,7 +106,7 @@ def test_what_is_to_be_done_is_handed_on_with_connects_own_statuses() -> None:
     with_connect(check)
 
 
-def test_nothing_of_a_request_but_what_it_asks_for_is_handed_on() -> None:
+def test_nothing_of_a_request_but_what_it_requests_is_handed_on() -> None:
     token = "t" * 20
     access = Access({hashlib.sha256(token.encode()).hexdigest(): Role.ADMIN})
 
@@ -204,7 +204,7 @@ def test_without_an_address_it_is_said_which_config_names_one() -> None:
     asyncio.run(run())
 
 
-def test_the_next_worker_is_asked_where_nobody_is_reached() -> None:
+def test_the_next_worker_is_used_if_one_is_unreachable() -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         assert (await call(client, "PUT", f"{ONE}/pause"))[0] == 202
         connect.instead = hang_up
@@ -299,7 +299,7 @@ def test_a_body_that_is_too_large_or_no_config_is_not_handed_on() -> None:
     with_connect(check)
 
 
-def test_numbers_come_back_as_they_were_told() -> None:
+def test_numbers_are_returned_unchanged() -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         offset = '{"at": 12345678901234567890123, "more": [1.5, null]}'
         large = f'{{"offsets": [{{"partition": {{"p": 1}}, "offset": {offset}}}], "new": {{}}}}'

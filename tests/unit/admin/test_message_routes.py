@@ -144,7 +144,7 @@ def test_time_is_a_limit_too() -> None:
     asyncio.run(test())
 
 
-def test_bytes_are_shown_as_asked() -> None:
+def test_bytes_are_shown_as_requested() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("b")
         log.append(Record(key=None, value=b"\xff\x01", headers=(("n", None), ("b", b"\xfe"), ("b", b"x"))))
@@ -244,7 +244,7 @@ def test_a_log_whose_begin_moved_is_read_from_there() -> None:
     ],
 )
 @pytest.mark.parametrize("suffix", ["", "/stream", "/export"])
-def test_what_cannot_be_browsed_is_told_before_anything_is_read(suffix: str, query: str, field: str) -> None:
+def test_what_cannot_be_browsed_is_reported_before_anything_is_read(suffix: str, query: str, field: str) -> None:
     if suffix and query in ("limit=10001", "bytes=99999999999"):
         return  # an export, and what follows, may be longer
 
@@ -257,7 +257,7 @@ def test_what_cannot_be_browsed_is_told_before_anything_is_read(suffix: str, que
     with_fake(test)
 
 
-def test_topics_and_partitions_that_are_not_there() -> None:
+def test_missing_topics_and_partitions() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         for path in ("/v1/topics/none/messages", f"{PATH}?partitions=5", f"{PATH}/stream?partitions=5"):
@@ -497,7 +497,7 @@ def test_a_topic_is_exported_as_lines() -> None:
     with_fake(test)
 
 
-def test_records_are_written_and_told_of_one_by_one() -> None:
+def test_records_are_written_and_reported_one_by_one() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         logs = cluster.add("t", 3)
         records = [
@@ -580,7 +580,7 @@ def test_a_partition_that_waits_for_its_followers_does_not_hold_up_the_others(mo
     with_fake(test)
 
 
-def test_a_partition_without_leader_is_told_with_its_records() -> None:
+def test_a_partition_without_leader_is_reported_with_its_records() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t", 2)[1].leader = -1
         body = {"records": [{"partition": 0, "value": "a"}, {"partition": 1, "value": "b"}]}

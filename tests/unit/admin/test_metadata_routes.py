@@ -73,7 +73,7 @@ def test_the_tree_is_walked_at_any_offset() -> None:
     with_fake(test)
 
 
-def test_what_is_not_there_is_refused_by_name() -> None:
+def test_what_does_not_exist_is_refused_by_name() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         for path, status, error, field in (
@@ -147,7 +147,7 @@ def test_what_changed_between_two_offsets() -> None:
     with_fake(test)
 
 
-def test_records_are_told_without_signs_of_life() -> None:
+def test_records_are_reported_without_signs_of_life() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         newest = await told(client, "/v1/metadata/records?limit=2")
@@ -228,7 +228,7 @@ def refuse_fetches(monkeypatch: pytest.MonkeyPatch, code: ErrorCode, times: int)
 
 
 @pytest.mark.parametrize("code", COME_AGAIN)
-def test_events_go_on_where_the_next_broker_is_behind_or_trims_its_copy(
+def test_events_continue_where_the_next_broker_is_behind_or_trims_its_copy(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -244,7 +244,7 @@ def test_events_go_on_where_the_next_broker_is_behind_or_trims_its_copy(
     with_fake(test)
 
 
-def test_events_that_were_missed_for_good_are_told_as_an_error() -> None:
+def test_events_that_were_missed_for_good_are_reported_as_an_error() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         async with client.get("/v1/events?seconds=60") as answer:

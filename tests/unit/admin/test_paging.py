@@ -62,7 +62,7 @@ LISTS: list[tuple[str, Callable[[Row], object], list[object]]] = [
 
 
 @pytest.mark.parametrize(("path", "name", "wanted"), LISTS, ids=[path for path, _, _ in LISTS])
-def test_a_list_is_told_page_by_page(path: str, name: Callable[[Row], object], wanted: list[object]) -> None:
+def test_a_list_is_reported_page_by_page(path: str, name: Callable[[Row], object], wanted: list[object]) -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         place(cluster)
         assert [[name(row) for row in page] for page in await pages(client, path)] == [wanted]

@@ -156,7 +156,7 @@ def test_a_change_that_does_not_compare_does_not_come_in_between() -> None:
     asyncio.run(main())
 
 
-def test_a_broker_that_is_cut_off_is_not_believed_and_the_next_one_is_asked() -> None:
+def test_a_broker_that_is_cut_off_is_not_believed_and_the_next_one_is_queried() -> None:
     async def main() -> None:
         controller = Controller()
         cut_off, other = Follower(controller, cut_off=True), Follower(controller)

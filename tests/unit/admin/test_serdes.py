@@ -142,7 +142,7 @@ def test_numbers_are_written_shown_and_filtered_as_numbers() -> None:
     with_fake(test)
 
 
-def test_records_of_the_coordinators_are_told_and_filtered_as_what_they_say() -> None:
+def test_records_of_the_coordinators_are_reported_and_filtered_as_what_they_say() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("__consumer_offsets")
         for partition in (0, 1):

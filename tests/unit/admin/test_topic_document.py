@@ -124,7 +124,7 @@ def test_a_document_in_json_does_the_same_and_a_plain_body_as_before() -> None:
     with_managed(test)
 
 
-def test_the_number_of_replicas_is_changed_by_a_reassignment_that_the_status_tells_of() -> None:
+def test_a_change_of_the_replica_count_is_a_reassignment_in_the_status() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("orders", [1, 2], [2, 3])
         body = document(replicas=3)

@@ -48,7 +48,7 @@ def as_(role: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {TOKENS[role]}"}
 
 
-def test_each_change_is_written_with_who_asked_for_it_and_what_became_of_it(written: list[dict[str, Any]]) -> None:
+def test_each_change_is_logged_with_its_caller_and_result(written: list[dict[str, Any]]) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t")
         path = "/v1/topics/t/records/delete"

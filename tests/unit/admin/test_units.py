@@ -41,7 +41,7 @@ def test_where_a_reset_leads(scenario: Scenario, after: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("by", "after"), [(-2, 13), (2, 17), (-100, 10), (100, 20)])
-def test_a_shift_stays_in_the_log_and_says_so(by: int, after: int) -> None:
+def test_a_shift_is_limited_to_the_log_with_a_message(by: int, after: int) -> None:
     (move,) = plan(Scenario(way=Way.SHIFT, number=by), {A: ENDS[A]}, {A: 15})
     assert (move.after, move.wanted, move.is_above, move.is_below) == (after, 15 + by, by == 100, by == -100)
 
@@ -51,7 +51,7 @@ def test_what_is_nowhere_cannot_be_shifted() -> None:
         plan(Scenario(way=Way.SHIFT, number=1), ENDS, {A: 15})
 
 
-def test_a_place_that_lies_outside_the_log_by_now_is_moved_into_it() -> None:
+def test_an_offset_out_of_range_is_moved_into_the_log() -> None:
     (move,) = plan(Scenario(way=Way.CURRENT), {A: ENDS[A]}, {A: 2})
     assert (move.wanted, move.after, move.is_below) == (2, 10, True)
 
@@ -217,7 +217,7 @@ def asked(**query: str) -> Call[NoBody]:
     return Call(cluster=nowhere, path={}, query=query, body=NoBody())
 
 
-def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
+def test_a_counts_report_depends_on_the_read_limits() -> None:
     names = Count(name="names", what="names of a page", default=5, most=20)
     assert names.documentation == {"names": "names of a page, 1 to 20 (default 5)"}
     assert [names.of(asked()), names.of(asked(names="1")), names.of(asked(names="20"))] == [5, 1, 20]
@@ -229,7 +229,7 @@ def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
     assert STREAM_COUNT.documentation == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
 
 
-def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_is_there() -> None:
+def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_exists() -> None:
     assert asked().optional_number("broker", 1, 9) is None
     assert asked(broker="9").optional_number("broker", 1, 9) == 9
     with pytest.raises(BadInput):

@@ -66,7 +66,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_points_are_kept_and_drawn_and_the_others_go_on_when_one_comes_to_nothing(
+def test_points_are_kept_and_drawn_and_the_others_continue_when_one_comes_to_nothing(
     said: list[str], tmp_path: Path
 ) -> None:
     measure(curve(), ["kvorum", "kafka"], options_of(["--out", str(tmp_path)]), lambda line: None)

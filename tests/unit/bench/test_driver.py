@@ -76,7 +76,7 @@ def against(work: Callable[[Link, Peer], Awaitable[None]], good: int = 1_000_000
     asyncio.run(main())
 
 
-def test_answers_are_told_apart_by_their_codes() -> None:
+def test_answers_are_distinguished_by_their_codes() -> None:
     good = good_heartbeats()
     assert good(answer(1)) and good(answer(2)) and not good(answer(3, 27))
     codes = Good(ApiKey.HEARTBEAT, VERSION, lambda found: [0, 5])

@@ -23,7 +23,7 @@ def seen(lags_ms: list[float], greatest_ms: float | None = None, began: float = 
     return Seen(began, found.buckets, found.greatest)
 
 
-def test_what_is_no_page_of_a_process_tells_nothing() -> None:
+def test_an_unknown_page_of_a_process_is_an_error() -> None:
     assert seen_in("") is None and value_in("", "name") is None
     assert value_in('other 1.0\nname{a="b"} 2.5\n', "name") == 2.5
 
@@ -49,7 +49,7 @@ def test_a_process_that_was_started_meanwhile_counts_from_its_start() -> None:
     assert lags.keys() == {"a"} and lags["a"].greatest_ms == pytest.approx(50)
 
 
-def test_the_worst_process_is_told_and_none_of_apache_kafka() -> None:
+def test_the_worst_process_is_reported_except_apache_kafkas() -> None:
     assert Lag.worst([Lag(1, 50), Lag(2, 20)]) == Lag(2, 50)
     assert lag_told(Lag.worst([])) == ""
     assert lag_told(Lag(2, 50)) == "; event-loop lag p99 2.0 ms, at most 50 ms"

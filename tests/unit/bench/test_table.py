@@ -71,7 +71,7 @@ def test_the_spread_is_a_share_of_the_median() -> None:
     assert spread([0, 0]) == 0
 
 
-def test_the_table_has_what_is_asked_and_what_was_reached() -> None:
+def test_the_table_has_targets_and_results() -> None:
     assert table(results()).splitlines() == [
         "| what | Kvorum | Apache Kafka 4.3.0 | ratio | must | aim | reached |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -105,7 +105,7 @@ def test_a_third_system_has_a_column_and_no_ratio() -> None:
     ]
 
 
-def test_failures_are_told_below_the_table() -> None:
+def test_failures_are_reported_below_the_table() -> None:
     told = section(results())
     assert "3 rows, of which 1 reach the aim and 1 not the must" in told
     assert told.endswith("Failed: x, round 2, kafka: StalledError: no end")
@@ -177,7 +177,7 @@ def test_only_what_stands_between_the_markers_is_replaced() -> None:
             put_between(text, "new")
 
 
-def test_each_row_is_called_by_a_name_of_its_own_and_asks_for_more_than_its_must() -> None:
+def test_each_row_has_a_unique_name_and_a_target_above_its_requirement() -> None:
     rows = [row for measure in MEASURES for row in measure.rows]
     assert len({row.what for row in rows}) == len(rows)
     assert len({measure.name for measure in MEASURES}) == len(MEASURES)

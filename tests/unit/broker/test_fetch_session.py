@@ -96,7 +96,7 @@ def a_session(sessions: FetchSessionCache, asked: Mapping[tuple[str, int], int],
 
 class TestFullRequests:
     @pytest.mark.parametrize("version", [12, 17])
-    def test_it_opens_a_session_and_is_told_everything(self, version: int) -> None:
+    def test_a_new_session_gets_all_partitions(self, version: int) -> None:
         sessions = cache()
         context = open_context(sessions, request({("foo", 0): 5, ("bar", 1): 6}), version=version)
         assert wanted(context) == [("foo", 0, 5), ("bar", 1, 6)]
@@ -128,7 +128,7 @@ class TestFullRequests:
 
 
 class TestIncrementalRequests:
-    def test_what_is_not_named_is_remembered_and_what_did_not_change_is_not_told(self) -> None:
+    def test_unnamed_partitions_are_kept_and_unchanged_ones_omitted(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0, ("bar", 0): 0})
         context = open_context(sessions, request({("foo", 0): 3}, session_id=session_id, epoch=1))
@@ -149,13 +149,13 @@ class TestIncrementalRequests:
         ],
         ids=["records", "high watermark", "error", "diverging epoch", "preferred replica"],
     )
-    def test_each_kind_of_news_is_told(self, news: PartitionData) -> None:
+    def test_each_kind_of_news_is_reported(self, news: PartitionData) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
         assert told(context.respond([(context.targets[0], news)], 0)) == [("foo", 0)]
 
-    def test_a_moved_log_start_is_told(self) -> None:
+    def test_a_moved_log_start_is_reported(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
@@ -163,7 +163,7 @@ class TestIncrementalRequests:
         moved.log_start_offset = 7
         assert told(context.respond([(context.targets[0], moved)], 0)) == [("foo", 0)]
 
-    def test_after_an_error_the_same_high_watermark_is_told_again(self) -> None:
+    def test_after_an_error_the_same_high_watermark_is_reported_again(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
@@ -171,7 +171,7 @@ class TestIncrementalRequests:
         context = open_context(sessions, request(session_id=session_id, epoch=2))
         assert told(answer(context)) == [("foo", 0)]
 
-    def test_after_a_divergence_the_same_high_watermark_is_told_again(self) -> None:
+    def test_after_a_divergence_the_same_high_watermark_is_reported_again(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 9})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
@@ -245,7 +245,7 @@ class TestTopicIds:
 
 
 class TestEpochs:
-    def test_an_unknown_session_is_told_so(self) -> None:
+    def test_an_unknown_session_gets_an_error(self) -> None:
         with pytest.raises(KafkaError) as info:
             open_context(cache(), request(session_id=5, epoch=1))
         assert info.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -65,7 +65,7 @@ class Running:
         await self.manager.shutdown()
 
 
-def test_flush_ms_syncs_and_the_next_checkpoint_says_so() -> None:
+def test_flush_ms_syncs_and_the_next_checkpoint_reports_it() -> None:
     async def work() -> None:
         running = Running()
         _, logs = await running.start()
@@ -110,7 +110,7 @@ def test_every_sync_is_counted_with_its_seconds() -> None:
 
 
 @pytest.mark.parametrize("why", ["flush.ms", "a rolled segment", "a recovery-point checkpoint"])
-def test_a_disk_that_fails_under_a_duty_takes_its_directory_offline_once_and_is_told(why: str) -> None:
+def test_a_disk_that_fails_under_a_duty_takes_its_directory_offline_once_and_is_reported(why: str) -> None:
     async def work() -> None:
         running = Running()
         world = running.world
@@ -169,7 +169,7 @@ def test_a_failed_sync_is_not_tried_again() -> None:
     run(work())
 
 
-def test_a_brokers_metrics_tell_of_its_syncs(tmp_path: Path) -> None:
+def test_a_brokers_metrics_report_its_syncs(tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         broker = await cluster.start_broker(1)
         await cluster.ask(1, creation("orders", flush_messages="1"))

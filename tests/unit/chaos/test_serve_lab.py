@@ -80,7 +80,7 @@ def test_words_stand_for_nodes_and_one_target_for_several(
     play(tmp_path, story)
 
 
-def test_a_partition_without_a_leader_is_led_by_nobody_now(tmp_path: Path) -> None:
+def test_a_partition_without_a_leader_is_reported_as_such(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, problem = await api("POST", "/faults", {"fault": "kill", "targets": ["leader lost-0"]})
         assert (status, problem["error"]) == (409, "NOT_POSSIBLE_NOW") and "no leader now" in problem["message"]
@@ -89,7 +89,7 @@ def test_a_partition_without_a_leader_is_led_by_nobody_now(tmp_path: Path) -> No
     play(tmp_path, story)
 
 
-def test_the_active_controller_dies_whoever_it_is(tmp_path: Path) -> None:
+def test_the_active_controller_is_killed_on_each_node(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, found = await api("POST", "/faults", {"fault": "controller_kill"})
         assert (status, found["targets"]) == (201, ["node-1"]) and "the active controller" in found["story"]
@@ -126,7 +126,7 @@ def test_so_many_followers_stop_that_the_leader_is_below_its_minimum(tmp_path: P
         Seen.min_isr = 2
 
 
-def test_chance_has_a_seed_which_is_told(tmp_path: Path) -> None:
+def test_chance_has_a_seed_which_is_reported(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         body = {"fault": "kill", "targets": ["random"]}
         told = [(await api("POST", "/faults", body))[1] for _ in range(8)]
@@ -176,7 +176,7 @@ async def until_end_of(events: Any, fault_id: int) -> Any:
             return
 
 
-def test_an_end_that_fails_is_told_with_the_fault_that_is_in_force_still(tmp_path: Path) -> None:
+def test_a_failed_end_is_reported_with_the_fault_still_active(tmp_path: Path) -> None:
     server, paper = on_paper(tmp_path)
     paper.is_broken = True
 
@@ -195,7 +195,7 @@ def test_an_end_that_fails_is_told_with_the_fault_that_is_in_force_still(tmp_pat
 
 
 @pytest.mark.parametrize("outlives", [True, False])
-def test_what_was_to_end_later_ends_with_the_server_where_the_cluster_goes_on(tmp_path: Path, outlives: bool) -> None:
+def test_timed_faults_end_with_the_server_if_the_cluster_continues(tmp_path: Path, outlives: bool) -> None:
     server, paper = on_paper(tmp_path, outlives=outlives)
 
     async def story(api: Api, written: Paper, client: Any) -> None:
@@ -288,7 +288,7 @@ def test_a_run_that_cannot_be_followed_is_over_and_says_why(
     asyncio.run(main())
 
 
-def test_numbers_of_runs_go_on_behind_those_of_a_server_before(tmp_path: Path) -> None:
+def test_numbers_of_runs_continue_behind_those_of_a_server_before(tmp_path: Path) -> None:
     (tmp_path / "runs" / "0041-good").mkdir(parents=True)
 
     async def main() -> None:

@@ -100,7 +100,7 @@ class Asked:
             self.watch.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
 
 
-def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_not_there_are_not(
+def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_missing_are_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     watch = Watch()
@@ -122,7 +122,7 @@ def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_not_there_are
     ],
     ids=" ".join,
 )
-def test_where_nobody_listens_a_command_ends_at_once(words: list[str]) -> None:
+def test_a_command_ends_at_once_if_the_port_is_closed(words: list[str]) -> None:
     result = CliRunner().invoke(main, [*words, "-b", "127.0.0.1:1"], input="a\n")
     assert result.exit_code == Exit.UNREACHABLE, result.output
     assert result.stderr.count("\n") == 1 and "kvorum: nothing listens on 127.0.0.1:" in result.stderr

@@ -45,7 +45,7 @@ def test_configs_are_set_deleted_and_tried(cluster: FakeCluster) -> None:
     assert dry.out == "brokers <default>: would be changed\n" and "x" not in cluster.configs[4, ""]
 
 
-def test_quotas_of_users_and_of_their_clients_are_told_apart(cluster: FakeCluster) -> None:
+def test_quotas_of_users_and_of_their_clients_are_distinguished(cluster: FakeCluster) -> None:
     (row,) = rows(run(cluster, "configs", "describe", "users", "-o", "json"))
     assert (row["user"], row["client"], row["quota"], row["value"]) == ("alice", None, "producer_byte_rate", 1024.0)
     (row,) = rows(run(cluster, "configs", "describe", "users", "alice", "--client-default", "-o", "json"))

@@ -77,7 +77,7 @@ def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said
         assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
 
 
-def test_a_node_with_a_configuration_that_cannot_be_ends_as_service_managers_are_told(tmp_path: Path) -> None:
+def test_an_invalid_configuration_ends_the_node_with_the_exit_code_of_the_units(tmp_path: Path) -> None:
     code, printed = kvorum("node", str(node(tmp_path, "num.partitions=three")))
     assert code == exits.Exit.CONFIG and ":6: num.partitions=three" in printed
 

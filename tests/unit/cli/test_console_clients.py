@@ -135,7 +135,7 @@ def run(*words: str, given: str | None = None) -> Result:
     return result
 
 
-def test_lines_are_cut_as_the_reader_is_told() -> None:
+def test_lines_are_split_at_the_readers_delimiter() -> None:
     plain = LineReader.of({})
     assert plain.read("a\tb", 1) == Line(None, b"a\tb", [])
     keyed = LineReader.of({"parse.key": "true", "key.separator": ":", "null.marker": "NULL"})
@@ -262,7 +262,7 @@ def printed(formatter: Any, message: FakeMessage) -> bytes:
     return out.getvalue()
 
 
-def test_records_are_printed_as_the_formatter_is_told() -> None:
+def test_records_are_printed_with_the_formatters_options() -> None:
     assert printed(formatter_of(DEFAULT, {}), FakeMessage()) == b"v\n"
     switches = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
     everything = formatter_of(DEFAULT, {f"print.{name}": "true" for name in switches} | {"key.separator": "|"})
@@ -286,7 +286,7 @@ def test_records_are_printed_as_the_formatter_is_told() -> None:
     assert printed(formatter_of(DEFAULT, {"print.value": "false"}), FakeMessage()) == b"", "not even an end of line"
 
 
-def test_a_property_or_deserializer_that_is_not_there_is_said_and_left_aside(
+def test_unknown_properties_and_deserializers_are_reported_and_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for properties in ({"print.kay": "true"}, {"value.deserializer": "org.mine.Nope"}):
@@ -345,7 +345,7 @@ def test_records_of_the_offsets_topic_are_printed_as_json() -> None:
     assert printed(formatter_of("GroupMetadataMessageFormatter", {}), message) == b""
 
 
-def test_the_consumer_reads_as_many_as_it_is_told_from_where_it_is_told() -> None:
+def test_the_consumer_reads_the_given_number_of_records_from_the_given_offset() -> None:
     FakeClient.messages = [FakeMessage(body=b"1"), FakeMessage(body=b"2"), FakeMessage(body=b"3")]
     read = run(
         "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "2"
@@ -386,7 +386,7 @@ def test_a_group_commits_wherever_it_is_named_and_one_made_up_does_not(how: str,
     assert other.exit_code == Exit.FAILED, "they differ, or stand twice"
 
 
-def test_a_topic_that_is_not_there_is_waited_for() -> None:
+def test_a_topic_that_is_missing_is_waited_for() -> None:
     unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     FakeClient.messages = [FakeMessage(problem=unknown), FakeMessage(body=b"1")]
     read = run("kafka-console-consumer", "--topic", "late", "--max-messages", "1")

@@ -167,13 +167,13 @@ def at_end(partition: int, offset: int = 20, topic: str = "orders") -> FakeMessa
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and value and isinstance(value[0], str) else "",
 )
-def test_it_begins_where_it_is_told(words: list[str], starts: list[int], reset: str) -> None:
+def test_it_begins_at_the_given_offset(words: list[str], starts: list[int], reset: str) -> None:
     assert run("orders", *words, "--timeout-ms", "0").exit_code == Exit.DONE
     assert CALLS[0] == ("assign", [("orders", index, start) for index, start in enumerate(starts)])
     assert FakeConsumer.made_with["auto.offset.reset"] == reset, "and nowhere else"
 
 
-def test_an_offset_that_is_not_there_is_said() -> None:
+def test_an_offset_that_is_missing_is_said() -> None:
     for offset in ("9", "21"):
         printed = run("orders", "--offset", offset, "-e")
         assert (printed.exit_code, "its records are 10 to 19" in printed.stderr) == (Exit.FAILED, True)
@@ -253,7 +253,7 @@ def test_keys_and_nulls_in_plain_text() -> None:
     assert run("orders", "-K", ":", "-D", "|", "-Z", "-n", "2").stdout == "k:NULL|NULL:x|"
 
 
-def test_isolation_and_rack_are_told_the_client() -> None:
+def test_isolation_and_rack_are_passed_to_the_client() -> None:
     run("orders", "--timeout-ms", "0")
     assert FakeConsumer.made_with["isolation.level"] == "read_committed"
     run("orders", "--read-uncommitted", "--rack", "b", "--timeout-ms", "0")

@@ -50,7 +50,7 @@ def test_a_bundle_is_written_and_what_is_not_in_it_is_named(cluster: ManagedClus
     assert without.exit_code == Exit.DONE and "not in it: brokers/1/ (NODE_REFUSED" in without.stderr
 
 
-def test_where_nobody_answers_the_file_says_why(cluster: ManagedCluster, tmp_path: Path) -> None:
+def test_without_a_response_the_file_has_the_reason(cluster: ManagedCluster, tmp_path: Path) -> None:
     cluster.reachable = False
     file = tmp_path / "fault.zip"
     result = run("-f", str(file))

@@ -103,7 +103,7 @@ def damage(path: Path, position: int, value: int) -> None:
     path.write_bytes(data)
 
 
-def test_what_is_wrong_is_said_and_the_exit_code_says_so(log: Path) -> None:
+def test_errors_are_printed_with_an_exit_code(log: Path) -> None:
     segment, index, times = (log / f"{NAME}{suffix}" for suffix in (".log", ".index", ".timeindex"))
     damage(segment, 60 + 12, 0)
     code, lines, said = dumped(str(segment))
@@ -129,7 +129,7 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-def test_gaps_in_offsets_are_told(tmp_path: Path) -> None:
+def test_gaps_in_offsets_are_reported(tmp_path: Path) -> None:
     parts = [build_batch([Record(value=b"x")], base_offset=offset) for offset in (5, 8)]
     segment = write(tmp_path / f"{NAME}.log", b"".join(map(bytes, parts)))
     code, _, said = dumped("--deep-iteration", str(segment))

@@ -166,14 +166,14 @@ def test_what_does_not_go_together_is_refused_in_kafkas_words(
     assert said in "\n".join(run(*words, code=Exit.FAILED))
 
 
-def test_a_controller_is_asked_only_to_list_and_to_cancel(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_a_controller_is_queried_only_to_list_and_to_cancel(cluster: Cluster, plan: tuple[str, str]) -> None:
     words = ["kafka-reassign-partitions", "--bootstrap-controller", "controller:9093"]
     assert CliRunner().invoke(main, [*words, "--list"]).exit_code == Exit.DONE
     refused = CliRunner().invoke(main, [*words, "--verify", *plan])
     assert (refused.exit_code, 'can\'t be used with action "[verify]"' in refused.output) == (Exit.FAILED, True)
 
 
-def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     file.write_text('{"version": 1, "partitions": []}')
     (line,) = run("--execute", "--reassignment-json-file", str(file), code=Exit.FAILED)
@@ -202,7 +202,7 @@ def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[s
         (MoveState("/b", None, "/b"), "Reassignment of replica a-0-1 completed successfully.", True),
     ],
 )
-def test_verify_tells_of_moves_between_log_directories(
+def test_verify_reports_moves_between_log_directories(
     cluster: Cluster, moving: tuple[str, str], state: MoveState, line: str, is_over: bool
 ) -> None:
     cluster.moves.found = {A01: state}

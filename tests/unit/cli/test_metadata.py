@@ -157,7 +157,7 @@ def test_the_difference_of_two_offsets(folder: Path) -> None:
     assert run(folder, "diff", "10", "13", "-o", "json") == ["[]"]
 
 
-def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
+def test_what_does_not_exist_is_said(folder: Path, tmp_path: Path) -> None:
     assert f"the log ends at {END}" in run(folder, "ls", "--at", "99", code=Exit.FAILED)[0]
     assert "is a folder" in run(folder, "cat", "/image", code=Exit.USAGE)[0]
     empty = tmp_path / "empty"
@@ -165,7 +165,7 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
     assert "has no metadata log" in run(empty, "ls", code=Exit.FAILED)[0]
 
 
-def test_a_log_that_begins_behind_what_is_asked_for(trimmed: Path) -> None:
+def test_a_log_that_begins_behind_what_is_requested(trimmed: Path) -> None:
     assert "no snapshot covers it" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
 
 

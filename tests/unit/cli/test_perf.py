@@ -137,7 +137,7 @@ class FakeProducer:
         return lambda: self.calls.append(name)
 
 
-def test_records_that_are_refused_are_told_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_that_are_refused_are_reported_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     load = Load(topic="t", count=30, throughput=10_000.0, warmup=10, transaction_ms=60_000)
     sender = perf_run.run_producer(client, load, counted_payloads())

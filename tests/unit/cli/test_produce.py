@@ -119,7 +119,7 @@ def test_a_line_that_is_no_record_ends_it_and_what_came_before_is_sent(line: byt
     assert first == "1 records" and said.startswith("kvorum: record 2")
 
 
-def test_where_each_record_is_can_be_told() -> None:
+def test_the_position_of_each_record_can_be_printed() -> None:
     assert run("-v", given=b"a\n").stdout == "Produced to partition 1 at offset 0 with timestamp 1000.\n"
     shown = run("-o", "json", given=b"b\n").stdout
     assert json.loads(shown) == {"topic": "orders", "partition": 1, "offset": 1, "timestamp": 1000}

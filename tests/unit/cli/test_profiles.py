@@ -25,7 +25,7 @@ def profile(*words: str) -> Printed:
     return run(FakeCluster(), "profile", *words)
 
 
-def test_the_first_profile_is_used_and_another_when_told(home: Path) -> None:
+def test_the_first_profile_is_the_default_and_another_can_be_chosen(home: Path) -> None:
     assert profile("list").out == "NAME  BOOTSTRAP  IN_USE\n"
     assert profile("add", "one", "-b", "one:1,two:2").out == "one: one:1,two:2 (in use)\n"
     assert profile("add", "two", "-b", "two:2", "-X", "sasl.username=x").out == "two: two:2\n"

@@ -170,7 +170,7 @@ def test_another_is_begun_only_if_that_is_said(cluster: Cluster, plan: tuple[str
     assert run("execute", *plan, "--additional").exit_code == Exit.DONE and len(cluster.asked) == 1
 
 
-def test_what_is_refused_is_told(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_what_is_refused_is_reported(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
     told = run("execute", *plan)
     assert told.exit_code == Exit.FAILED and "a-0: INVALID_REPLICA_ASSIGNMENT: no" in told.output
@@ -207,7 +207,7 @@ def test_what_is_under_way_is_listed(cluster: Cluster) -> None:
     assert json.loads(run("list", "-o", "json").output) == [row]
 
 
-def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     file.write_text('{"version": 1, "partitions": []}')
     told = run("execute", "--reassignment-json-file", str(file))
@@ -232,7 +232,7 @@ def test_verify_waits_until_nothing_of_the_file_is_under_way(
     assert told.exit_code == Exit.DONE and "completed" in told.output and asked == 4
 
 
-def test_verify_waits_no_longer_than_it_is_told(
+def test_verify_waits_no_longer_than_its_timeout(
     cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
@@ -290,7 +290,7 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
     assert done.output.endswith("Successfully started moving log directory to /b for replica a-0 with broker 1\n")
 
 
-def test_what_was_done_is_told_to_programs_and_the_way_back_names_directories(
+def test_the_json_output_has_the_changes_and_the_rollback_has_directories(
     cluster: Cluster, moving: tuple[str, str], plan: tuple[str, str]
 ) -> None:
     cluster.moves.answer = Started([A01], [], {})
@@ -319,7 +319,7 @@ def test_a_proposal_is_yaml_if_that_is_wanted(cluster: Cluster, tmp_path: Path) 
         (Started([], [], {A01: "LOG_DIR_NOT_FOUND"}), "a-0-1: LOG_DIR_NOT_FOUND"),
     ],
 )
-def test_moves_that_do_not_begin_are_told(
+def test_moves_that_do_not_begin_are_reported(
     cluster: Cluster, moving: tuple[str, str], answer: Started, words: str
 ) -> None:
     cluster.moves.answer = answer
@@ -337,7 +337,7 @@ def test_moves_that_do_not_begin_are_told(
         (MoveState("/b", None, "/b"), "completed", True),
     ],
 )
-def test_verify_tells_how_far_moves_are(
+def test_verify_reports_how_far_moves_are(
     cluster: Cluster, moving: tuple[str, str], state: MoveState, words: str, is_done: bool
 ) -> None:
     cluster.moves.found = {A01: state}

@@ -85,7 +85,7 @@ def test_a_full_queue_only_delays(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1000 records were delivered" in capsys.readouterr().out
 
 
-def test_too_long_a_line_is_told_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_long_a_line_is_reported_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     producer = FakeProducer()
     sends = stream(producer, lines(20, long=5))
     sends.run()
@@ -94,7 +94,7 @@ def test_too_long_a_line_is_told_and_stops_no_other(capsys: pytest.CaptureFixtur
     assert "a record was not delivered" in said and "1 records were not delivered, 19 were" in said
 
 
-def test_what_the_cluster_refuses_is_told_once_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_cluster_refuses_is_reported_once_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     sends = stream(FakeProducer(refuses=b"1"), lines(20))
     sends.run()
     assert (sends.acknowledged, sends.failed) == (9, 11)

@@ -65,7 +65,7 @@ def test_what_survives_is_looked_through_in_small_lots(looks: list[int]) -> None
     ],
 )
 @pytest.mark.unexpected("ValueError", "OSError: disk")
-def test_an_exception_that_nobody_waited_for_is_told_and_any_other_ends_the_process(
+def test_an_unretrieved_exception_is_logged_and_any_other_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, what: str, error: BaseException | None, ends: bool
 ) -> None:
     ended: list[object] = []

@@ -57,7 +57,7 @@ async def ended(streams: Streams) -> bool:
     return await streams[0].read() == b""
 
 
-def test_a_connection_serves_one_request_after_the_other_until_told_to_close() -> None:
+def test_a_connection_serves_one_request_after_the_other_until_instructed_to_close() -> None:
     async def go(connect: Open) -> None:
         streams = await connect()
         for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_connection_serves_one_request_after_the_other_until_told_to_close() -
     serving(go)
 
 
-def test_http_1_0_closes_unless_it_asks_otherwise() -> None:
+def test_http_1_0_closes_unless_it_requests_otherwise() -> None:
     async def go(connect: Open) -> None:
         streams = await connect()
         await ask(streams, b"GET /hello HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")

@@ -106,7 +106,7 @@ def test_who_did_not_start_it_sees_no_process_yet(cluster: LocalCluster) -> None
     assert LocalCluster.open(cluster.paths.folder).processes(NODE) == {}
 
 
-def test_a_kill_while_the_supervisor_starts_its_children_leaves_nobody(cluster: LocalCluster) -> None:
+def test_a_kill_during_the_supervisors_start_leaves_no_process(cluster: LocalCluster) -> None:
     """The moment when the supervisor has its pid file and the children have none."""
     ((_, pipe),) = cluster.start_without_waiting(NODE)
     eventually(lambda: os.path.exists(cluster.node(NODE).pid("node")), "a supervisor")

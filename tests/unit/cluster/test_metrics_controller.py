@@ -103,7 +103,7 @@ def test_state_vote_and_traffic_are_what_they_are_at_the_scrape() -> None:
     assert f"{names.RAFT_UNKNOWN_VOTERS} 1.0" in quorum.lines()
 
 
-def test_the_last_snapshot_of_the_metadata_is_told() -> None:
+def test_the_last_snapshot_of_the_metadata_is_reported() -> None:
     quorum = Quorum()
     assert quorum.lines() >= {f"{names.SNAPSHOT_BYTES} 0.0", f"{names.SNAPSHOT_AGE_MS} 12500.0"}
     quorum.snapshotting.written_bytes, quorum.snapshotting.age_s = 4_000, 0.25

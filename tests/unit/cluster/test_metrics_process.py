@@ -52,7 +52,7 @@ def test_recent_keeps_one_slot_a_second_whatever_comes() -> None:
     assert len(recent._slots) == 10
 
 
-def test_a_loop_that_stood_still_tells_for_how_long_and_forgets_it_later() -> None:
+def test_a_loop_that_stood_still_reports_for_how_long_and_forgets_it_later() -> None:
     loop = SimLoop(random.Random(1))
     watch = LoopWatch(Metrics(), SimClock(loop), cpu_seconds=lambda: 0.0)
 
@@ -112,7 +112,7 @@ def test_what_a_halt_counts_has_a_limit_and_the_timer_keeps_its_pace_after_it() 
     loop.close()
 
 
-def test_a_long_halt_is_told_and_those_that_follow_soon_are_counted(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_long_halt_is_reported_and_those_that_follow_soon_are_counted(capfd: pytest.CaptureFixture[str]) -> None:
     loop = SimLoop(random.Random(1))
     computed = [0.0]
     watch = LoopWatch(Metrics(), SimClock(loop), cpu_seconds=lambda: computed[0])
@@ -160,7 +160,7 @@ def test_the_idle_share_is_what_the_thread_did_not_compute() -> None:
     loop.close()
 
 
-def test_the_idle_share_is_told_under_the_names_of_all_that_one_loop_does() -> None:
+def test_the_idle_share_is_reported_under_the_names_of_all_that_one_loop_does() -> None:
     loop = SimLoop(random.Random(1))
     metrics, used = Metrics(), [0.0]
     idle_names = (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE)
@@ -179,7 +179,7 @@ def test_the_idle_share_is_told_under_the_names_of_all_that_one_loop_does() -> N
     loop.close()
 
 
-def test_what_goes_to_disks_is_told_where_the_kernel_says_it() -> None:
+def test_disk_writes_are_reported_if_the_kernel_has_them() -> None:
     metrics, found = Metrics(), [(4096, 8192), None]
     follow_disk(metrics, lambda: found[0])
     lines = metrics.render().decode().splitlines()
@@ -322,7 +322,7 @@ def test_a_metric_of_many_partitions_is_cut_and_comes_out_whole() -> None:
     assert "# TYPE the_next gauge\nthe_next 3.0\n" in text
 
 
-def test_a_scrape_of_many_partitions_lets_the_loop_go_on() -> None:
+def test_a_scrape_of_many_partitions_lets_the_loop_continue() -> None:
     """A task that counts its turns gets some between the metrics, and may register another meanwhile."""
 
     async def go() -> None:

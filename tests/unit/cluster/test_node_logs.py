@@ -19,7 +19,7 @@ def logs_in(tmp_path: Path, disk: OsDisk | None = None) -> NodeLogs:
     return NodeLogs(disk or OsDisk(), 7, [str(tmp_path / name) for name in ("a", "b", "missing")])
 
 
-def test_segments_are_told_with_their_indexes(tmp_path: Path) -> None:
+def test_segments_are_reported_with_their_indexes(tmp_path: Path) -> None:
     home = tmp_path / "a" / "t-1-0"
     times = pack(">qi", 1_000, 5) + pack(">qi", 2_000, 9)
     segment(home, 0, log=bytes(500), index=bytes(16), timeindex=times, txnindex=b"", snapshot=b"x")

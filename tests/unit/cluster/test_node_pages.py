@@ -97,7 +97,7 @@ def test_a_process_says_who_it_is_and_since_when(role: str) -> None:
     assert body["version"] and body["python"].startswith("3.")
 
 
-def test_the_log_is_told_from_a_level_on_the_newest_last() -> None:
+def test_the_log_is_reported_from_a_level_on_the_newest_last() -> None:
     asked = Asked()
     for number in range(300):
         level = Level.ERROR if number % 100 == 0 else Level.INFO
@@ -131,7 +131,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_connections_are_told_up_to_the_limit_with_how_many_there_are() -> None:
+def test_connections_are_reported_up_to_the_limit_with_how_many_there_are() -> None:
     async def main() -> None:
         listeners = tuple(Listener(name, "127.0.0.1", 0, Router([])) for name in ("CLIENTS", "INTERNAL"))
         ports = [await listener.start() for listener in listeners]
@@ -209,7 +209,7 @@ def test_an_action_takes_no_parameters() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/nodes", "/v1/node/", "/v1/node/snapshot", "/v1/node/log/1"])
-def test_what_is_not_there_is_404(path: str) -> None:
+def test_a_missing_resource_is_404(path: str) -> None:
     assert Asked().refused("GET", path) == (404, "NOT_FOUND")
 
 
@@ -373,7 +373,7 @@ def test_method_parameters_and_token_come_over_http_as_they_were_sent() -> None:
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "Sec-Fetch-Site"])
-def test_a_header_that_decides_who_may_is_not_there_twice(name: str) -> None:
+def test_a_duplicate_authorization_header_is_rejected(name: str) -> None:
     asked = Asked()
 
     async def go(port: int) -> None:

@@ -63,7 +63,7 @@ def test_a_drawn_port_that_is_taken_gives_way_to_the_next_and_at_last_to_any() -
         bound("192.0.2.1", [taken])
 
 
-def test_a_chosen_port_is_nobody_elses_before_its_node_listens() -> None:
+def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
     (chosen,) = free_ports(["127.0.0.1"])
     with bound("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] != chosen

@@ -69,7 +69,7 @@ def test_formatting_twice_is_refused_and_what_is_whole_is_left_alone(cluster: Lo
     assert read_meta_properties(OsDisk(), controller_directory(settings)) == before
 
 
-def test_another_clusters_directory_is_refused_whatever_is_asked(cluster: LocalCluster) -> None:
+def test_another_clusters_directory_is_refused_by_every_command(cluster: LocalCluster) -> None:
     with pytest.raises(FormatError, match=CLUSTER_ID):
         format_node(OsDisk(), settings_of(cluster, "node-2"), "another-cluster", ignore_formatted=True)
 
@@ -94,7 +94,7 @@ def test_what_is_left_of_a_controllers_directory_is_not_formatted_over(cluster: 
         cluster.format_lost("node-2")
 
 
-def test_a_survivor_counts_the_new_directory_and_tells_it_so(cluster: LocalCluster) -> None:
+def test_a_survivor_counts_the_new_directory_and_informs_it(cluster: LocalCluster) -> None:
     survivor, lost = settings_of(cluster, "node-3"), settings_of(cluster, "node-2")
     commit_voters(survivor)
     lose(lost)

@@ -77,7 +77,7 @@ def test_the_newest_version_both_sides_know_is_used(served: tuple[int, int], use
     run(main)
 
 
-def test_a_peer_that_knows_only_older_api_versions_is_asked_again() -> None:
+def test_a_peer_that_knows_only_older_api_versions_gets_a_retry() -> None:
     async def main() -> None:
         seen: list[int] = []
 
@@ -120,7 +120,7 @@ def test_records_of_an_answer_are_views_of_the_frame_that_came() -> None:
     run(main)
 
 
-def test_a_refused_attempt_says_so_and_that_nothing_was_sent() -> None:
+def test_a_refused_attempt_reports_it_and_that_nothing_was_sent() -> None:
     async def main() -> None:
         listener = listener_of()
         port = await listener.start()

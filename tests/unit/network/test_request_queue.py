@@ -155,7 +155,7 @@ def throttled(world: World, connection: ServerConnection) -> None:
 
 
 @pytest.mark.parametrize("own_reason", [in_hand_is_enough, takes_no_answers, throttled])
-def test_what_waits_for_its_own_client_holds_up_nobody(
+def test_a_response_that_waits_for_its_client_delays_no_other(
     own_reason: Callable[[World, ServerConnection], None],
 ) -> None:
     async def main() -> None:

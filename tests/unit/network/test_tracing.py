@@ -76,7 +76,7 @@ def traced(lines: list[str]) -> list[dict[str, str]]:
     return [facts(line) for line in lines if "request traced" in line]
 
 
-def test_a_traced_request_tells_its_stages_and_the_others_tell_nothing(log_lines: list[str]) -> None:
+def test_a_traced_request_reports_its_stages_and_the_others_report_nothing(log_lines: list[str]) -> None:
     """The first answer is given by the test: what comes after it on the connection does not wait for it."""
 
     async def main() -> None:
@@ -120,7 +120,7 @@ def test_a_traced_request_tells_its_stages_and_the_others_tell_nothing(log_lines
     run(main)
 
 
-def test_a_request_without_an_answer_is_told_of_too(log_lines: list[str]) -> None:
+def test_a_request_without_a_response_is_also_traced(log_lines: list[str]) -> None:
     async def main() -> None:
         handler = Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), lambda ctx, request: None)
         tracing = Tracing()
@@ -137,7 +137,7 @@ def test_a_request_without_an_answer_is_told_of_too(log_lines: list[str]) -> Non
     run(main)
 
 
-def test_a_request_whose_client_has_gone_before_the_answer_is_told_of_too(log_lines: list[str]) -> None:
+def test_a_request_whose_client_left_before_the_response_is_also_traced(log_lines: list[str]) -> None:
     async def main() -> None:
         future: asyncio.Future[InitProducerIdResponse] = asyncio.get_running_loop().create_future()
         handler = Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), lambda ctx, request: future, abandon=True)
@@ -158,7 +158,7 @@ def test_a_request_whose_client_has_gone_before_the_answer_is_told_of_too(log_li
     run(main)
 
 
-def test_one_correlation_id_is_traced_whoever_asks(log_lines: list[str]) -> None:
+def test_one_correlation_id_is_traced_for_all_clients(log_lines: list[str]) -> None:
     async def main() -> None:
         tracing = Tracing()
         tracing.configure("correlation-id=7,count=5")

@@ -300,7 +300,7 @@ def test_whatever_ends_a_command_is_a_line_and_a_code(ending: str, code: int, sa
     assert len(done.stderr.splitlines()) == (1 if said else 0)
 
 
-def test_the_traceback_of_a_fault_is_there_for_who_wants_it() -> None:
+def test_the_traceback_of_a_fault_is_available_at_debug() -> None:
     script = "from kvorum.cli.entry import run\nrun(lambda: 1 // 0)"
     environment = {**os.environ, "KVORUM_TRACEBACK": "1"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment)

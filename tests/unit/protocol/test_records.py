@@ -97,7 +97,7 @@ def test_a_batch_has_exactly_the_bytes_that_kafka_writes() -> None:
     assert data[21:] == rest + payload
 
 
-def test_flags_are_told_from_the_attributes() -> None:
+def test_flags_are_reported_from_the_attributes() -> None:
     plain = parse_header(build_batch([Record(b"v")]))
     assert not (plain.is_transactional or plain.is_control or plain.is_log_append_time or plain.has_producer_id)
     full = parse_header(

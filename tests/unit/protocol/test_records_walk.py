@@ -34,7 +34,7 @@ def expected(records: list[Record]) -> Walk:
 
 @settings(max_examples=200, deadline=None)
 @given(runs())
-def test_a_walk_finds_what_is_there(records: list[Record]) -> None:
+def test_a_walk_finds_all_files(records: list[Record]) -> None:
     assert walk(encode_records(records, 0), len(records)) == expected(records)
 
 

@@ -41,7 +41,7 @@ def test_the_results_are_of_the_tables_tests_and_of_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("shown", TABLE, ids=lambda shown: shown.feature)
-def test_a_row_names_a_test_that_is_there_and_has_the_client_it_says(shown: Any) -> None:
+def test_a_row_names_a_test_that_exists_and_has_the_client_it_says(shown: Any) -> None:
     file, _, name = shown.test.partition("::")
     text = (TESTS / file).read_text()
     found = re.search(rf"((?:@pytest\.mark\.parametrize.*\n)*)def {name}\(", text)

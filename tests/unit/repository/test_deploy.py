@@ -112,7 +112,7 @@ def container() -> dict[str, Any]:
     return only
 
 
-def test_a_clusters_unit_kills_nobody_before_its_nodes_have_had_their_time() -> None:
+def test_a_clusters_unit_waits_for_the_nodes_before_it_kills_them() -> None:
     service = unit(DEPLOY / "systemd" / "kvorum-cluster.service")["Service"]
     assert SHUTDOWN_SECONDS < UNIT_STOP_SECONDS < int(service["TimeoutStopSec"])
     assert "--stop-timeout" not in service["ExecStart"], "the default it is"
@@ -192,7 +192,7 @@ def test_pods_and_claims_have_names_that_strimzis_alerts_ask_for() -> None:
     assert container()["name"] == "kafka"
 
 
-def test_kustomize_is_told_of_files_that_are_there() -> None:
+def test_kustomize_is_reported_files_that_exist() -> None:
     folder = DEPLOY / "kubernetes"
     (found,) = documents(folder / "kustomization.yaml")
     named = {*found["resources"], *(name for each in found["configMapGenerator"] for name in each["files"])}
@@ -242,7 +242,7 @@ def test_the_exit_codes_are_explained() -> None:
 
 
 @pytest.mark.parametrize("path", PROPERTIES, ids=ids)
-def test_all_that_a_node_keeps_lies_below_the_mount(path: Path) -> None:
+def test_all_files_of_a_node_are_below_the_mount(path: Path) -> None:
     """A controller's directory lies beside metadata.log.dir: of a mount itself it would be outside."""
     settings = load_node(str(path), environment={}).settings
     assert all(folder.startswith("/var/lib/kvorum/") for folder in log_directories(settings))

@@ -98,7 +98,7 @@ def installed() -> list[Row]:
     return rows
 
 
-def test_everything_that_is_shipped_with_is_there_to_be_asked() -> None:
+def test_all_shipped_files_are_served() -> None:
     shipped, _ = required()
     assert shipped <= {row.package.lower() for row in installed()}
 

@@ -81,7 +81,7 @@ def test_what_is_no_expression_is_not_read_as_one(text: str) -> None:
         asked_by(text)
 
 
-def test_metrics_labels_and_groupings_are_told_apart() -> None:
+def test_metrics_labels_and_groupings_are_distinguished() -> None:
     asked = asked_by('sum by (le, x) (rate(a_bucket{b="c,{}",d!~"e"}[5m])) > 0.5 and on (x) max(f) < bool 1')
     assert asked.selectors == [("a_bucket", {"b", "d"}), ("f", set())]
     assert asked.groupings == {"le", "x"}
@@ -165,7 +165,7 @@ def test_the_example_scrapes_the_processes_of_the_three_nodes() -> None:
         assert yaml.safe_load(path.read_text())["rule_files"] == [ALERTS.name]
 
 
-def test_kubernetes_is_asked_for_in_a_file_of_its_own() -> None:
+def test_kubernetes_dependencies_are_in_a_separate_file() -> None:
     """Debian's Prometheus is built without it, and refuses the whole of a file that asks for it."""
     jobs = {path: yaml.safe_load(path.read_text())["scrape_configs"] for path in (SCRAPES, IN_KUBERNETES)}
     assert all(job.keys() == {"job_name", "static_configs"} for job in jobs[SCRAPES])

@@ -31,7 +31,7 @@ def names_of_errors(function: ast.AST) -> dict[str, set[str]]:
     return found
 
 
-def test_each_hot_module_is_there() -> None:
+def test_each_hot_module_exists() -> None:
     files = hot_modules()
     assert len(files) > 50
     assert [file for file in files if not file.is_file()] == []

@@ -5,7 +5,7 @@ import pytest
 from kvorum.runtime.config import ConfigError, ConfigSource, Entry, Settings, Source
 
 
-def test_defaults_are_there_without_being_written() -> None:
+def test_defaults_exist_without_being_written() -> None:
     settings = Settings.of()
     assert settings.int("socket.request.max.bytes") == 104_857_600
     assert settings.bool("auto.create.topics.enable") is True
@@ -134,7 +134,7 @@ def test_a_list_that_was_handed_out_can_be_changed_without_harm() -> None:
         ("raw", "no.such.key"),
     ],
 )
-def test_asking_for_what_is_not_there_is_our_own_fault(accessor: str, key: str) -> None:
+def test_a_request_for_a_missing_page_is_a_programming_error(accessor: str, key: str) -> None:
     with pytest.raises(AssertionError, match=key):
         getattr(Settings.of(), accessor)(key)
 

@@ -127,12 +127,12 @@ def test_levels_are_read(text: str, level: Level) -> None:
     assert level_of(text) is level
 
 
-def test_a_level_nobody_knows_is_refused() -> None:
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="'loud' is not one of trace, debug, info, warning, error, fatal, off"):
         level_of("loud")
 
 
-def test_an_event_is_a_json_object_where_that_is_asked_for() -> None:
+def test_an_event_is_a_json_object_where_that_is_requested() -> None:
     facts: dict[str, object] = {"topic": "or\nders", "partition": 3, "isr": [1, 2], "leader": None, "ok": True}
     facts |= {"ms": 0.5, "never": float("inf"), "error": OSError(5, "no"), "long": "x" * 5_000}
     line = json_line_of(1_772_360_130.1239, "INFO", "broker", "leader elected", facts)

@@ -182,7 +182,7 @@ DASHBOARDS = [
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_the_names_dashboards_ask_for_are_there(name: str) -> None:
+def test_metrics_of_the_dashboards_exist(name: str) -> None:
     assert name in DEFINITIONS
 
 

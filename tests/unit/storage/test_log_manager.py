@@ -113,7 +113,7 @@ def test_a_start_after_a_clean_shutdown_changes_no_file() -> None:
     run(work())
 
 
-def test_everything_is_there_after_a_clean_shutdown() -> None:
+def test_everything_exists_after_a_clean_shutdown() -> None:
     async def work() -> None:
         world = World()
         manager = await world.started()

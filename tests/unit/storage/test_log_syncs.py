@@ -39,7 +39,7 @@ class Synced(World):
         return manager, [manager.get_or_create(partition, TOPIC_ID) for partition in partitions(count)]
 
 
-def test_what_was_synced_is_there_after_a_power_cut() -> None:
+def test_synced_data_exists_after_a_power_failure() -> None:
     async def work() -> None:
         world = Synced()
         manager, logs = await world.with_logs(3)
@@ -122,7 +122,7 @@ def test_a_caller_that_is_cancelled_leaves_the_sync_to_the_others() -> None:
     run(work())
 
 
-def test_a_disk_that_fails_under_a_sync_is_told_to_all_who_wait() -> None:
+def test_a_disk_failure_during_a_sync_is_reported_to_all_waiters() -> None:
     async def work() -> None:
         world = Synced()
         manager, logs = await world.with_logs(4)
@@ -175,7 +175,7 @@ def test_the_shutdown_syncs_for_those_who_come_too_late() -> None:
     run(work())
 
 
-def test_a_sync_nobody_waits_for_is_done_by_the_duty() -> None:
+def test_a_sync_without_waiters_runs_in_the_background() -> None:
     """A smaller flush.messages than before: what is there already is due, and the high watermark waits for it."""
 
     async def work() -> None:

@@ -164,7 +164,7 @@ def test_a_segment_below_the_recovery_point_is_read_at_its_end_only() -> None:
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
 @pytest.mark.parametrize("kind", ["missing", "empty", "zeros", "cut", "bit"])
-def test_missing_and_damaged_side_files_are_made_anew(is_clean: bool, suffix: str, kind: str) -> None:
+def test_missing_and_damaged_side_files_are_recreated(is_clean: bool, suffix: str, kind: str) -> None:
     disk = new_disk()
     batches = written(disk, close=True)
     for name in [name for name in disk.listdir(FOLDER) if name.endswith(suffix)]:
@@ -245,7 +245,7 @@ def test_a_broken_chain_after_a_clean_shutdown_is_recovered_as_after_a_crash() -
     assert [each.lack for each in found] == [Lack.NOTHING, Lack.END]
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there() -> None:
+def test_a_log_that_ends_before_its_start_starts_again_there() -> None:
     disk = new_disk()
     written(disk)
     log = open_test_log(disk, options=OpenOptions(log_start_offset=50))

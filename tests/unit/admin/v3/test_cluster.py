@@ -71,7 +71,7 @@ def test_brokers_are_listed_with_their_replicas() -> None:
     with_cluster(test)
 
 
-def test_a_partition_tells_its_leader_replicas_and_offsets() -> None:
+def test_a_partition_reports_its_leader_replicas_and_offsets() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         logs = cluster.add("t", 2)
         for _ in range(3):
@@ -119,7 +119,7 @@ def test_a_partition_tells_its_leader_replicas_and_offsets() -> None:
     with_cluster(test)
 
 
-def test_reassignments_are_told_for_all_for_a_topic_and_for_a_partition() -> None:
+def test_reassignments_are_reported_for_all_for_a_topic_and_for_a_partition() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         for name in ("a", "b"):
             cluster.add(name, 2)
@@ -162,7 +162,7 @@ def test_reassignments_are_told_for_all_for_a_topic_and_for_a_partition() -> Non
         (f"{BASE}/acls", (400, 40002, "No Authorizer is configured.")),
     ],
 )
-def test_what_is_not_there_is_told_in_confluents_words(path: str, refusal: tuple[int, int, str]) -> None:
+def test_what_does_not_exist_is_reported_in_confluents_words(path: str, refusal: tuple[int, int, str]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         status, told = await call(client, "GET", path)

@@ -42,7 +42,7 @@ def test_what_is_no_object_breaks_it(data: bytes) -> None:
         cut(Splitter(100), [data])
 
 
-def test_what_came_before_it_broke_is_there() -> None:
+def test_data_before_the_failure_is_available() -> None:
     splitter = Splitter(100)
     splitter.feed(b'{"a": 1} x')
     assert splitter.next() == b'{"a": 1}'
@@ -51,7 +51,7 @@ def test_what_came_before_it_broke_is_there() -> None:
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"a": "}', b'{"a": "\\', b'{"a": {}'])
-def test_half_an_object_at_the_end_is_told(data: bytes) -> None:
+def test_an_incomplete_object_at_the_end_is_reported(data: bytes) -> None:
     with pytest.raises(Broken, match="in the middle"):
         cut(Splitter(100), [data])
 

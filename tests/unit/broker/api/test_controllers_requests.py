@@ -89,7 +89,7 @@ def codes_in(value: Any) -> set[int]:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=NAMES)
-def test_a_controller_that_is_not_reached_is_told_for_everything_asked(request_: Any) -> None:
+def test_a_controller_that_is_not_reached_is_reported_for_everything_queried(request_: Any) -> None:
     first, last = BROKER_APIS[ApiKey(request_.API_KEY)]
     for version in range(first, last + 1):
         controller = Forwarded(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller"))
@@ -188,7 +188,7 @@ def test_a_secret_goes_nowhere_and_is_not_repeated_in_the_refusal(make) -> None:
 
 
 @pytest.mark.parametrize("make", [incremental, replacing])
-def test_a_resource_named_twice_is_refused_and_the_others_go_on(make) -> None:
+def test_a_resource_named_twice_is_refused_and_the_others_continue(make) -> None:
     controller = Forwarded(echo)
     answer = ask(a_broker(controller=controller), make((TOPIC, "a", []), (TOPIC, "b", []), (TOPIC, "a", [])), 1)
     assert sorted((each.resource_name, each.error_code) for each in answer.responses) == [

@@ -77,7 +77,7 @@ def test_a_coordinator_that_cannot_be_reached_is_none(version: int, partition: A
     assert (told.error_code, told.node_id, told.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
-def test_a_topic_that_is_not_there_yet_is_a_reason_to_come_again() -> None:
+def test_a_missing_topic_is_a_retriable_error() -> None:
     topics = Topics(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not yet"))
     answer = ask(a_broker(internal_topics=topics), FindCoordinatorRequest(key="g", key_type=1), 3)
     assert (answer.error_code, answer.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "not yet")

@@ -42,7 +42,7 @@ def test_what_is_served_is_what_is_registered(version: int) -> None:
         ),
     ],
 )
-def test_features_are_told_with_their_epoch(version: int, supported: list[str]) -> None:
+def test_features_are_reported_with_their_epoch(version: int, supported: list[str]) -> None:
     answer = ask(a_broker(), ApiVersionsRequest(**SOFTWARE), version)
     assert [each.name for each in answer.supported_features] == supported
     assert [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features] == [
@@ -205,7 +205,7 @@ def test_a_future_replica_is_described_with_what_it_misses() -> None:
     assert rows == {("orders", False): 0, ("bills", False): 0, ("orders", True): 4, ("gone", True): -1}
 
 
-def test_only_the_partitions_asked_for_are_described() -> None:
+def test_only_the_partitions_requested_are_described() -> None:
     request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="orders", partitions=[0, 1])])
     good, _ = ask(a_storing_broker(), request, 4).results
     assert [each.name for each in good.topics] == ["orders"]

@@ -138,7 +138,7 @@ def test_each_partition_of_a_commit_has_a_code_of_its_own(version: int) -> None:
     running(work())
 
 
-def test_a_commit_of_nothing_that_is_there_asks_no_coordinator() -> None:
+def test_a_commit_without_existing_partitions_sends_no_request() -> None:
     async def work() -> None:
         groups = Groups()
         answer = await groups.ask(a_commit(9, ("none", 0, 1)), 9)
@@ -147,7 +147,7 @@ def test_a_commit_of_nothing_that_is_there_asks_no_coordinator() -> None:
     running(work())
 
 
-def test_whoever_may_not_read_the_group_commits_nothing() -> None:
+def test_a_commit_without_read_permission_on_the_group_is_rejected() -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.READ, ResourceType.GROUP, GROUP)}))
         await groups.world.lead()
@@ -201,7 +201,7 @@ def test_who_may_see_offsets(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_refused_group_is_told_where_the_version_has_a_place_for_it(version: int) -> None:
+def test_a_refused_group_is_reported_where_the_version_has_a_place_for_it(version: int) -> None:
     async def work() -> None:
         refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
         groups = Groups(Rules({(Operation.DESCRIBE, ResourceType.GROUP, GROUP)}))
@@ -217,7 +217,7 @@ def test_a_refused_group_is_told_where_the_version_has_a_place_for_it(version: i
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_coordinator_that_is_not_there_is_told_in_the_rows_too_up_to_v7(version: int) -> None:
+def test_a_missing_coordinator_is_also_reported_in_the_rows_up_to_v7(version: int) -> None:
     """aiokafka reads the rows alone, and takes none for a group that never committed."""
 
     async def work() -> None:
@@ -249,7 +249,7 @@ def test_several_groups_at_once_each_with_its_own_outcome() -> None:
     running(work())
 
 
-def test_an_unknown_topic_id_is_told_by_itself() -> None:
+def test_an_unknown_topic_id_is_reported_by_itself() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -286,7 +286,7 @@ def a_delete(*rows: tuple[str, int]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id=GROUP, topics=topics)
 
 
-def test_offsets_are_deleted_of_topics_that_nobody_reads() -> None:
+def test_offsets_of_unread_topics_are_deleted() -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.READ, ResourceType.TOPIC, "secret")}))
         await groups.world.lead()
@@ -307,7 +307,7 @@ def test_offsets_are_deleted_of_topics_that_nobody_reads() -> None:
     running(work())
 
 
-def test_an_offset_delete_of_a_group_that_may_not_be_or_is_not_there() -> None:
+def test_an_offset_delete_of_a_group_that_may_not_be_or_does_not_exist() -> None:
     async def work() -> None:
         refused = Groups(Rules({(Operation.DELETE, ResourceType.GROUP, GROUP)}))
         answer = await refused.ask(a_delete(("t", 0)), 0)

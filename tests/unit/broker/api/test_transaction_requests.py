@@ -106,14 +106,14 @@ def test_a_transactional_id_gets_what_its_coordinator_says(version: int) -> None
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)])
-def test_older_clients_are_not_told_that_they_are_fenced_but_of_their_epoch(version: int, code: ErrorCode) -> None:
+def test_older_clients_get_an_epoch_error_instead_of_fenced(version: int, code: ErrorCode) -> None:
     coordinator = Coordinator(Answer(ErrorCode.PRODUCER_FENCED))
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout=1, producer_id=7, producer_epoch=2)
     answer = ask(broker_of(coordinator), request, version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
 
-def test_a_coordinator_that_is_elsewhere_says_so() -> None:
+def test_a_coordinator_that_is_elsewhere_reports_it() -> None:
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout=1)
     answer = ask(broker_of(Coordinator(refusal=ErrorCode.NOT_COORDINATOR)), request, 5)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
@@ -195,7 +195,7 @@ def test_one_partition_that_is_refused_keeps_all_out(
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
-def test_a_fenced_client_is_told_in_its_words(version: int, code: ErrorCode) -> None:
+def test_a_fenced_client_gets_the_error_of_its_version(version: int, code: ErrorCode) -> None:
     answer = ask(broker_of(Coordinator(Answer(ErrorCode.PRODUCER_FENCED))), of_client(ORDERS), version)
     assert codes(answer.results_by_topic_v3_and_below) == {ORDERS: code}
 
@@ -225,7 +225,7 @@ def test_only_brokers_ask_for_several_transactions() -> None:
 
 
 @pytest.mark.parametrize("verify_only", [True, False])
-def test_this_broker_asks_itself_without_a_connection(verify_only: bool) -> None:
+def test_this_broker_queries_itself_without_a_connection(verify_only: bool) -> None:
     import asyncio
 
     coordinator = Coordinator(refusal=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -408,7 +408,7 @@ def test_offsets_of_no_group_are_refused() -> None:
     ("version", "code"),
     [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
 )
-def test_old_producers_are_not_told_of_a_coordinator_that_loads(version: int, code: ErrorCode) -> None:
+def test_old_producers_get_no_error_of_a_loading_coordinator(version: int, code: ErrorCode) -> None:
     groups = Groups(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     broker = broker_of(Coordinator(), groups=groups, replica_manager=Replicas())
     assert rows(ask(broker, offsets(ORDERS), version)) == {ORDERS: code}

@@ -244,7 +244,7 @@ def test_a_join_is_refused(run: Run, change: dict[str, object], code: ErrorCode)
         ({"member_id": "x", "instance_id": "i0"}, ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_a_member_that_is_wrong_about_itself_is_told(run: Run, change: dict[str, object], code: ErrorCode) -> None:
+def test_a_member_with_a_wrong_epoch_gets_an_error(run: Run, change: dict[str, object], code: ErrorCode) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -297,7 +297,7 @@ def test_a_join_again_with_nothing_new_is_answered_from_the_current_generation(r
 # --- assignments ------------------------------------------------------------------------------------------------------
 
 
-def test_assignments_are_told_when_they_are_committed_and_not_before(run: Run) -> None:
+def test_assignments_are_reported_when_they_are_committed_and_not_before(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()

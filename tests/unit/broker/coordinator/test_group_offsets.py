@@ -187,7 +187,7 @@ def test_a_fetch_without_topics_finds_all(run: Run) -> None:
     run(scenario())
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_none(run: Run) -> None:
+def test_an_offset_of_a_topic_that_was_recreated_is_none(run: Run) -> None:
     async def scenario() -> None:
         partition = await World().lead()
         await commit(partition, 4, topic_id=TOPIC_ID)
@@ -208,7 +208,7 @@ def code_of(answer: OffsetDeleteResponse) -> int:
     return answer.topics[0].partitions[0].error_code
 
 
-def test_offsets_are_deleted_but_of_topics_somebody_subscribes_to(run: Run) -> None:
+def test_offsets_are_deleted_except_of_subscribed_topics(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         partition = await world.lead()
@@ -421,7 +421,7 @@ def test_a_consumer_groups_topics_are_those_it_names_and_those_its_patterns_stan
     assert [is_subscribed(consumer_group(), topic) for topic in ("t", "xy", "z")] == [True, True, False]
 
 
-def test_a_member_fetches_in_its_own_epoch_or_as_nobody() -> None:
+def test_a_member_fetches_with_its_own_epoch_or_without_a_member_id() -> None:
     group = consumer_group()
     state = GroupsState(groups=GroupsState().groups.insert(GROUP, group))
     for member_id, epoch, code in (

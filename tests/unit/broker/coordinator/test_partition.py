@@ -310,7 +310,7 @@ def test_a_record_that_cannot_be_replayed_leaves_the_coordinator_failed_and_the_
     run(scenario())
 
 
-def test_a_partition_that_somebody_else_wrote_to_is_loaded_anew(run: Run) -> None:
+def test_a_partition_written_by_another_coordinator_is_reloaded(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog(commits_at_once=True)
         partition = await loaded(log)
@@ -324,7 +324,7 @@ def test_a_partition_that_somebody_else_wrote_to_is_loaded_anew(run: Run) -> Non
     run(scenario())
 
 
-def test_who_waits_too_long_is_told_and_the_change_may_still_come(run: Run) -> None:
+def test_a_timed_out_request_gets_an_error_and_its_change_may_still_happen(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog()
         partition = await loaded(log, timeout_ms=1_000)
@@ -343,7 +343,7 @@ def test_who_waits_too_long_is_told_and_the_change_may_still_come(run: Run) -> N
     run(scenario())
 
 
-def test_transactional_writes_stand_in_batches_of_their_own_and_count_when_the_marker_says_so(run: Run) -> None:
+def test_transactional_writes_are_in_separate_batches_and_count_after_the_marker(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog(commits_at_once=True)
         partition = await loaded(log)

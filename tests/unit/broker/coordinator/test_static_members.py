@@ -31,7 +31,7 @@ def test_a_static_member_that_comes_back_has_its_assignment_without_a_rebalance(
 
 
 @pytest.mark.parametrize(("version", "skips"), [(9, True), (8, False)])
-def test_a_static_leader_that_comes_back_does_not_assign_anew(run: Run, version: int, skips: bool) -> None:
+def test_a_returning_static_leader_does_not_reassign(run: Run, version: int, skips: bool) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()

@@ -85,7 +85,7 @@ def test_an_unreadable_topic_config_does_not_keep_a_log_from_being_made() -> Non
     assert (made.retention_ms, made.retention_bytes) == (604_800_000, 7)
 
 
-def test_subscribers_are_told_what_changed_and_only_then() -> None:
+def test_subscribers_get_changes_only() -> None:
     told: list[Any] = []
     configs = DynamicConfig(Settings.of({}), 4)
     configs.subscribe(lambda settings, keys: told.append((settings.int("max.connections"), sorted(keys))))

@@ -54,7 +54,7 @@ def test_what_consumers_read_and_what_followers_fetch_are_counted_apart() -> Non
     assert metrics.counter(names.REPLICATION_BYTES_OUT).labels().value == 9
 
 
-def test_a_deleted_topic_is_told_of_no_longer_and_the_sum_stays() -> None:
+def test_a_deleted_topic_is_reported_no_longer_and_the_sum_stays() -> None:
     metrics = Metrics()
     figures = Figures(metrics)
     figures.appended("a", 100, 3)

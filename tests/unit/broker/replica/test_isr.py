@@ -66,7 +66,7 @@ class TestJoining:
         follower_fetch(partition, 2, 3)
         assert members(proposal_of(partition)) == [1, 2, 3]
 
-    def test_what_it_told_in_an_earlier_epoch_does_not_count(self) -> None:
+    def test_what_it_reported_in_an_earlier_epoch_does_not_count(self) -> None:
         """Removed and added again in one change of the metadata, with an empty disk: the leader epoch has grown."""
         partition, log = leader_alone()
         follower_fetch(partition, 2, 3)
@@ -292,7 +292,7 @@ class TestAnswers:
         assert log.high_watermark == 4
 
     @pytest.mark.parametrize("code", RETRIED)
-    def test_anything_else_asks_for_the_same_again(self, code: ErrorCode) -> None:
+    def test_anything_else_requests_the_same_again(self, code: ErrorCode) -> None:
         partition, _ = leader_alone()
         follower_fetch(partition, 2, 3)
         proposal = proposal_of(partition)

@@ -232,7 +232,7 @@ class TestWaitingFetches:
 
         run(test)
 
-    def test_when_time_is_up_what_is_there_is_answered(self, tmp_path: Path) -> None:
+    def test_at_the_timeout_the_available_data_is_returned(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic()) as world:
                 done = fetch(world, params=FetchParams(max_wait_ms=20, min_bytes=10_000))
@@ -308,7 +308,7 @@ class TestSizes:
         run(test)
 
 
-def test_a_topic_id_that_is_not_the_replicas_is_told(tmp_path: Path) -> None:
+def test_a_topic_id_that_is_not_the_replicas_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_world(tmp_path, *topic()) as world:
             assert fetch(world, target(topic_id=OTHER)).result()[0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
@@ -318,7 +318,7 @@ def test_a_topic_id_that_is_not_the_replicas_is_told(tmp_path: Path) -> None:
 
 
 class TestMetadata:
-    def test_a_topic_made_anew_under_its_name_starts_empty(self, tmp_path: Path) -> None:
+    def test_a_topic_recreated_under_its_name_starts_empty(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic()) as world:
                 produce(world, b"old")
@@ -340,7 +340,7 @@ class TestMetadata:
 
         run(test)
 
-    def test_a_restarted_broker_goes_on_where_it_was(self, tmp_path: Path) -> None:
+    def test_a_restarted_broker_continues_where_it_was(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic()) as world:
                 produce(world, b"a")
@@ -393,7 +393,7 @@ def step(world: World) -> int:
 
 
 class TestFailedDisk:
-    def test_its_replicas_are_offline_and_everybody_who_waits_is_told(self, tmp_path: Path) -> None:
+    def test_its_replicas_are_offline_and_all_waiters_get_an_error(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic(replicas=(1, 2))) as world:
                 noted = Noted()

@@ -104,7 +104,7 @@ def test_a_new_partition_that_is_heard_of_late_has_its_log_though_a_directory_is
     run(test, tmp_path)
 
 
-def test_a_new_log_lies_where_the_metadata_say(tmp_path: Path) -> None:
+def test_a_new_log_is_where_the_metadata_say(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         for index, (name, directory) in enumerate([("b", B), ("a", A), ("a", A)]):
             key, topic_id = TopicPartition(f"new-{index}", 0), Uuid(bytes([0x70 + index]) * 16)
@@ -165,7 +165,7 @@ def test_a_copy_takes_the_place_of_a_log_that_others_count_on_once_that_is_known
     run(test, tmp_path)
 
 
-def test_nobody_waits_where_nothing_is_lost(tmp_path: Path) -> None:
+def test_no_request_waits_without_a_suspected_broker(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         await broker.again()
         await asyncio.wait_for(broker.world.manager.wait_lost_reported(), 30)

@@ -70,7 +70,7 @@ def test_metadata_already_known_from_an_answer_does_not_undo_a_newer_proposal() 
     assert partition.isr_state.maximal_isr == {1, 2, 3}
 
 
-def test_a_change_of_the_isr_within_an_epoch_keeps_what_followers_told() -> None:
+def test_a_change_of_the_isr_within_an_epoch_keeps_what_followers_reported() -> None:
     log = ModelLog()
     partition = a_partition()
     partition.make_leader(registration(), log, 0)
@@ -81,7 +81,7 @@ def test_a_change_of_the_isr_within_an_epoch_keeps_what_followers_told() -> None
     assert log.high_watermark == 1, "3 no longer holds it back"
 
 
-def test_a_broker_that_leads_again_forgets_what_its_followers_told_before() -> None:
+def test_a_broker_that_leads_again_forgets_what_its_followers_reported_before() -> None:
     log = ModelLog()
     partition = a_partition()
     partition.make_leader(registration(), log, 0)
@@ -96,7 +96,7 @@ def test_a_broker_that_leads_again_forgets_what_its_followers_told_before() -> N
 @pytest.mark.parametrize(
     ("epoch", "code"), [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (5, None), (-1, None)]
 )
-def test_requests_of_another_leader_epoch_are_told_so(epoch: int, code: ErrorCode | None) -> None:
+def test_requests_of_another_leader_epoch_get_an_error(epoch: int, code: ErrorCode | None) -> None:
     partition = a_partition()
     partition.make_leader(registration(leader_epoch=5), ModelLog(), 0)
     if code is None:
@@ -151,7 +151,7 @@ class TestMinInsyncReplicas:
         assert log.high_watermark == 0
         assert is_under_min_isr(partition)
 
-    def test_records_committed_before_the_isr_shrank_below_it_are_told_of(self) -> None:
+    def test_records_committed_before_the_isr_shrank_below_it_are_reported(self) -> None:
         log = ModelLog(config(2))
         partition = a_partition()
         partition.make_leader(registration(), log, 0)

@@ -355,7 +355,7 @@ def test_who_may_write_no_longer_is_refused_at_once(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_another_principal_is_asked_for_again(tmp_path: Path) -> None:
+def test_another_principal_is_authorized_again(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0))
         connection.peer.principal = Principal("User", "alice")
@@ -367,7 +367,7 @@ def test_another_principal_is_asked_for_again(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_a_topic_that_is_gone_or_made_anew_is_found_so(tmp_path: Path) -> None:
+def test_a_deleted_or_recreated_topic_is_detected(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0, 13) + orders(1, 13))
         await settled()
@@ -382,7 +382,7 @@ def test_a_topic_that_is_gone_or_made_anew_is_found_so(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_a_leader_that_is_none_any_more_says_so_and_where_to_go(tmp_path: Path) -> None:
+def test_a_former_leader_reports_the_new_one(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         frame = request(0, 10, ("pairs", 0, batch(b"v")))
         feed(connection, frame)
@@ -400,7 +400,7 @@ def test_a_leader_that_is_none_any_more_says_so_and_where_to_go(tmp_path: Path) 
     with_lane(tmp_path, journey)
 
 
-def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_throttled_client_gets_its_throttle_time_and_is_not_read(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0))
         broker.throttle_ms = 60_000
@@ -415,7 +415,7 @@ def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_what_waits_for_a_follower_is_told_as_remote_and_what_does_not_as_local(tmp_path: Path) -> None:
+def test_what_waits_for_a_follower_is_reported_as_remote_and_what_does_not_as_local(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         loop, told = asyncio.get_running_loop(), Metrics()
         broker.shared.metrics = network = RegistryMetrics(told, loop.time)

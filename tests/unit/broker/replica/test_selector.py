@@ -111,7 +111,7 @@ def test_who_has_no_rack_or_that_of_the_leader_or_is_a_replica_reads_from_the_le
 
 
 @pytest.mark.parametrize("selector", [None, LEADER_SELECTOR])
-def test_without_the_selector_nobody_is_sent_elsewhere(tmp_path: Path, selector: str | None) -> None:
+def test_without_the_selector_no_consumer_is_redirected(tmp_path: Path, selector: str | None) -> None:
     async def test(world: World) -> None:
         assert ask(world).preferred_read_replica == NO_PREFERENCE
 

@@ -135,7 +135,7 @@ def committed(world: World, offset: int = 0) -> PartitionData:
     return fetch(world, target(offset), params=COMMITTED).result()[0]
 
 
-def test_the_first_batch_waits_for_the_coordinator_and_the_second_for_nobody(tmp_path: Path) -> None:
+def test_only_the_first_batch_waits_for_the_coordinator(tmp_path: Path) -> None:
     async def test() -> None:
         coordinator = Coordinator()
         async with a_world(tmp_path, coordinator) as world:
@@ -207,7 +207,7 @@ def test_a_marker_counts_when_it_is_replicated(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_marker_that_is_not_replicated_in_time_is_told_of(tmp_path: Path) -> None:
+def test_a_marker_that_is_not_replicated_in_time_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_world(tmp_path, Coordinator([ErrorCode.NONE]), replicas=(1, 2)) as world:
             send(world, b"a")
@@ -276,7 +276,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("answered", "version", "code"), ANSWERS)
-def test_a_refusal_of_the_coordinator_is_told_as_the_client_knows_it(
+def test_a_refusal_of_the_coordinator_is_reported_as_the_client_knows_it(
     tmp_path: Path, answered: ErrorCode, version: int, code: ErrorCode
 ) -> None:
     async def test() -> None:
@@ -288,7 +288,7 @@ def test_a_refusal_of_the_coordinator_is_told_as_the_client_knows_it(
     run(test)
 
 
-def test_a_transaction_still_ending_is_waited_for_before_a_new_producer_is_told(tmp_path: Path) -> None:
+def test_a_transaction_still_ending_is_waited_for_before_a_new_producer_is_reported(tmp_path: Path) -> None:
     """add.partitions.to.txn.retry.backoff.ms between two questions, .max.ms in all."""
 
     async def test() -> None:

@@ -113,7 +113,7 @@ def test_an_input_that_is_committed_and_not_made_is_found() -> None:
     assert found.anomaly == "never-processed" and found.values == [2]
 
 
-def test_what_lies_beyond_the_committed_offset_is_not_due_yet() -> None:
+def test_records_beyond_the_committed_offset_are_not_due_yet() -> None:
     history = with_inputs().txn(copied(1, 101, 0)).commit(1, at=IN)
     assert read_back(history, (0, 101), committed=1).anomalies() == []
 
@@ -141,7 +141,7 @@ def test_money_that_appears_or_vanishes_is_found() -> None:
     assert "bank-sum" in history.anomalies()
 
 
-def test_transfers_that_are_whole_or_not_there_keep_the_sum() -> None:
+def test_complete_or_missing_transfers_keep_the_sum() -> None:
     history = History().txn(transfer(7, (1, 0), (2, 0))).txn(transfer(5, (3, 2), (4, 2)), committed=False)
     history.txn(transfer(9, (5, 4), (6, 4)), kind=Info, committed=None)
     assert history.final((0, 1), at=IN).final((0, 2), at=OUT, process=91).anomalies() == []

@@ -51,7 +51,7 @@ def test_the_longest_gap_between_acknowledgements() -> None:
     assert figures.partitions["orders-1"].longest_gap == pytest.approx(3.2)
 
 
-def test_sends_that_nobody_answers_any_more_are_a_gap() -> None:
+def test_sends_without_responses_are_a_gap() -> None:
     history = History().send(1, 0).wait(5).send_info(2)
     assert history.check().figures.longest_gap == pytest.approx(5.1)
 

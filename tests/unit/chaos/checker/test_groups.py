@@ -15,7 +15,7 @@ def test_two_owners_at_a_time_are_found() -> None:
     assert found.anomaly == "two-owners" and found.partition == P and "process 1" in found.reason
 
 
-def test_who_was_told_owns_no_more() -> None:
+def test_a_member_informed_of_a_revocation_owns_the_partition_no_more() -> None:
     assert History().owns(1, P, Q).owns(1, Q).owns(2, P).anomalies() == []
 
 
@@ -45,12 +45,12 @@ def test_a_commit_by_a_transaction_or_in_a_group_of_the_consumer_protocol_keeps_
     assert history.owns(2, P, protocol="consumer").anomalies() == []
 
 
-def test_a_contact_that_is_told_keeps_a_session_alive() -> None:
+def test_a_reported_contact_keeps_a_session_alive() -> None:
     history = History().owns(1, P, session=5.0).wait(6.0)
     assert history.owns(1, P, session=5.0, contact=5.0).owns(2, P).anomalies() == ["two-owners"]
 
 
-def test_a_rebalance_that_an_owner_was_not_told_of_goes_on_without_it_whatever_it_commits() -> None:
+def test_a_rebalance_continues_without_an_owner_that_did_not_join() -> None:
     history = History().owns(1, P, session=9.0, rebalance=5.0).wait(3.0).commit(10, process=1).wait(2.0)
     assert history.owns(2, P).anomalies() == []
     history = History().owns(1, P, session=9.0, rebalance=5.0).wait(3.0).commit(10, process=1).wait(1.0)
@@ -139,7 +139,7 @@ def test_a_commit_that_was_refused_or_began_before_does_no_harm() -> None:
     assert history.commit(11, process=1, generation=1, kind=Fail).anomalies() == []
 
 
-def test_a_member_epoch_of_the_consumer_protocol_is_nobody_elses() -> None:
+def test_a_member_epoch_of_the_consumer_protocol_belongs_to_one_member() -> None:
     history = History().owns(1, P, generation=3, protocol="consumer").owns(2, Q, generation=7, protocol="consumer")
     assert history.commit(10, process=1, generation=3).anomalies() == []
 
@@ -175,7 +175,7 @@ def test_a_fetch_that_began_before_the_commit_ended_may_miss_it() -> None:
     assert history.end(fetch, type(history.events[2]), [["offset", "G", P, 5]]).anomalies() == []
 
 
-def test_an_offset_that_nobody_committed_is_found() -> None:
+def test_a_committed_offset_without_a_commit_is_found() -> None:
     assert History().commit(5).fetch(6).anomalies() == ["unknown-offset"]
 
 

@@ -25,7 +25,7 @@ def test_a_failed_poll_counts_as_evidence_too() -> None:
     assert "inconsistent-offsets" in history.anomalies()
 
 
-def test_an_offset_told_to_two_sends() -> None:
+def test_an_offset_acknowledged_to_two_sends() -> None:
     history = History().created()
     one, two = history.begin(1, "send", [["send", P, 1]]), history.begin(2, "send", [["send", P, 2]])
     history.end(one, Ok, [["send", P, 1, 5]]).end(two, Ok, [["send", P, 2, 5]])
@@ -94,7 +94,7 @@ def test_aborted_records_are_holes_to_who_reads_committed() -> None:
     assert history.anomalies() == []
 
 
-def test_a_value_that_nobody_sent() -> None:
+def test_a_value_that_was_never_sent() -> None:
     verdict = History().send(1, 0).poll((0, 1), (1, 77)).check()
     assert [(v.anomaly, v.values) for v in verdict.violations] == [("unknown-value", [77])]
 

@@ -36,7 +36,7 @@ def test_a_lost_write_is_named_with_its_story_and_the_isr() -> None:
     assert verdict.figures.partitions[P].lost == 1
 
 
-def test_without_final_reads_what_lies_below_a_polled_value_must_have_been_polled() -> None:
+def test_without_final_reads_what_is_below_a_polled_value_must_have_been_polled() -> None:
     assert "lost-write" in three().poll((0, 1), (2, 3)).anomalies()
     assert three().poll((0, 1), (1, 2)).anomalies() == []  # value 3 may yet be polled
 
@@ -50,7 +50,7 @@ def test_an_unknown_outcome_that_was_polled_must_be_there_at_the_end() -> None:
     assert history.anomalies() == ["lost-write"]
 
 
-def test_an_unknown_outcome_that_nobody_ever_saw_is_no_loss() -> None:
+def test_an_unknown_outcome_that_was_never_polled_is_no_loss() -> None:
     assert History().created().send(1, 0).send_info(2).send(3, 1).final((0, 1), (1, 3)).anomalies() == []
 
 
@@ -77,7 +77,7 @@ def test_a_partition_that_the_final_reads_cannot_read_is_unseen() -> None:
     assert three().final().anomalies() == ["unseen"]
 
 
-def test_a_value_acknowledged_without_offset_is_unseen_if_nobody_polls_it() -> None:
+def test_a_value_acknowledged_without_offset_and_never_polled_is_unseen() -> None:
     def run(*records: tuple[int, int]) -> list[str]:
         history = History().created().process(1, acks="1").send(1, None).send(2, None)
         return history.final(*records).anomalies()
@@ -187,7 +187,7 @@ def wiped_unnoticed(*noticed: dict[str, object], level: int = 0, elr: tuple[int,
     return without_two(history.change(leader=1))
 
 
-def test_who_loses_its_data_before_anybody_knows_may_be_left_alone_in_the_isr() -> None:
+def test_a_replica_with_unnoticed_data_loss_may_remain_alone_in_the_isr() -> None:
     verdict = wiped_unnoticed().check()
     assert verdict.valid
     assert "this was not known when the others left the ISR" in verdict.explained[0].reason
@@ -445,7 +445,7 @@ def test_a_reassignment_may_end_with_a_new_leader() -> None:
     assert history.anomalies() == []
 
 
-def test_an_aborted_batch_of_metadata_elects_nobody() -> None:
+def test_an_aborted_metadata_batch_elects_no_leader() -> None:
     history = History().created(isr=(1,)).send(1, 0).send(2, 1).metadata(type="BeginTransaction")
     history.change(leader=3, isr=[3], leader_recovery_state=1).metadata(type="AbortTransaction")
     assert history.final((0, 1)).anomalies() == ["unseen"]
@@ -505,7 +505,7 @@ def test_the_records_of_a_snapshot_may_share_an_offset() -> None:
     assert "lost-write" in history.excused()
 
 
-def test_many_lost_values_are_told_as_one() -> None:
+def test_many_lost_values_are_reported_as_one() -> None:
     history = History().created()
     for value in range(50):
         history.send(value, value)
@@ -516,7 +516,7 @@ def test_many_lost_values_are_told_as_one() -> None:
     assert "(and 49 similar ones)" in found.reason
 
 
-def test_an_unknown_transaction_with_a_told_offset_that_nobody_saw_is_no_loss() -> None:
+def test_an_unknown_transaction_with_a_reported_offset_that_none_saw_is_no_loss() -> None:
     history = History().created().txn([["send", P, 1, 0], ["send", P, 2, 1]], kind=Info, committed=None).send(3, 3)
     assert history.final((3, 3)).anomalies() == []
 

@@ -16,7 +16,7 @@ def led_by_two(history: History) -> History:
     return history.wait(1).fault("kill", "node-1").change(leader=2, isr=[2, 3]).wait(30)
 
 
-def test_with_acks_1_a_record_that_nobody_saw_may_go_with_its_leader() -> None:
+def test_with_acks_1_an_unread_record_may_be_lost_with_its_leader() -> None:
     assert led_by_two(weak()).final((0, 1)).excused() == ["unseen"]
     again = led_by_two(weak()).send(3, 1, process=2).final((0, 1), (1, 3))
     assert again.excused() == ["acked-twice", "inconsistent-offsets", "lost-write", "realtime-order"]
@@ -89,7 +89,7 @@ def test_an_unknown_outcome_that_was_polled_and_is_gone_from_the_tail_is_lost() 
     assert run(unclean=True).excused() == ["lost-write"]
 
 
-def test_an_unknown_outcome_that_nobody_polled_may_be_gone_from_the_tail() -> None:
+def test_an_unpolled_unknown_outcome_may_be_missing_in_the_tail() -> None:
     assert History().created().send(1, 0).send_info(2).poll((0, 1)).final((0, 1)).anomalies() == []
 
 
@@ -182,7 +182,7 @@ def test_a_topic_that_was_deleted_after_the_reads_that_show_the_loss() -> None:
     assert early.excused() == ["unseen"]
 
 
-def test_where_isr_and_elr_were_empty_nobody_leads_without_the_mark() -> None:
+def test_with_empty_isr_and_elr_no_replica_leads_without_the_unclean_mark() -> None:
     history = History().created(isr=(1,)).change(leader=-1, isr=[], last_known_elr=[3])
     assert history.change(leader=2, isr=[2]).anomalies() == ["unclean-election"]
     history = History().created(isr=(1,)).change(leader=-1, isr=[], elr=[2])

@@ -72,7 +72,7 @@ def test_a_transaction_of_unknown_outcome_is_visible_whole_or_not_at_all() -> No
     assert run((1, 3)).anomalies() == ["torn-transaction"]
 
 
-def test_a_transaction_of_unknown_outcome_that_nobody_sees_is_fine() -> None:
+def test_an_invisible_transaction_of_unknown_outcome_is_legal() -> None:
     history = History().txn([["send", P, 1], ["send", P, 2]], kind=Info, committed=None).send(3, 3)
     assert history.final((3, 3)).anomalies() == []
 
@@ -119,7 +119,7 @@ def test_a_poll_that_waits_for_a_send_is_no_circle() -> None:
     assert history.end(poll, Ok, [["poll", {P: [[0, 1]]}]]).end(send, Ok, [["send", P, 1, 0]]).anomalies() == []
 
 
-def test_what_is_of_unknown_outcome_binds_nobody_in_time() -> None:
+def test_an_unknown_outcome_has_no_real_time_order() -> None:
     history = History().created().send_info(1).poll((0, 1)).send(2, 1, process=2).poll((1, 2))
     assert history.anomalies() == []
 
@@ -154,7 +154,7 @@ def test_knots_are_the_nodes_that_reach_each_other(targets: list[list[int]]) -> 
     assert {frozenset(knot) for knot in knots(targets)} == {knot for knot in expected if len(knot) > 1}
 
 
-def test_two_knots_are_told_apart() -> None:
+def test_two_knots_are_distinguished() -> None:
     history = History().created()
     for first in (1, 3):
         one = history.begin(first, "txn", [["send", P, first], ["poll"]])

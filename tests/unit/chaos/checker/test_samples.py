@@ -52,7 +52,7 @@ def test_the_story_has_the_isr_of_the_nearest_samples() -> None:
     assert any("value 2 is acknowledged at offset 1; the ISR was [1]" in sentence for sentence in found.story)
 
 
-def test_what_a_history_does_not_tell_is_not_judged_and_said() -> None:
+def test_what_a_history_does_not_report_is_not_judged_and_said() -> None:
     told = sample(sampled(unclean=False), 3, 2, 3).final((0, 1), (1, 2)).check().figures.not_judged
     assert any("sampled, not followed and without eligible leader replicas" in each for each in told)
     assert any("replicas were not compared" in each for each in told)
@@ -65,7 +65,7 @@ def test_what_a_history_does_not_tell_is_not_judged_and_said() -> None:
     assert any("The metadata log was not read" in each for each in History().send(1, 0).check().figures.not_judged)
 
 
-def test_a_history_that_tells_all_leaves_nothing_unjudged() -> None:
+def test_a_history_that_reports_all_leaves_nothing_unjudged() -> None:
     history = History().created().send(1, 0).send(2, 1).final((0, 1), (1, 2))
     for node in (1, 2, 3):
         history.replica(node, end=2).image(f"node-{node}", 5, "ff")

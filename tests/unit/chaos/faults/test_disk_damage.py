@@ -33,7 +33,7 @@ def log_folder(tmp_path: Path, name: str = "orders-0") -> Path:
     return folder
 
 
-def test_what_was_not_synced_is_gone_and_what_was_is_there(tmp_path: Path) -> None:
+def test_unsynced_data_is_lost_and_synced_data_is_kept(tmp_path: Path) -> None:
     folder = log_folder(tmp_path)
     (lost,) = lose_unsynced([str(tmp_path)])
     assert (lost.folder, lost.lost_bytes, lost.synced.recovery_point) == (str(folder), 600 + 1000, 70)

@@ -13,7 +13,7 @@ def register() -> tuple[FaultRegister, list[history.Fault], list[str]]:
     return FaultRegister(events.append, lambda: next(ticks) + 0.12345678), events, deeds
 
 
-def test_a_fault_is_told_before_it_is_done_and_again_after_it_is_undone() -> None:
+def test_a_fault_is_reported_before_it_is_done_and_again_after_it_is_undone() -> None:
     faults, events, deeds = register()
     fault = faults.begin(
         "kill",

@@ -61,7 +61,7 @@ def connect(network: Namespaces, source: str, seconds: float = 0.3) -> Client:
     return Client(network.call(source, lambda: socket.create_connection(address, timeout=seconds)))
 
 
-def test_members_reach_each_other_and_nobody_else_does(network: Namespaces, echo_in_b: Echo) -> None:
+def test_members_reach_each_other_and_no_other_process_reaches_them(network: Namespaces, echo_in_b: Echo) -> None:
     with closing(connect(network, "a").connection) as connection:
         assert connection.getsockname()[0] == network.addresses["a"]
         assert Client(connection).best_ping(1) < 1
@@ -199,7 +199,7 @@ def readable(fd: int) -> bool:
     return bool(select.select([fd], [], [], 10)[0])
 
 
-def test_what_a_setup_says_when_it_fails_is_told() -> None:
+def test_what_a_setup_says_when_it_fails_is_reported() -> None:
     try:
         Keeper.start("net").close()
     except NotPermitted as error:

@@ -30,7 +30,7 @@ def test_the_program_named_wins_over_the_path_and_the_path_over_the_cache(tmp_pa
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_named_program_that_is_not_there_is_refused() -> None:
+def test_a_named_program_that_is_missing_is_refused() -> None:
     with pytest.raises(NoToxiproxy, match="KVORUM_TOXIPROXY=/nowhere/server: program not found"):
         find_or_build({"KVORUM_TOXIPROXY": "/nowhere/server"})
 
@@ -76,7 +76,7 @@ def test_a_server_dies_with_the_thread_that_started_it(
     running.stop()
 
 
-def test_a_program_that_is_no_server_is_told(ports: PortBlock, tmp_path: Path) -> None:
+def test_a_program_that_is_no_server_is_reported(ports: PortBlock, tmp_path: Path) -> None:
     running = ToxiproxyServer(program(tmp_path / "false", "exit 1"), ports.next(), str(tmp_path / "log"))
     with pytest.raises(ToxiproxyError, match="did not start on port"):
         running.start()
@@ -90,7 +90,7 @@ def test_a_request_to_a_server_that_does_not_answer_times_out(ports: PortBlock) 
         ToxiproxyApi(silent.getsockname()[1]).proxies()
 
 
-def test_what_the_server_refuses_is_told_with_the_request(server: ToxiproxyServer) -> None:
+def test_what_the_server_refuses_is_reported_with_the_request(server: ToxiproxyServer) -> None:
     with pytest.raises(ToxiproxyError, match=r"POST /proxies/absent/toxics: .*proxy not found"):
         server.api.add("absent", Toxic("t", "latency", "upstream", {"latency": 1}))
     server.api.remove("absent", "t")

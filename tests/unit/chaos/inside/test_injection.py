@@ -211,7 +211,7 @@ def test_a_listener_that_refuses_can_cut_its_connections_and_be_closed_for_good(
     play(scenario)
 
 
-def test_there_is_a_limit_and_a_name_for_what_is_not_there() -> None:
+def test_there_is_a_limit_and_a_name_for_what_does_not_exist() -> None:
     injection = Injection()
     for _ in range(RULES_MAX):
         injection.add(error())

@@ -135,7 +135,7 @@ def test_latencies_are_right_to_five_percent() -> None:
 
 
 @pytest.mark.parametrize(("name", "heading"), [("clean", "Held"), ("lost", "Violated"), ("unclean", "Held")])
-def test_the_outcome_is_told_in_words(name: str, heading: str, tmp_path: Path) -> None:
+def test_the_outcome_is_reported_in_words(name: str, heading: str, tmp_path: Path) -> None:
     events = made(PLANS[name])
     verdict = check(events)
     page = page_of(events, verdict, tmp_path)
@@ -195,7 +195,7 @@ def test_every_fault_is_in_its_lane_and_in_the_table(tmp_path: Path) -> None:
     assert float((killed["width"] or "").rstrip("%")) == pytest.approx(length / 60 * 100, abs=0.01)
 
 
-def test_what_an_end_tells_joins_the_story_of_its_fault() -> None:
+def test_the_result_of_an_end_is_part_of_its_faults_story() -> None:
     picture = aggregate(
         [
             Fault(t=1.0, fault="lose_tail", id=1, phase="begin", targets=["node-1"], story="power loss of node-1"),
@@ -316,7 +316,7 @@ def test_what_is_out_of_order_after_a_legal_loss_is_said_to_be_legal(tmp_path: P
     assert "reordered" in bad
 
 
-def test_a_gap_is_told_with_the_fault_it_began_with_and_what_came_next(tmp_path: Path) -> None:
+def test_a_gap_is_reported_with_the_fault_it_began_with_and_what_came_next(tmp_path: Path) -> None:
     faults = [("kill", ("node-2",), 20.0, 10.0), ("pause", ("node-3",), 23.0, 2.0), ("kill", ("node-1",), 26.0, 2.0)]
     verdict = check(made(Plan(faults=[("kill", ("node-1",), 2.0, 1.0)])))
     verdict.figures.faults = [
@@ -329,7 +329,7 @@ def test_a_gap_is_told_with_the_fault_it_began_with_and_what_came_next(tmp_path:
     assert _in_force(verdict.figures, 1.0, 2.0) == ""
 
 
-def test_what_nobody_can_judge_and_what_recorded_it_are_on_the_page(tmp_path: Path) -> None:
+def test_unjudged_rules_and_the_recorder_are_on_the_page(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
     start = events[0]
     assert isinstance(start, Start)

@@ -56,7 +56,7 @@ def test_the_scenario_table_has_the_verdicts_numbers() -> None:
     assert lines[-1] == "1 of 5 held, 1 skipped"
 
 
-def test_legal_losses_are_told_beside_all() -> None:
+def test_legal_losses_are_reported_beside_all() -> None:
     figures = Figures(operations={"send": {"ok": 9}}, acked=9, lost=4, lost_legally=4)
     verdict = Verdict(violations=[], explained=[], figures=figures)
     assert "4 (4 explained)" in scenario_table([ScenarioResult(scenario="unclean-on", verdict=verdict)])

@@ -34,7 +34,7 @@ def test_a_cell_of_a_file_is_found_by_the_files_path(tmp_path: Path) -> None:
     assert [run.title for run in find(f"{path}/b")] == ["B"]
 
 
-def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+def test_binary_data_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"name: \xff")
     with pytest.raises(ScenarioError, match="not UTF-8"):
@@ -52,7 +52,7 @@ def test_what_is_no_text_is_told(tmp_path: Path) -> None:
         "{do: elect-unclean, at: 1, partition: other-0}",
     ],
 )
-def test_a_partition_that_is_not_there_is_told_before_the_run(tmp_path: Path, step: str) -> None:
+def test_a_partition_that_is_missing_is_reported_before_the_run(tmp_path: Path, step: str) -> None:
     with pytest.raises(ScenarioError, match=r"partition \S+ does not exist; topics: orders"):
         load(written(tmp_path, WHOLE + f"steps: [{step}]"))
 
@@ -120,13 +120,13 @@ matrix:
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],
 )
-def test_a_slip_is_told_with_its_place_and_what_was_meant(tmp_path: Path, text: str, told: str) -> None:
+def test_a_slip_is_reported_with_its_place_and_what_was_meant(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ScenarioError, match=told) as raised:
         load(written(tmp_path, text))
     assert "mine.yaml" in str(raised.value)
 
 
-def test_a_name_that_is_none_is_told_with_a_near_one(tmp_path: Path) -> None:
+def test_an_unknown_name_is_reported_with_a_similar_one(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="did you mean frozen-leader"):
         find("frozen-leder")
     with pytest.raises(ScenarioError, match="n-minus-one has no cell 'x'; its cells: rf3-min2"):

@@ -46,7 +46,7 @@ def refused(code: ErrorCode) -> KafkaError:
     return KafkaError(code, "no")
 
 
-def test_what_may_be_another_time_is_asked_again() -> None:
+def test_retriable_errors_are_retried() -> None:
     left, ask = answers(refused(ErrorCode.NOT_CONTROLLER), Unreachable("nobody"), "done", "never")
     assert _operate(NOWHERE, ask) == "done" and left == ["never"]
 
@@ -60,13 +60,13 @@ def test_what_no_other_time_changes_is_refused_at_once(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(operating.REACHED))
-def test_what_is_so_already_is_done_if_it_was_asked_for_before(code: ErrorCode) -> None:
+def test_an_already_reached_state_counts_as_done_after_an_earlier_request(code: ErrorCode) -> None:
     assert _operate(NOWHERE, answers(Unreachable("no answer"), refused(code))[1]) is None
     left, ask = answers(refused(code), refused(code), "never")
     assert _operate(NOWHERE, ask) is None and left == ["never"]
 
 
-def test_nobody_is_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "OPERATE_SECONDS", -1.0)
     with pytest.raises(Refused, match="nobody is there"):
         _operate(NOWHERE, answers(Unreachable("nobody is there"), "never")[1])
@@ -154,7 +154,7 @@ def test_an_operator_breaks_nothing() -> None:
         ("{do: wait, until: {reassigned: [orders-1]}}", "partition orders-1 does not exist"),
     ],
 )
-def test_slips_are_told_before_the_run(tmp_path: Path, step: str, told: str) -> None:
+def test_slips_are_reported_before_the_run(tmp_path: Path, step: str, told: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SPECIAL + f"steps: [{step}]")
     with pytest.raises(ScenarioError, match=told):

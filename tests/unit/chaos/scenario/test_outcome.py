@@ -89,7 +89,7 @@ def test_windows(begin: float, end: float, acked: str, told: str | None) -> None
     assert (not found) if told is None else (len(found) == 1 and told in found[0]), found
 
 
-def test_a_schedule_that_injected_nothing_is_told() -> None:
+def test_a_schedule_that_injected_nothing_is_reported() -> None:
     found = verdict()
     found.figures.faults.clear()
     assert "no fault was injected" in lines(found)

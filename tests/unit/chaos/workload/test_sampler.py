@@ -51,7 +51,7 @@ def test_who_is_silent_does_not_count_and_the_account_never_goes_back() -> None:
     samples.silent(9)
 
 
-def test_eligible_leader_replicas_are_part_of_what_is_told() -> None:
+def test_eligible_leader_replicas_are_part_of_what_is_reported() -> None:
     row = DescribeTopicPartitionsResponsePartition(
         leader_id=-1,
         leader_epoch=4,
@@ -96,7 +96,7 @@ class Broker:
 
 
 @pytest.mark.parametrize(("knows_elr", "partitions", "elr"), [(True, [0, 1], [2]), (False, [0], None)])
-def test_a_broker_is_asked_for_as_much_as_it_knows(
+def test_the_request_to_a_broker_matches_its_supported_versions(
     monkeypatch: pytest.MonkeyPatch, knows_elr: bool, partitions: list[int], elr: list[int] | None
 ) -> None:
     monkeypatch.setattr(module, "Channel", Broker)

@@ -126,7 +126,7 @@ def test_a_replica_in_a_failed_directory_is_not_elected_though_its_broker_lives(
     assert world.partition("orders", 1).leader == 2
 
 
-def test_a_broker_whose_directory_fails_while_it_starts_is_not_given_what_lies_there(world: World) -> None:
+def test_a_directory_that_fails_during_the_start_gets_no_replicas(world: World) -> None:
     assign(world, (A, 0), (B, 1))
     world.fence(2)
     world.fence(1)

@@ -106,7 +106,7 @@ def world(request: pytest.FixtureRequest) -> World:
 # Maintenance.
 
 
-def test_in_maintenance_a_broker_leads_what_nobody_else_can_lead_and_nothing_else(world: World) -> None:
+def test_in_maintenance_a_broker_leads_what_no_other_can_lead_and_nothing_else(world: World) -> None:
     world.topic("a", (1, 2), (2, 1), (1, 3))
     world.topic("alone", (1,))
     begin(world, 1, BrokerAdminState.MAINTENANCE)
@@ -187,14 +187,14 @@ def test_after_maintenance_leaderships_come_back_when_the_broker_is_in_sync(worl
         ("1", "asleep", ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_cannot_be_asked_is_refused(world: World, name: str, value: str, code: ErrorCode) -> None:
+def test_an_invalid_request_is_refused(world: World, name: str, value: str, code: ErrorCode) -> None:
     config = AlterableConfig(name=STATE_KEY, config_operation=SET, value=value)
     resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[config])
     (row,) = world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource])).responses
     assert row.error_code == code and row.error_message
 
 
-def test_what_a_release_wrote_that_did_not_know_of_it_asks_nothing(world: World) -> None:
+def test_a_config_written_by_an_older_release_changes_nothing(world: World) -> None:
     world.topic("a", (1, 2))
     world.apply([Config(resource_type=4, resource_name="1", name=STATE_KEY, value="out to lunch")])
     assert not world.duty(move_leaders)
@@ -288,7 +288,7 @@ def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world:
     assert world.duty(move_replicas) == []
 
 
-def test_what_somebody_else_reassigns_is_left_alone_until_it_is_over(world: World) -> None:
+def test_a_foreign_reassignment_is_left_alone_until_it_ends(world: World) -> None:
     world.topic("a", (1, 2))
     row = ReassignablePartition(partition_index=0, replicas=[1, 4])
     topics = [ReassignableTopic(name="a", partitions=[row])]
@@ -313,7 +313,7 @@ def test_a_reassignment_to_a_broker_that_leaves_goes_elsewhere(world: World) -> 
     assert replicas(world, "a") == [(4, 2)]
 
 
-def test_it_waits_while_nobody_can_take_a_replica_and_goes_on_when_somebody_is_back() -> None:
+def test_it_waits_while_none_can_take_a_replica_and_continues_when_one_is_back() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2))
@@ -376,7 +376,7 @@ def test_a_move_to_a_broker_that_was_unregistered_goes_elsewhere(world: World) -
     assert world.partition("a").adding_replicas == (4,)
 
 
-def test_unregistered_a_broker_is_asked_nothing_any_more(world: World) -> None:
+def test_an_unregistered_broker_gets_no_requests(world: World) -> None:
     begin(world, 4, BrokerAdminState.DECOMMISSIONED)
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=4))
     assert admin_state_of(world.image.configs, 4) is None
@@ -550,7 +550,7 @@ def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
     assert configs(world, 2, "a") == {LEADERS: "0:3"}, "an operator's own, on its way"
 
 
-def test_a_throttle_given_while_its_broker_is_told_to_stay_is_one_for_the_next_time() -> None:
+def test_a_throttle_set_while_its_broker_stays_applies_to_the_next_decommission() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2))

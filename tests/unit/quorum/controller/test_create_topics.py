@@ -28,7 +28,7 @@ def world() -> World:
     return world
 
 
-def test_a_topic_is_made_as_asked(world: World) -> None:
+def test_a_topic_is_made_as_requested(world: World) -> None:
     (result,) = create(world, creatable("a", 6, 2, configs={"min.insync.replicas": "2", "cleanup.policy": "compact"}))
     assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
     assert (result.num_partitions, result.replication_factor) == (6, 2)

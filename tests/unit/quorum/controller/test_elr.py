@@ -91,7 +91,7 @@ def test_who_leaves_an_isr_that_is_large_enough_is_not_eligible() -> None:
     assert state(cluster.partition("t")) == (2, (2, 3), (), ())
 
 
-def test_who_leaves_an_isr_below_its_minimum_is_eligible_and_leads_when_nobody_else_can() -> None:
+def test_a_replica_that_leaves_an_isr_below_its_minimum_is_eligible_and_leads_as_the_last_one() -> None:
     cluster = world()
     cluster.fence(1, 2)
     assert state(cluster.partition("t")) == (3, (3,), (2,), ())
@@ -125,7 +125,7 @@ def test_the_last_replica_standing_that_lost_its_page_cache_gives_way_to_one_tha
     assert state(cluster.partition("t")) == (2, (2,), (), ())
 
 
-def test_with_nobody_eligible_the_last_leader_is_waited_for_and_elected_uncleanly() -> None:
+def test_without_eligible_replicas_the_last_leader_is_awaited_and_elected_uncleanly() -> None:
     cluster = world()
     cluster.fence(1, 2, 3)
     come_back(cluster, 1)

@@ -36,7 +36,7 @@ def test_a_new_cluster_has_the_latest_versions_and_eligible_leader_replicas_as_c
     assert world.image.features.metadata_version == 30, "4.3-IV0"
 
 
-def test_a_feature_goes_up_and_down_where_everybody_supports_it() -> None:
+def test_a_feature_level_changes_only_if_all_nodes_support_it() -> None:
     world = World()
     world.start(1)
     offset = world.next_offset

@@ -44,7 +44,7 @@ def test_a_replication_factor_beyond_the_brokers() -> None:
     )
 
 
-def test_an_election_of_what_is_not_there() -> None:
+def test_an_election_for_a_missing_partition() -> None:
     world = World()
     world.start(1)
     world.topic("orders", (1,))

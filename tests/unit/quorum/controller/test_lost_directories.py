@@ -80,7 +80,7 @@ def join_isr(of: World, leader: int, *members: int) -> None:
 
 
 @pytest.mark.parametrize("fails_first", [False, True])
-def test_a_directory_taken_out_after_a_clean_stop_leaves_nobody_eligible_by_it(fails_first: bool) -> None:
+def test_a_directory_removed_after_a_clean_stop_makes_no_replica_eligible(fails_first: bool) -> None:
     of = world()
     die(of, 1, 2)
     assert of.state("t") == (3, (3,), (2,), ())
@@ -96,7 +96,7 @@ def test_a_directory_taken_out_after_a_clean_stop_leaves_nobody_eligible_by_it(f
     assert of.state("t")[:2] == (2, (2,)), "2 has all, and leads"
 
 
-def test_a_clean_stop_keeps_a_replica_eligible_whose_directory_is_there() -> None:
+def test_a_clean_stop_keeps_a_replica_eligible_whose_directory_exists() -> None:
     of = world()
     die(of, 1, 2)
     come_back(of, A, clean=stop(of))
@@ -221,7 +221,7 @@ def test_a_move_between_directories_that_work_costs_nothing() -> None:
     assert of.state("t") == (3, (3,), (2,), ())
 
 
-def test_a_directory_that_is_told_for_the_first_time_costs_nothing() -> None:
+def test_a_directory_that_is_reported_for_the_first_time_costs_nothing() -> None:
     of = unassigned()
     die(of, 1, 2)
     come_back(of, A, B, clean=stop(of))
@@ -231,7 +231,7 @@ def test_a_directory_that_is_told_for_the_first_time_costs_nothing() -> None:
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("told", [False, True], ids=["not told", "told by a heartbeat"])
-def test_where_nobody_knows_in_which_directory_a_replica_lay_any_may_have_been_it(told: bool, clean: bool) -> None:
+def test_a_replica_in_an_unknown_directory_may_have_been_in_any(told: bool, clean: bool) -> None:
     of = unassigned()
     die(of, 1, 2)
     if told:

@@ -252,7 +252,7 @@ def test_formatting_a_second_time_is_refused() -> None:
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "sync", "rename", "sync_dir"])
-def test_a_failed_write_is_told_and_nothing_counts_as_durable(operation: str) -> None:
+def test_a_failed_write_is_reported_and_nothing_counts_as_durable(operation: str) -> None:
     disk, journal = filled(10)
     durable = journal.durable_index
     for index in range(11, 60):

@@ -80,7 +80,7 @@ class Overdue:
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-def test_a_node_that_comes_late_to_its_own_timer_goes_on(voters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_comes_late_to_its_own_timer_continues(voters: int, monkeypatch: pytest.MonkeyPatch) -> None:
     call_at = SimLoop.call_at
 
     def overdue(loop: SimLoop, when: float, callback: Callable[..., object], *args: object, **others: Any) -> Overdue:
@@ -312,7 +312,7 @@ def test_an_operator_may_readmit_a_wiped_voter_when_no_leader_is_left(first_surv
         assert first.high_watermark == 3
 
 
-def test_nobody_is_readmitted_by_force_while_there_is_a_leader() -> None:
+def test_a_forced_readmission_is_refused_while_there_is_a_leader() -> None:
     made = world()
     leader = made.leader()
     settle(made, made.is_at_rest)
@@ -351,7 +351,7 @@ def test_a_follower_far_behind_gets_a_snapshot_in_pieces() -> None:
     assert victim.high_watermark == 60
 
 
-def test_a_snapshot_can_be_asked_for_and_read_in_parts() -> None:
+def test_a_snapshot_can_be_requested_and_read_in_parts() -> None:
     made = world(1)
     leader = made.leader()
     assert leader.log is not None and leader.log.latest_snapshot() is None
@@ -555,7 +555,7 @@ def test_the_stories_of_votes_and_of_old_answers_fail_without_the_rule(
             test_an_answer_of_an_earlier_term_does_not_count()
 
 
-def test_a_connection_over_which_nothing_is_answered_is_made_anew() -> None:
+def test_a_connection_over_which_nothing_is_answered_is_recreated() -> None:
     made = world(link_silence_s=1.0)
     leader = made.leader()
     victim = others(made, leader)[0]

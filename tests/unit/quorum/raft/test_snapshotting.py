@@ -67,7 +67,7 @@ def test_an_interval_of_zero_switches_snapshots_by_age_off_and_those_by_size_sta
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-def test_a_snapshot_on_demand_is_told_with_its_size_and_only_one_is_written_at_a_time(voters: int) -> None:
+def test_a_snapshot_on_demand_is_reported_with_its_size_and_only_one_is_written_at_a_time(voters: int) -> None:
     made = world(voters)
     leader = made.leader()
     appended(made, leader, 3)

@@ -123,7 +123,7 @@ def test_the_first_dynamic_set_is_the_static_one_with_endpoints_and_then_voters_
     assert made.leader() in (made.voters[4], *others(made, leader)), "two of the three that vote now"
 
 
-def test_it_is_one_for_good_whoever_restarts_and_whatever_comes_from_a_snapshot() -> None:
+def test_a_dynamic_quorum_stays_dynamic_over_restarts_and_snapshots() -> None:
     made = world()
     leader = made.leader()
     upgrade(made, leader)

@@ -154,7 +154,7 @@ def test_a_leader_that_is_removed_needs_a_majority_of_the_others() -> None:
     assert not one.may_stand()
 
 
-def test_an_observer_votes_for_whoever_asks_and_stands_only_in_a_set() -> None:
+def test_an_observer_grants_votes_and_is_a_candidate_only_in_a_voter_set() -> None:
     """A voter that has not heard yet that it is one must not keep another from being elected."""
     four = dynamic(4, B2, {})
     four.hello(1, A, {}, [])

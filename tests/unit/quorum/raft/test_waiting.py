@@ -84,7 +84,7 @@ def gaps(times: list[float]) -> list[float]:
     return [1000 * (later - earlier) for earlier, later in pairwise(times)]
 
 
-def test_a_voter_that_is_not_there_is_tried_ever_more_rarely_up_to_a_limit_and_often_again_once_it_was() -> None:
+def test_connects_to_a_missing_voter_back_off_up_to_a_limit_and_reset_on_success() -> None:
     loop = SimLoop(random.Random(1))
     network = StreamNetwork(loop, random.Random(2))
     owner, peers = Owner(loop), Host("node-2/controller")

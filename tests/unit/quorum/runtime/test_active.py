@@ -94,7 +94,7 @@ def test_a_decision_without_records_is_answered_when_what_it_saw_is_committed(sl
     slow.end()
 
 
-def test_lost_leadership_fails_whoever_waits_and_forgets_what_was_speculated(slow: World) -> None:
+def test_lost_leadership_fails_all_waiters_and_discards_speculative_state(slow: World) -> None:
     async def go() -> None:
         controller = slow.server.controller
         waiting = [asyncio.ensure_future(controller.submit(change(n, topic_record(n)))) for n in range(3)]

@@ -160,7 +160,7 @@ def test_a_change_that_slips_in_spoils_it_and_not_the_log(slow: World) -> None:
     slow.end()
 
 
-def test_a_client_that_goes_away_in_the_middle_of_it_holds_nobody_up(slow: World) -> None:
+def test_a_client_that_goes_away_in_the_middle_of_it_delays_no_other(slow: World) -> None:
     async def go() -> None:
         task = await begun(slow, large(slow, "never", topic_record(1)))
         after = asyncio.ensure_future(slow.server.controller.submit(change("after", topic_record(2))))

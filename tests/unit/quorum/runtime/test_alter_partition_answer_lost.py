@@ -36,7 +36,7 @@ class ScriptedChannel(ControllerChannel):
         return answer
 
 
-def test_a_lost_answer_is_told() -> None:
+def test_a_lost_answer_is_reported() -> None:
     async def go() -> None:
         channel = ScriptedChannel(ConnectionLost("broke", maybe_sent=True), AlterPartitionResponse())
         with pytest.raises(KafkaError) as caught:

@@ -65,7 +65,7 @@ def begun(world: World, partitions_count: int = 4) -> dict[int, int]:
     return world.run(go())
 
 
-def test_leaderships_leave_soon_after_maintenance_is_asked_for_and_come_back_when_it_is_over(active: World) -> None:
+def test_leaderships_leave_soon_after_maintenance_is_requested_and_come_back_when_it_is_over(active: World) -> None:
     begun(active)
     assert led_by(active, 11) == 2
     active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
@@ -93,7 +93,7 @@ def test_steps_leave_clients_time_between_them(active: World, monkeypatch: pytes
     assert led_by(active, 11) == 0
 
 
-def test_the_next_active_controller_goes_on(active: World) -> None:
+def test_the_next_active_controller_continues(active: World) -> None:
     begun(active)
     active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
     active.act(active.log.resign)
@@ -115,7 +115,7 @@ def test_a_step_that_the_log_refuses_is_taken_again(active: World) -> None:
     assert led_by(active, 11) == 0
 
 
-def test_nothing_is_looked_at_while_nothing_is_asked(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_work_is_done_without_requests(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     monkeypatch.setattr(broker_admin_states, "move_leaders", lambda context: looked.append("leaders"))
     monkeypatch.setattr(broker_admin_states, "move_replicas", lambda context: looked.append("replicas"))

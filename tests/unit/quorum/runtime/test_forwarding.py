@@ -116,7 +116,7 @@ def test_a_forwarded_request_is_the_clients_own(tmp_path: Path, version: int) ->
     within_limit(go())
 
 
-def test_requests_turn_to_whoever_becomes_active(tmp_path: Path) -> None:
+def test_requests_go_to_the_new_active_controller(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path, 3) as net:
             first, second, _ = net.controllers

@@ -107,7 +107,7 @@ def test_nothing_is_published_before_an_image_that_it_may_begin_with(tmp_path: P
     within_limit(go())
 
 
-def test_a_delta_is_let_go_of_when_all_publishers_have_taken_it_over(tmp_path: Path) -> None:
+def test_a_delta_is_released_when_all_publishers_have_taken_it_over(tmp_path: Path) -> None:
     deltas: list[MetadataDelta] = []
 
     class Keeper:
@@ -187,7 +187,7 @@ def test_a_publisher_that_fails_ends_the_node_whatever_it_raises(tmp_path: Path,
     within_limit(go())
 
 
-def test_a_restarted_loader_goes_on_from_its_own_copy(tmp_path: Path) -> None:
+def test_a_restarted_loader_continues_from_its_own_copy(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path) as net:
             (controller,) = net.controllers
@@ -410,7 +410,7 @@ def test_a_controller_of_another_cluster_is_not_followed(tmp_path: Path) -> None
     within_limit(go())
 
 
-def test_a_copy_that_is_ahead_of_the_controllers_is_fetched_anew_at_start(tmp_path: Path) -> None:
+def test_a_copy_that_is_ahead_of_the_controllers_is_fetched_again_at_start(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path / "a") as net:
             net.controllers[0].log.elect()

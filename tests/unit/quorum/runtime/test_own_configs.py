@@ -152,7 +152,7 @@ def test_loggers_are_this_process_s(world: World) -> None:
         (Kind.CLIENT_METRICS, "sub", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     ],
 )
-def test_who_may_not_describe_is_told_so(world: World, kind: int, name: str, code: ErrorCode) -> None:
+def test_describing_without_permission_is_an_error(world: World, kind: int, name: str, code: ErrorCode) -> None:
     world.server.services.authorizer = NothingDescribed()
     refused = describe(world, kind, name)
     assert (refused.error_code, refused.configs) == (code, [])

@@ -98,7 +98,7 @@ def test_pieces_are_all_of_it_in_order() -> None:
     assert list(pieces((), 3)) == []
 
 
-def test_what_is_used_up_comes_in_order_and_is_let_go_of() -> None:
+def test_used_buffers_are_released_in_order() -> None:
     items = [[number] for number in range(5)]
     for number, item in enumerate(used_up(items)):
         assert item == [number] and len(items) == 4 - number

@@ -100,7 +100,7 @@ def files(disk: SimDisk) -> SnapshotFiles:
     return SnapshotFiles(disk, "/data")
 
 
-def test_a_snapshot_file_is_there_whole_or_not_at_all() -> None:
+def test_a_snapshot_file_exists_whole_or_not_at_all() -> None:
     """The power fails after each number of steps in turn."""
     outcomes = set()
     for steps in range(20):

@@ -196,7 +196,7 @@ def test_a_second_transaction_in_one_batch_is_the_one_that_is_open(bench: Bench)
     assert names(other.image) == ["topic-1", "topic-2"]
 
 
-def test_whoever_waits_for_an_offset_is_woken_by_it() -> None:
+def test_an_append_wakes_the_waiters_for_its_offset() -> None:
     world = World()
     world.elect()
 
@@ -270,7 +270,7 @@ def test_a_large_change_is_applied_in_steps_and_seen_at_once(bench: Bench) -> No
     assert bench.store.image.offset == bench.end_offset - 1
 
 
-def test_a_small_batch_is_applied_when_it_is_told(bench: Bench) -> None:
+def test_a_small_batch_is_applied_at_once(bench: Bench) -> None:
     batch = bench.make(*[topic_record(number) for number in range(STEP_COUNT)])
     assert bench.store.on_batch_applied(0, 1, 5, batch) is None
     assert len(names(bench.store.image)) == STEP_COUNT

@@ -58,7 +58,7 @@ class Busy:
         (True, "CONTROLLER", (0, 1), ErrorCode.REQUEST_TIMED_OUT),
     ],
 )
-def test_what_makes_no_sense_is_told_before_a_change_under_way_and_a_version_that_is_too_old_after_it(
+def test_invalid_requests_are_refused_before_and_old_versions_after_the_check_for_a_change_in_progress(
     world: World, busy: bool, listener: str, versions: tuple[int, int], code: ErrorCode
 ) -> None:
     world.elect()

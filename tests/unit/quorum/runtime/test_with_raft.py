@@ -152,7 +152,7 @@ def registration(port: int) -> BrokerRegistrationRequest:
     )
 
 
-def test_a_restarted_controller_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_restarted_controller_continues_where_it_was(tmp_path: Path) -> None:
     async def go() -> None:
         async with quorum(tmp_path, 1) as nodes:
             for number in range(20):
@@ -317,7 +317,7 @@ def test_a_static_quorum_is_upgraded_by_its_feature_and_never_goes_back(tmp_path
     within_limit(go())
 
 
-def test_an_upgrade_that_was_not_written_down_is_by_whoever_leads_next(tmp_path: Path) -> None:
+def test_an_unwritten_upgrade_is_written_by_the_next_leader(tmp_path: Path) -> None:
     async def go() -> None:
         async with quorum(tmp_path, 3) as nodes:
             await everybody_is_known(nodes)

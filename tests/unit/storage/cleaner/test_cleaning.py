@@ -432,7 +432,7 @@ def test_what_the_map_does_not_cover_stays_whatever_it_is() -> None:
         assert [record.offset for record in decode_records(memoryview(batch))] == [10, 11]
 
 
-def test_a_full_map_cleans_up_to_there_and_goes_on_next_time() -> None:
+def test_a_full_map_cleans_up_to_there_and_continues_next_time() -> None:
     broker = Broker(compacted(segment_bytes=10_000), **{"log.cleaner.dedupe.buffer.size": 100 * SLOT_SIZE})
     keys = 500
     pairs = [(b"k%06d" % (number % keys), b"%d" % number) for number in range(2 * keys)]
@@ -500,7 +500,7 @@ def dead_segments(count: int) -> Broker:
     return broker
 
 
-def test_a_read_that_finds_headers_only_goes_on_to_the_next_records() -> None:
+def test_a_read_that_finds_headers_only_continues_to_the_next_records() -> None:
     """A client that gets an answer without records takes it for one that was too small (librdkafka), over and over."""
     broker = dead_segments(30)
     broker.kill()
@@ -537,7 +537,7 @@ def test_a_read_that_begins_with_a_record_ends_with_its_segment() -> None:
     assert [header.last_offset for _, header in batches(data)] == [3]
 
 
-def test_aborted_transactions_behind_headers_only_are_told() -> None:
+def test_aborted_transactions_behind_headers_only_are_reported() -> None:
     broker = Broker(compacted(segment_bytes=100))
     put(broker.log, (A, b"%060d" % 0))
     put(broker.log, (A, b"%060d" % 1))

@@ -282,7 +282,7 @@ def test_what_the_worker_met_is_raised_here(answer: DiskFailed | Unreadable | Fa
         assert (raised.value.errno, raised.value.filename) == (28, "/x")
 
 
-def test_a_worker_is_told_from_what_it_says_and_given_up() -> None:
+def test_a_worker_without_responses_is_abandoned() -> None:
     async def story() -> None:
         host = ProcessHost()
         with pytest.raises(AssertionError, match="a cleaning has begun"):

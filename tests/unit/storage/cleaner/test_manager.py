@@ -280,7 +280,7 @@ def test_a_damaged_log_is_marked_and_not_tried_again() -> None:
     assert not names(broker.disk, [".cleaned", ".swap"])
 
 
-def test_the_metrics_tell_what_was_done() -> None:
+def test_the_metrics_report_what_was_done() -> None:
     broker = Broker(**{"log.cleaner.dedupe.buffer.size": 2400})
     metrics = Metrics()
     follow_cleaner(metrics, broker.cleaner, broker.manager, broker.clock)
@@ -329,7 +329,7 @@ def test_a_small_log_that_is_read_in_one_step_is_not_written_before_its_bytes_ar
     assert broker.log.cleaning.is_in_progress
 
 
-def test_a_throttle_asks_for_as_long_as_the_bytes_take() -> None:
+def test_a_throttle_delays_by_the_time_of_the_bytes() -> None:
     throttle = Throttle(1000.0)
     assert throttle.wait(5.0) == 0.0
     for size, now, wait in ((10, 5.0, 0.0), (990, 5.0, 1.0), (1000, 6.0, 1.0), (1000, 50.0, 1.0)):

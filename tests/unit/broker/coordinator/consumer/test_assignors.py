@@ -172,7 +172,7 @@ def test_members_without_topics_have_nothing() -> None:
     assert assign_ranges(spec({"m0": frozenset()}, {})) == {"m0": {}}
 
 
-def test_a_partition_that_nobody_can_take_is_never_moved_away() -> None:
+def test_a_partition_without_another_possible_broker_is_not_moved() -> None:
     """m0 alone reads A: it is far above the others, and keeps it."""
     before = {"m0": {A: frozenset(range(10))}}
     group = spec({"m0": frozenset({A, B}), "m1": frozenset({B})}, {A: 10, B: 4}, before)

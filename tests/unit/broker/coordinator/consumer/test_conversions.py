@@ -211,7 +211,7 @@ def test_classic_members_join_a_consumer_group(run: Run) -> None:
 
 
 @pytest.mark.parametrize("is_silent_in", ["join", "sync"])
-def test_a_classic_member_that_is_told_and_does_not_come_is_fenced(run: Run, is_silent_in: str) -> None:
+def test_a_classic_member_that_does_not_rejoin_in_time_is_fenced(run: Run, is_silent_in: str) -> None:
     """Its heartbeats alone do not keep it: it has one rebalance timeout to join, and to sync."""
 
     async def scenario() -> None:

@@ -134,7 +134,7 @@ def test_a_member_that_is_silent_is_fenced(run: Run) -> None:
     run(scenario())
 
 
-def test_a_member_that_does_not_let_go_in_time_is_fenced(run: Run) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_fenced(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         first, second = Consumer(world, "a"), Consumer(world, "b")
@@ -214,7 +214,7 @@ def test_a_group_has_a_limit_and_knows_its_assignors(run: Run) -> None:
     run(scenario())
 
 
-def test_nobody_goes_on_in_a_group_that_is_not_there(run: Run) -> None:
+def test_no_member_continues_in_a_missing_group(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         member = Consumer(world, "a", epoch=3)
@@ -381,7 +381,7 @@ def test_targets_are_made_at_most_once_in_an_interval(run: Run) -> None:
     run(scenario())
 
 
-def test_another_broker_goes_on_where_the_last_one_was(run: Run) -> None:
+def test_another_broker_continues_where_the_last_one_was(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         first, second = Consumer(world, "a"), Consumer(world, "b", instance_id="i")

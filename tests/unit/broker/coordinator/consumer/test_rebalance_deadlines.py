@@ -38,9 +38,7 @@ async def rebalancing() -> tuple[ConsumerWorld, Consumer, Consumer]:
 
 
 @pytest.mark.parametrize("refused_with", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.RECORD_LIST_TOO_LARGE])
-def test_a_member_that_does_not_let_go_is_fenced_though_that_could_not_be_written_at_first(
-    run: Run, refused_with: ErrorCode
-) -> None:
+def test_a_member_that_does_not_revoke_is_fenced_after_a_failed_write(run: Run, refused_with: ErrorCode) -> None:
     async def scenario() -> None:
         world, first, second = await rebalancing()
         everything = dict(first.assigned)

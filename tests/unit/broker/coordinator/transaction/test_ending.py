@@ -139,7 +139,7 @@ def test_who_is_not_known_here(version: int) -> None:
     assert end_transaction(None, replace(other, transactional_id=""), TERMS).answer.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_transaction_that_is_being_ended_is_told_before_a_wrong_id_in_version_2_only() -> None:
+def test_a_transaction_that_is_being_ended_is_reported_before_a_wrong_id_in_version_2_only() -> None:
     prepared = metadata(State.PREPARE_COMMIT)
     assert (
         end_transaction(prepared, request(5, is_commit=True, version=2, producer_id=8), TERMS).answer[0] is CONCURRENT
@@ -222,7 +222,7 @@ def test_versions_of_requests() -> None:
         (ApiKey.END_TXN, 2),
     ],
 )
-def test_older_clients_are_told_of_an_invalid_epoch(api_key: ApiKey, first: int) -> None:
+def test_older_clients_get_an_invalid_epoch_error(api_key: ApiKey, first: int) -> None:
     assert known_code(api_key, first - 1, FENCED) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert known_code(api_key, first, FENCED) is FENCED
     assert known_code(api_key, 0, CONCURRENT) is CONCURRENT

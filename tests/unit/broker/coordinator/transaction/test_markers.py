@@ -131,7 +131,7 @@ def test_a_partition_that_was_not_answered_is_tried_again() -> None:
     assert plan.take(1, 10) == [Entry(one, frozenset({A1}))]
 
 
-def test_without_an_answer_all_is_sent_again_to_whoever_leads_then() -> None:
+def test_without_a_response_all_records_are_sent_again_to_the_new_leader() -> None:
     one = ending(A0, A1)
     plan = routed(one)
     plan.give_back(plan.take(1, 10))

@@ -108,7 +108,7 @@ def test_a_completion_that_cannot_be_written_is_tried_again(run: Run) -> None:
     run(story())
 
 
-def test_while_markers_are_on_their_way_everybody_waits(run: Run) -> None:
+def test_all_requests_wait_for_pending_markers(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -199,7 +199,7 @@ async def with_epoch(at: Node, epoch: int) -> Node:
     return at
 
 
-def test_epochs_go_over_into_a_new_id_and_the_answer_can_be_asked_for_again(run: Run) -> None:
+def test_epochs_go_over_into_a_new_id_and_the_answer_can_be_requested_again(run: Run) -> None:
     async def story() -> None:
         at = await node()
         await at.producer()
@@ -332,7 +332,7 @@ def test_failover_in_ongoing_keeps_all_partitions(run: Run) -> None:
     run(story())
 
 
-def test_failover_in_ongoing_goes_on_with_the_timeout(run: Run) -> None:
+def test_failover_in_ongoing_continues_with_the_timeout(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -476,7 +476,7 @@ def test_markers_of_transactions_that_end_together_go_together(run: Run) -> None
     run(story())
 
 
-def test_ids_that_nobody_uses_are_forgotten_but_never_within_a_transaction(run: Run) -> None:
+def test_unused_ids_expire_but_never_within_a_transaction(run: Run) -> None:
     async def story() -> None:
         settings = replace(SETTINGS, expiration_ms=600_000, expiry_interval_ms=60_000)
         at = await Node(ModelLog(commits_at_once=True), Brokers(), Ids(), settings=settings).lead()
