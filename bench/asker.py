@@ -1,4 +1,4 @@
-"""A client that knows nothing of back-off, and what is asked with it: topics, leaders, the first acknowledgement."""
+"""A client without back-off, and its requests: topics, leaders, the first acknowledgement."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TOPIC_ALREADY_EXISTS = 36
 
 
 class Asker:
-    """Asks a node again after 5 ms until it has its answer."""
+    """Repeats a request every 5 ms until it succeeds."""
 
     def __init__(self, system: System, node: int) -> None:
         self._system = system
@@ -44,7 +44,7 @@ class Asker:
             time.sleep(RETRY_SECONDS)
 
     def wait(self) -> None:
-        """Let a moment pass before the next question. Raises StalledError once it has gone on for too long."""
+        """Wait before the next request. Raises StalledError after the time limit."""
         if time.monotonic() > self._deadline:
             raise StalledError(f"{self._system.name} has not come to it after {DEADLINE_SECONDS:.0f} s")
         time.sleep(RETRY_SECONDS)

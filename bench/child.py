@@ -1,4 +1,4 @@
-"""A client in a process of its own, which says a line when something has come to pass."""
+"""A client in its own process, which prints a line per event."""
 
 import os
 import select
@@ -47,7 +47,7 @@ class Child:
         return line.decode().split()
 
     def tell(self) -> None:
-        """Send it a line: it goes on."""
+        """Send it a line: it continues."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
 

@@ -29,7 +29,7 @@ def topics_of(asker: Asker) -> list[MetadataResponseTopic]:
 
 
 def led(topics: list[MetadataResponseTopic], names: set[str]) -> Led | None:
-    """Return who leads what; None as long as a partition is missing, has no leader or not all its replicas in sync."""
+    """Return the leaders; None while a partition is missing, has no leader or has replicas out of sync."""
     found: Led = {}
     known = [topic for topic in topics if topic.name in names]
     rows = [(topic.name or "", row) for topic in known for row in topic.partitions]
@@ -43,7 +43,7 @@ def led(topics: list[MetadataResponseTopic], names: set[str]) -> Led | None:
 
 
 def wait_leading(asker: Asker, led_here: dict[str, list[int]]) -> None:
-    """Ask a broker for the end of what it is to lead, until it says so of each: then it does lead."""
+    """Request the log end of a broker's partitions until it leads all of them."""
     waiting = led_here
     while waiting:
         asked = [

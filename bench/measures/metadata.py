@@ -1,7 +1,7 @@
-"""Changes of the metadata with three controllers, one after the other: each is committed before the next is sent.
+"""Metadata changes with three controllers, one after the other: each is committed before the next is sent.
 
-A change is one record: IncrementalAlterConfigs of one topic's config, asked of the active controller's own listener and
-answered when it is committed. Kvorum's controllers also tell how long a commit takes without the request around it.
+A change is one record: IncrementalAlterConfigs of one topic's config, sent to the active controller's own listener; the
+response follows the commit. Kvorum's controllers also report the time of a commit without the request.
 A new topic's leader gets ListOffsets as soon as CreateTopics is answered, and again until it serves the topic.
 """
 
@@ -90,7 +90,7 @@ def created(bed: Bed) -> Figures:
 
 
 def served(bed: Bed) -> Figures:
-    """Create topics with leaders on each broker in turn; ask each leader for offsets until it has them."""
+    """Create topics with leaders on each broker in turn; request offsets from each leader until it responds."""
     names = [bed.new_name() for _ in range(bed.scale.count(SERVED_TOPICS, 6))]
     refused, times = 0, []
     with contextlib.ExitStack() as stack:
