@@ -40,8 +40,8 @@ MEANINGS = {
     "leader-pause": {},
     "leader-pause-fast": {},
     "leader-pause-aiokafka": {},
-    "leader-cut": {"pause": "cut", "resume": "mend"},
-    "leader-cut-fast": {"pause": "cut", "resume": "mend"},
+    "leader-cut": {"pause": "cut", "resume": "repair"},
+    "leader-cut-fast": {"pause": "cut", "resume": "repair"},
     "controller-kill": {},
     "rolling-restart": {"kill": "stop", "start": "start-and-wait"},
 }
@@ -148,7 +148,7 @@ class Desk:
                     if other != own:
                         rules = [*network.drop(own, other), *network.drop(other, own)]
                         self._cuts.setdefault(node, []).extend(rules)
-            case "mend":
+            case "repair":
                 assert isinstance(self._cluster, NamespacedKafka)
                 self._cluster.network.remove(self._cuts.pop(node))
             case _:

@@ -121,11 +121,11 @@ class Run:
             "send",
             self.names[index],
             op,
-            self.told(op, offset),
+            self.acknowledged_offset(op, offset),
         ]
         self.writer.write(Ok(t=self.t, op=op, process=process, f="send", value=[step]))
 
-    def told(self, op: int, offset: int) -> int:
+    def acknowledged_offset(self, op: int, offset: int) -> int:
         """Return the acknowledged offset of a send."""
         return offset
 
@@ -182,7 +182,7 @@ class BadRun(Run):
     shrink_every = 1_000
     lossy = True
 
-    def told(self, op: int, offset: int) -> int:
+    def acknowledged_offset(self, op: int, offset: int) -> int:
         """Return the acknowledged offset of a send."""
         return max(0, offset - 3) if op % 10 == 1 else offset
 

@@ -13,7 +13,7 @@ PARENT = "KVORUM_BENCH_PARENT"
 
 
 def follow_parent() -> None:
-    """Called by the client first of all: it dies with whoever measures."""
+    """Called by the client first of all: it ends with the measuring process."""
     die_with_parent(int(os.environ[PARENT]))
 
 

@@ -61,7 +61,7 @@ class Store:
     def receive(self, connection: socket.socket, size_max: int = READ_SIZE) -> int:
         """Receive once; check and write the batches that are whole now. Return how many bytes came."""
         count = connection.recv_into(self._buffer[self._pending : self._pending + size_max])
-        assert count, "nobody ends before all is done"
+        assert count, "no sender ends before all is received"
         there = self._pending + count
         whole = there - there % self._batch_size
         for place in range(0, whole, self._batch_size):
@@ -81,7 +81,7 @@ class Store:
 
 
 def floor(
-    total: int, batch_size: int, *, is_asked: bool, followers: int = FOLLOWERS, is_consumed: bool = True
+    total: int, batch_size: int, *, by_requests: bool, followers: int = FOLLOWERS, is_consumed: bool = True
 ) -> Floor:
     """Run so many bytes through a leader and its followers."""
     request_size = batch_size * REQUEST_BATCHES
@@ -95,15 +95,15 @@ def floor(
         def lead() -> None:
             store = Store(Path(folder) / "leader", batch_size)
             ends = [theirs for _, theirs in links]
-            (lead_asked if is_asked else lead_streamed)(store, client_of_leader, ends, total, request_size)
+            (lead_by_requests if by_requests else lead_streamed)(store, client_of_leader, ends, total, request_size)
             serve(store, consumer_of_leader, consumed)
 
         def follow(number: int) -> None:
             store = Store(Path(folder) / f"follower-{number}", batch_size)
-            (follow_asked if is_asked else follow_streamed)(store, links[number][0], total)
+            (follow_by_requests if by_requests else follow_streamed)(store, links[number][0], total)
 
         helpers = [
-            start(lambda: produce(client, total, request_size, is_asked)),
+            start(lambda: produce(client, total, request_size, by_requests)),
             start(lambda: consume(consumer, consumed)),
         ]
         leader = start(lead)
@@ -148,15 +148,15 @@ def ended(pid: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def produce(connection: socket.socket, total: int, request_size: int, is_asked: bool) -> None:
+def produce(connection: socket.socket, total: int, request_size: int, by_requests: bool) -> None:
     """Be the client."""
     request = os.urandom(request_size)
     sent = answered = 0
-    while sent < total or (is_asked and answered < total):
-        while sent < total and (not is_asked or sent - answered < IN_FLIGHT * request_size):
+    while sent < total or (by_requests and answered < total):
+        while sent < total and (not by_requests or sent - answered < IN_FLIGHT * request_size):
             connection.sendall(request)
             sent += request_size
-        if is_asked:
+        if by_requests:
             answered += len(connection.recv(IN_FLIGHT * MESSAGE_SIZE)) * request_size // MESSAGE_SIZE
 
 
@@ -194,7 +194,7 @@ def follow_streamed(store: Store, leader: socket.socket, total: int) -> None:
         store.receive(leader)
 
 
-def lead_asked(
+def lead_by_requests(
     store: Store, client: socket.socket, followers: Sequence[socket.socket], total: int, request_size: int
 ) -> None:
     """Respond to all requests: a follower's as soon as there is data, the client's when all followers have it."""
@@ -210,8 +210,8 @@ def lead_asked(
             if fd == client.fileno():
                 store.receive(client)
             else:
-                asked = by_fd[fd].recv(MESSAGE_SIZE, socket.MSG_WAITALL)
-                have[fd] = asking[fd] = int.from_bytes(asked[:8], "big")
+                request = by_fd[fd].recv(MESSAGE_SIZE, socket.MSG_WAITALL)
+                have[fd] = asking[fd] = int.from_bytes(request[:8], "big")
         committed = min(have.values(), default=store.size)
         if (count := (committed - answered) // request_size) > 0:
             client.sendall(bytes(count * MESSAGE_SIZE))
@@ -223,7 +223,7 @@ def lead_asked(
                 store.send(by_fd[fd], position, size)
 
 
-def follow_asked(store: Store, leader: socket.socket, total: int) -> None:
+def follow_by_requests(store: Store, leader: socket.socket, total: int) -> None:
     """Request the next data."""
     while True:
         leader.sendall(store.size.to_bytes(8, "big").ljust(MESSAGE_SIZE, b"\0"))

@@ -63,7 +63,7 @@ class Member:
 
     async def introduce(self) -> None:
         """Request a member id, and join later. Raises StalledError."""
-        assert await self._joined() is None and self.member_id, "whoever has no member id is given one first"
+        assert await self._joined() is None and self.member_id, "a member without an id gets one first"
 
     async def join(self) -> None:
         """Join the group and apply its leader's assignment; repeat while it rebalances. Raises StalledError."""
@@ -77,7 +77,7 @@ class Member:
     async def _joined(self) -> JoinGroupResponse | None:
         """Send the request once; None: repeat it."""
         protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription(self.topics, self.user_data))]
-        asked = JoinGroupRequest(
+        request = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout=SESSION_MS,
             rebalance_timeout=REBALANCE_MS,
@@ -85,7 +85,7 @@ class Member:
             protocol_type="consumer",
             protocols=protocols,
         )
-        answer = await self.link.ask(asked, JOIN_VERSION)
+        answer = await self.link.ask(request, JOIN_VERSION)
         assert isinstance(answer, JoinGroupResponse)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -106,7 +106,7 @@ class Member:
             SyncGroupRequestAssignment(member_id=member_id, assignment=assignment(self.topics[0], share))
             for member_id, share in zip(everybody, shares, strict=True)
         ]
-        asked = SyncGroupRequest(
+        request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
@@ -114,7 +114,7 @@ class Member:
             protocol_name="range",
             assignments=rows,
         )
-        answer = await self.link.ask(asked, SYNC_VERSION)
+        answer = await self.link.ask(request, SYNC_VERSION)
         assert isinstance(answer, SyncGroupResponse)
         if answer.error_code in RETRIABLE:
             return False

@@ -32,7 +32,7 @@ def value_in(text: str, name: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def told(urls: Iterable[str], name: str) -> list[float]:
+def metric_values(urls: Iterable[str], name: str) -> list[float]:
     """Return a metric of each process that answers."""
     found = [value_in(text_of(url), name) for url in urls]
     return [value for value in found if value is not None]
@@ -117,6 +117,6 @@ def quantile_in(counts: Buckets, share: float) -> float:
     return lower + (upper - lower) * (rank - below) / within
 
 
-def lag_told(lag: Lag | None) -> str:
+def lag_text(lag: Lag | None) -> str:
     """Append it to other figures; nothing if there is none."""
     return "" if lag is None else f"; event-loop lag p99 {lag.p99_ms:.1f} ms, at most {lag.greatest_ms:.0f} ms"

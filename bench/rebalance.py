@@ -21,7 +21,7 @@ def is_shared_out(shares: Sequence[Sequence[int]], partitions: int) -> bool:
 
 
 class Group:
-    """Consumers of one group, polled in turn by whoever waits."""
+    """Consumers of one group, polled in turn by the waiting thread."""
 
     def __init__(self, system: System, group_id: str, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
         self._topic, self._partitions = topic, partitions

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from bench.beds import Bed
-from bench.own_metrics import Lag, lag_told, lags_between, look
+from bench.own_metrics import Lag, lag_text, lags_between, look
 from bench.peer import MEASURES as MEASURES_OF_PEER
 from bench.results import MeasureResult, RowResult
 from bench.rows import Case, Figures, Measure
@@ -132,7 +132,7 @@ def run_case(
             if number:
                 result.add(kind, figures)
                 result.add_lag(case.name, lag)
-            say(told(case, number, kind, figures, lag))
+            say(result_line(case, number, kind, figures, lag))
             if measure.fresh:
                 beds.end(kind)
 
@@ -144,7 +144,7 @@ def alternating(kinds: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
             yield number, kind
 
 
-def told(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None = None) -> str:
+def result_line(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None = None) -> str:
     """Return a line with the results of a run."""
     units = {row.what: row.unit for row in case.rows}
     parts = [
@@ -153,7 +153,7 @@ def told(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None =
         for what, figure in figures.items()
     ]
     which = f"round {number}" if number else "warm-up"
-    return f"  {kind:7} {which}: {'; '.join(parts)}{lag_told(lag)}   (load {os.getloadavg()[0]:.2f})"
+    return f"  {kind:7} {which}: {'; '.join(parts)}{lag_text(lag)}   (load {os.getloadavg()[0]:.2f})"
 
 
 @contextlib.contextmanager

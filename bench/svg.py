@@ -67,9 +67,9 @@ def panel_of(panel: Panel) -> str:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in drawn)
         parts.append(f'<path class="line {escape(name)}" d="M{path}"/>' if drawn else "")
         for (x, y), (place, value) in zip(drawn, points, strict=True):
-            told = f"{name}, {short(place)}: {value:,.4g} {panel.y}"
+            title = f"{name}, {short(place)}: {value:,.4g} {panel.y}"
             dot = f'<circle class="{escape(name)}" cx="{x:.1f}" cy="{y:.1f}" r="{DOT}">'
-            parts.append(f"{dot}<title>{escape(told)}</title></circle>")
+            parts.append(f"{dot}<title>{escape(title)}</title></circle>")
         parts.append(text(name, LEFT + 90 * number, TOP - 8, name))
     return "".join(parts)
 

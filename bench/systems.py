@@ -107,8 +107,8 @@ class Kvorum:
 
     def wait_ready(self) -> None:
         """Wait until every node is ready."""
-        told = readiness.wait_all(self._pipes, READY_SECONDS)
-        assert set(told.values()) == {"ready"}, told
+        outcome = readiness.wait_all(self._pipes, READY_SECONDS)
+        assert set(outcome.values()) == {"ready"}, outcome
 
     def address(self, node: int) -> tuple[str, int]:
         """Return host and port of a node's client listener."""

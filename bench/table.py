@@ -81,7 +81,7 @@ def section(results: Results) -> str:
     counted = (
         f"{len(reached)} rows, of which {reached.count('aim')} reach the aim and {reached.count('no')} not the must."
     )
-    told = [
+    lines = [
         table(results),
         "",
         f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), with their spread in "
@@ -89,7 +89,7 @@ def section(results: Results) -> str:
         f"Commits: {commits(results)}. Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
     ]
     failures = [f"Failed: {failure}" for failure in results.failures]
-    return "\n".join([*told, *failures])
+    return "\n".join([*lines, *failures])
 
 
 def commits(results: Results) -> str:
@@ -115,7 +115,7 @@ def main() -> None:
     """Print the table, or put it into a document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
-    parser.add_argument("--all", action="store_true", help="with rows of which nothing is asked")
+    parser.add_argument("--all", action="store_true", help="with rows without targets")
     parser.add_argument("--page", type=Path, help="put it between this document's markers")
     options = parser.parse_args()
     results = read(options.results)

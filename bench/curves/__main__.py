@@ -114,8 +114,8 @@ def measure(curve: Curve, kinds: Sequence[str], options: argparse.Namespace, say
                 clusters[kind].close()
             else:
                 drawn.add(kind, place, figures)
-                told = "; ".join(f"{each.name} {figures[each.name]:,.3f} {each.unit}" for each in curve.series)
-                say(f"  {kind:7} {place:>9,}: {told}   (load {os.getloadavg()[0]:.2f})")
+                text = "; ".join(f"{each.name} {figures[each.name]:,.3f} {each.unit}" for each in curve.series)
+                say(f"  {kind:7} {place:>9,}: {text}   (load {os.getloadavg()[0]:.2f})")
             drawn.write(options.out)
     finally:
         for cluster in clusters.values():

@@ -11,7 +11,7 @@ from bench.child import Child
 from bench.curves.curve import Curve, Series
 from bench.curves.load import ALL_SECONDS, RATES, READY_SECONDS, child, make_topics, rates, written
 from bench.measures.requests import PARTITIONS as REQUEST_PARTITIONS
-from bench.measures.requests import asked
+from bench.measures.requests import request_rate
 from bench.processes import cpu_seconds
 from bench.topics import make_topic
 
@@ -42,7 +42,7 @@ def against_partitions(bed: Bed, place: int) -> dict[str, float]:
 def against_connections(bed: Bed, place: int) -> dict[str, float]:
     """Make each of the connections send requests of one record, one after the other."""
     with bed.topic(REQUEST_PARTITIONS) as topic, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rate, cost = runner.run(asked(bed, topic, place, 1))
+        rate, cost = runner.run(request_rate(bed, topic, place, 1))
     return {REQUESTS[0].name: rate, REQUESTS[1].name: cost * 1e6}
 
 

@@ -19,7 +19,7 @@ def taken(bed: Bed, title: str, batch_size: int, followers: int, is_consumed: bo
     """Return the CPU seconds per GB of the processes that replace brokers."""
     total = bed.scale.count(TOTAL, 2 * batch_size * REQUEST_BATCHES)
     run = partial(floor, total, batch_size, followers=followers, is_consumed=is_consumed)
-    return {f"{title}, {kind}": run(is_asked=is_asked).total for kind, is_asked in KINDS.items()}
+    return {f"{title}, {kind}": run(by_requests=by_requests).total for kind, by_requests in KINDS.items()}
 
 
 def case(what: str, batch_size: int, followers: int, is_consumed: bool) -> Case:

@@ -126,9 +126,9 @@ def loaded(bed: Bed, title: str) -> Figures:
             return {**latencies(bed, title), rate_of(title): rate}
 
 
-def loaded_case(title: str, is_asked: bool) -> Case:
+def loaded_case(title: str, has_targets: bool) -> Case:
     """Return the case of a load."""
-    quantiles = rows(title) if is_asked else tuple(less(f"{title}, {name}", "ms") for name in QUANTILES)
+    quantiles = rows(title) if has_targets else tuple(less(f"{title}, {name}", "ms") for name in QUANTILES)
     rate = more(rate_of(title), "records/s")
     return Case(name=title, rows=(*quantiles, rate), run=partial(loaded, title=title), java=True)
 
@@ -187,8 +187,8 @@ ONE_NODE = Measure(
     cases=(
         idle(IDLE_1),
         by_tool(f"{IDLE_1}, EndToEndLatency"),
-        loaded_case(LOADED, is_asked=True),
-        loaded_case(OWN, is_asked=False),
+        loaded_case(LOADED, has_targets=True),
+        loaded_case(OWN, has_targets=False),
     ),
 )
 THREE_NODES = Measure(

@@ -24,8 +24,8 @@ Led = dict[int, dict[str, list[int]]]
 
 def topics_of(asker: Asker) -> list[MetadataResponseTopic]:
     """Return all topics as a broker knows them."""
-    asked = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    return asker.ask(asked, METADATA_VERSION).topics  # type: ignore[attr-defined,no-any-return]
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    return asker.ask(request, METADATA_VERSION).topics  # type: ignore[attr-defined,no-any-return]
 
 
 def led(topics: list[MetadataResponseTopic], names: set[str]) -> Led | None:
@@ -46,14 +46,14 @@ def wait_leading(asker: Asker, led_here: dict[str, list[int]]) -> None:
     """Request the log end of a broker's partitions until it leads all of them."""
     waiting = led_here
     while waiting:
-        asked = [
+        request = [
             ListOffsetsTopic(
                 name=name,
                 partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indexes],
             )
             for name, indexes in waiting.items()
         ]
-        answer = asker.ask(ListOffsetsRequest(replica_id=-1, topics=asked), LIST_OFFSETS_VERSION)
+        answer = asker.ask(ListOffsetsRequest(replica_id=-1, topics=request), LIST_OFFSETS_VERSION)
         waiting = {
             topic.name: [row.partition_index for row in topic.partitions if row.error_code]
             for topic in answer.topics  # type: ignore[attr-defined]

@@ -42,13 +42,13 @@ def frames(member: Member, topic: str) -> list[bytes]:
     found = []
     for partition in range(PARTITIONS):
         row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1000 + partition)
-        asked = OffsetCommitRequest(
+        commit = OffsetCommitRequest(
             group_id=member.group_id,
             generation_id_or_member_epoch=member.generation,
             member_id=member.member_id,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[row])],
         )
-        found.append(request(asked, VERSION))
+        found.append(request(commit, VERSION))
     return found
 
 

@@ -43,7 +43,7 @@ def produced(bed: Bed, title: str, size: int, partitions: int, properties: dict[
 def requested(bed: Bed, title: str, connections: int) -> Figures:
     """Send the same requests as the measure `requests`."""
     with answering(requests.PARTITIONS) as port, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rate, _ = runner.run(requests.asked(bed, TOPIC, connections, address=("127.0.0.1", port)))
+        rate, _ = runner.run(requests.request_rate(bed, TOPIC, connections, address=("127.0.0.1", port)))
     return {title: rate}
 
 

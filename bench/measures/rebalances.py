@@ -72,7 +72,7 @@ def one_more(bed: Bed, title: str, settings: Mapping[str, str]) -> Figures:
     return {what: statistics.median(figures) for what, figures in found.items()}
 
 
-async def asked_at_once(bed: Bed, topic: str) -> tuple[float, float]:
+async def rebalance_at_once(bed: Bed, topic: str) -> tuple[float, float]:
     """Make a new member join, and all others rejoin at the same time; then it leaves, and all rejoin.
 
     Return the median of the joins' seconds, and CPU seconds per rebalance.
@@ -106,7 +106,7 @@ async def asked_at_once(bed: Bed, topic: str) -> tuple[float, float]:
 def at_once(bed: Bed) -> Figures:
     """Measure the coordinator's own time."""
     with bed.topic(PARTITIONS) as topic:
-        seconds, used = asyncio.run(asked_at_once(bed, topic))
+        seconds, used = asyncio.run(rebalance_at_once(bed, topic))
     return {AT_ONCE: seconds * 1000, cpu_title(AT_ONCE): used * 1000}
 
 

@@ -31,8 +31,8 @@ def frame_of(topic: str, partition: int) -> bytes:
     """Return the request."""
     batch = bytes(build_batch([Record(VALUE, None, time.time_ns() // 1_000_000)]))
     data = PartitionProduceData(index=partition, records=batch)
-    asked = ProduceRequest(acks=1, timeout=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
-    return request(asked, VERSION)
+    message = ProduceRequest(acks=1, timeout=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+    return request(message, VERSION)
 
 
 class GoodProduce:
@@ -59,7 +59,7 @@ async def wait_led(link: Link, frame: bytes, is_good: GoodProduce) -> None:
     raise StalledError("a partition takes no record")
 
 
-async def asked(
+async def request_rate(
     bed: Bed, topic: str, connections: int, depth: int = DEPTH, address: tuple[str, int] | None = None
 ) -> tuple[float, float]:
     """Return requests per second, and CPU seconds per request. Raises StalledError.
@@ -90,7 +90,7 @@ async def asked(
 def requests(bed: Bed, title: str, connections: int) -> Figures:
     """Send them to a new topic."""
     with bed.topic(PARTITIONS) as topic, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rate, cost = runner.run(asked(bed, topic, connections))
+        rate, cost = runner.run(request_rate(bed, topic, connections))
     return {title: rate, f"{title}: CPU of all processes": cost * 1e6}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.own_metrics import Lag, Seen, lag_between, lag_told, lags_between, seen_in, value_in
+from bench.own_metrics import Lag, Seen, lag_between, lag_text, lags_between, seen_in, value_in
 from kvorum.cluster.process_metrics import LAG_BOUNDS
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
@@ -51,5 +51,5 @@ def test_a_process_that_was_started_meanwhile_counts_from_its_start() -> None:
 
 def test_the_worst_process_is_reported_except_apache_kafkas() -> None:
     assert Lag.worst([Lag(1, 50), Lag(2, 20)]) == Lag(2, 50)
-    assert lag_told(Lag.worst([])) == ""
-    assert lag_told(Lag(2, 50)) == "; event-loop lag p99 2.0 ms, at most 50 ms"
+    assert lag_text(Lag.worst([])) == ""
+    assert lag_text(Lag(2, 50)) == "; event-loop lag p99 2.0 ms, at most 50 ms"
