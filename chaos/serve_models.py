@@ -189,7 +189,7 @@ class ScenarioState(BaseModel):
     folder: str
 
 
-class ScenarioTold(ScenarioState):
+class ScenarioChanged(ScenarioState):
     """`scenario`: a run began or ended."""
 
     timestamp_ms: int
