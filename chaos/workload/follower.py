@@ -137,7 +137,7 @@ class MetadataFollower:
         self._starts[node] = start
         if len(self._starts) == len(self._brokers) and min(self._starts.values()) > self.next_offset:
             self._recorder.note(
-                f"metadata records {self.next_offset} to {min(self._starts.values()) - 1} were not seen: "
-                "every broker's copy begins behind them"
+                f"metadata records {self.next_offset} to {min(self._starts.values()) - 1} were missed: "
+                "every broker's copy starts after them"
             )
             self.next_offset = min(self._starts.values())

@@ -131,7 +131,7 @@ def test_a_story_says_who_did_what_when() -> None:
     ]
     story = event_lines(events)
     assert story == [
-        (0.1, "topic orders is made"),
+        (0.1, "topic orders is created"),
         (1.5, "kill -9 of node-1/broker, which led orders-0"),
         (2.0, "orders-0: leader 2, ISR [2, 3]"),
     ]
