@@ -50,7 +50,7 @@ TABLE: Final = (
     ),
     Shown(
         "groups: members join, leave and fail",
-        "test_groups.py::test_members_come_leave_and_die_and_the_others_share_the_partitions",
+        "test_groups.py::test_partitions_are_reassigned_when_members_join_leave_and_die",
         (EACH,),
     ),
     Shown(
@@ -80,12 +80,12 @@ TABLE: Final = (
     ),
     Shown(
         "cooperative rebalancing",
-        "test_groups_offsets.py::test_cooperative_members_hand_over_only_what_another_gets",
+        "test_groups_offsets.py::test_cooperative_members_revoke_only_reassigned_partitions",
         (CONFLUENT,),
     ),
     Shown(
         "transactions: commit, abort, read_committed",
-        "test_transactions.py::test_what_is_committed_is_seen_and_what_is_aborted_is_not",
+        "test_transactions.py::test_committed_records_are_visible_and_aborted_ones_are_not",
         (EACH,),
     ),
     Shown(
@@ -105,7 +105,7 @@ TABLE: Final = (
     ),
     Shown(
         "consumer protocol (KIP-848): members join, leave and fail",
-        "test_consumer_protocol.py::test_members_come_leave_and_are_killed",
+        "test_consumer_protocol.py::test_members_join_leave_and_are_killed",
         (CONFLUENT,),
     ),
     Shown(

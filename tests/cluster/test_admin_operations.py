@@ -176,7 +176,7 @@ def test_features_loggers_and_differences_are_those_of_the_cluster(cluster: Loca
     assert differences("topic:differing,topic:differing:broker")["segment.bytes"] == ["2097152", "1073741824"]
 
 
-def test_brokers_say_what_they_speak_and_have_configs_in_common(cluster: LocalCluster) -> None:
+def test_brokers_report_api_versions_and_common_configs(cluster: LocalCluster) -> None:
     found = http(cluster, "GET", "/v1/brokers/2/api-versions")[1]
     fetch = next(row for row in found["apis"] if row["name"] == "FETCH")
     assert (found["broker"], fetch["key"], fetch["min_version"] <= 12 <= fetch["max_version"]) == (2, 1, True)

@@ -157,7 +157,7 @@ def told_on(page: str) -> tuple[Told, dict[str, str]]:
     return told, types
 
 
-def test_what_dashboards_and_alerts_request_is_reported(pages: dict[str, str]) -> None:
+def test_metrics_of_dashboards_and_alerts_are_exported(pages: dict[str, str]) -> None:
     told = {name for page in pages.values() for name in told_on(page)[0]}
     types = {name for page in pages.values() for name in told_on(page)[1]}
     asked = metrics_asked_for()
@@ -177,7 +177,7 @@ def test_strimzis_dashboards_find_their_metrics_at_the_expected_process(pages: d
                 assert name not in told, (role, name)
 
 
-def test_what_dashboards_add_up_by_pod_is_reported_by_one_of_its_processes(pages: dict[str, str]) -> None:
+def test_metrics_summed_by_pod_are_exported_by_one_process(pages: dict[str, str]) -> None:
     """Broker and controller are two targets with the labels of one pod, and Kafka's is one process."""
     told = {role: told_on(page)[0] for role, page in pages.items()}
     twice = {name for name in STRIMZI if all(told[role].get(name) == {ALONE} for role in BOTH)}

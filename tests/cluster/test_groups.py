@@ -47,7 +47,7 @@ def wait_read(members: Members, values: set[str]) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_members_come_leave_and_die_and_the_others_share_the_partitions(
+def test_partitions_are_reassigned_when_members_join_leave_and_die(
     cluster: LocalCluster, client: str, tmp_path: Path
 ) -> None:
     bootstrap, topic = cluster.plan.bootstrap, f"come-{client}"

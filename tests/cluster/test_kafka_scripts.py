@@ -284,7 +284,7 @@ TOOLS = (
 
 
 @needs_kafka
-def test_the_scripts_print_what_apache_kafkas_print(start_cluster: Start, tmp_path: Path) -> None:
+def test_the_scripts_output_equals_apache_kafkas(start_cluster: Start, tmp_path: Path) -> None:
     cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
     typed = Typed(tmp_path, cluster.plan.bootstrap)
     typed.script("kafka-topics", "--create", "--topic", "orders", "--partitions", "2", "--config", "retention.ms=7")

@@ -14,7 +14,7 @@ from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible
 pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
-def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) -> None:
+def test_a_broker_enters_maintenance_and_returns(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "led", 6, 3)
     page = console.page("brokers/2")
     state = page.locator("[data-duty] .badge")
@@ -31,7 +31,7 @@ def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) 
     expect(page.locator(".figure", has_text="Leaders").locator("dd")).not_to_have_text("0")
 
 
-def test_a_broker_is_decommissioned_in_the_console_and_comes_back(console: Console) -> None:
+def test_a_broker_is_decommissioned_in_the_console_and_reactivated(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "wide", 6, 3)
     page = console.page("brokers/3")

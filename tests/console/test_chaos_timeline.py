@@ -98,7 +98,7 @@ def test_the_chart_is_reported_as_a_table_too(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_mark_leads_to_what_the_checker_says_and_so_does_its_address(scene: Scene) -> None:
+def test_a_mark_and_its_url_open_the_checkers_finding(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
     mark = page.get_by_role("link", name="lost-write in orders-0 at 12.5 s, and 1 more at about the same time")

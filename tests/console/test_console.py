@@ -74,7 +74,7 @@ def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: 
 
 
 @pytest.mark.long
-def test_new_records_are_shown_as_they_come(console: Console) -> None:
+def test_new_records_are_shown_live(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "watched", 2, 3)
     page = console.page("topics/watched/messages")
     expect(page.get_by_text("No record matches.")).to_be_visible()

@@ -158,7 +158,7 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
 
 
 @pytest.mark.long
-def test_one_connector_with_its_tasks_and_what_is_done_to_it(scene: Scene) -> None:
+def test_one_connector_with_its_tasks_and_actions(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers"
     employ(scene.stage, numbers=connector("numbers", "FAILED", state("FAILED", TRACE)))
     page = scene.page("jobs/numbers")

@@ -43,7 +43,7 @@ def test_the_newest_are_requested_as_such_and_shown_the_newest_first(scene: Scen
 
 
 @pytest.mark.long
-def test_a_search_that_was_stopped_is_not_said_to_have_found_all(scene: Scene) -> None:
+def test_a_stopped_search_is_marked_incomplete(scene: Scene) -> None:
     scene.stage.says(NEWEST, page_of(stopped_by="time", scanned=5000))
     page = scene.page("topics/orders/messages?filter=value.a==1")
     expect(page.locator("main")).to_contain_text("No match so far.")
@@ -116,7 +116,7 @@ def test_an_error_of_the_filter_is_shown_beside_it(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_what_a_text_is_written_in_is_said(scene: Scene) -> None:
+def test_the_encoding_of_a_text_is_shown(scene: Scene) -> None:
     headers = [
         {"key": "trace", "value": "AAEC", "format": "base64"},
         {"key": "none", "value": None, "format": "string"},
@@ -171,7 +171,7 @@ def test_following_uses_the_search_filter_and_continues_at_its_end(scene: Scene)
 
 
 @pytest.mark.long
-def test_watching_that_is_refused_says_why(scene: Scene) -> None:
+def test_a_rejected_stream_shows_the_reason(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(next="0:5"))
     scene.stage.refuses(STREAM, 400, "INVALID_REQUEST", "the filter ends too early")
     page = scene.page("topics/orders/messages")
@@ -230,7 +230,7 @@ def exported(page: Page, **fields: str) -> Any:
 
 
 @pytest.mark.long
-def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> None:
+def test_search_results_are_exported_also_with_a_token(scene: Scene) -> None:
     path = f"{MESSAGES}/export"
     scene.stage.says(path, Answer(raw="partition,offset\r\n"))
     page = scene.page("topics/orders/messages?filter=value.a==1&partitions=0")

@@ -97,7 +97,7 @@ def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
     expect(page.get_by_role("heading", level=3)).to_contain_text("1 partition would change, 1 replica would be copied")
 
 
-def test_what_copies_slowly_is_seen_and_cancelled(console: Console) -> None:
+def test_slow_copies_are_shown_and_cancelled(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "slow", 1, 1)
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "none"})

@@ -142,7 +142,7 @@ def test_a_token_is_kept_once_the_server_knows_it_and_can_be_changed_and_forgott
     assert page.evaluate("sessionStorage.getItem('kvorum.token')") is None
 
 
-def test_what_ones_role_may_not_is_seen_before_it_is_pressed(scene: Scene) -> None:
+def test_actions_without_permission_are_disabled(scene: Scene) -> None:
     guarded(scene.stage, {"looks": "read"})
     page = scene.page("topics/orders?token=looks")
     page.locator("details.menu > summary").click()
@@ -156,7 +156,7 @@ def test_what_ones_role_may_not_is_seen_before_it_is_pressed(scene: Scene) -> No
 
 
 @pytest.mark.long
-def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> None:
+def test_the_bar_is_correct_after_the_server_returns(scene: Scene) -> None:
     scene.stage.refuses("/v1/cluster", 503, "CLUSTER_UNREACHABLE", "nobody answers")
     scene.stage.refuses("/v1/events", 503, "CLUSTER_UNREACHABLE", "nobody answers")
     page = scene.page("topics")
@@ -169,7 +169,7 @@ def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> No
 
 
 @pytest.mark.long
-def test_a_stream_that_ends_with_an_error_says_which_and_is_taken_up_again(scene: Scene) -> None:
+def test_a_stream_that_ends_with_an_error_shows_it_and_reconnects(scene: Scene) -> None:
     page = scene.page("topics")
     expect(page.locator("#live")).to_have_text("live")
     looks = scene.stage.count("/v1/topics")
@@ -230,7 +230,7 @@ def test_closing_a_working_dialog_shows_the_result_later_and_errors_stay_until_d
 
 
 @pytest.mark.long
-def test_what_goes_wrong_behind_an_open_dialog_is_seen_above_it(scene: Scene) -> None:
+def test_errors_behind_an_open_dialog_are_shown_above_it(scene: Scene) -> None:
     page = scene.page("topics")
     page.get_by_role("button", name="Create a topic").click()
     page.evaluate("import('/console/dom.js').then((dom) => dom.note('something else failed', 'bad'))")

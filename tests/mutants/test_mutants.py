@@ -37,7 +37,7 @@ def test_the_simulation_catches_it_and_not_the_code_as_it_is(mutant: Mutant) -> 
     assert passes(mutant, seed), f"seed {seed} fails without the mistake too: it shows nothing"
 
 
-def test_each_has_a_name_and_says_what_is_wrong() -> None:
+def test_each_mutant_has_a_name_and_a_description() -> None:
     assert len(ALL) == len(MUTANTS) >= 12
     assert all(mutant.wrong.endswith(".") for mutant in ALL)
 

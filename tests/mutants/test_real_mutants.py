@@ -44,13 +44,13 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
         pytest.param("vouch-for-a-lost-directory", "lost-write", marks=pytest.mark.long),
     ],
 )
-def test_what_coordinators_partitions_and_moves_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
+def test_mutants_of_coordinators_partitions_and_moves_are_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.patches
-def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path) -> None:
+def test_records_shown_above_a_followers_high_watermark_are_found(tmp_path: Path) -> None:
     try:
         find_or_build()
     except NoToxiproxy as error:
@@ -78,7 +78,7 @@ def test_each_shipped_scenario_of_a_mutant_exists(name: str) -> None:
     assert [scenario.name for scenario in scenarios_of(name)] == [*own, *SHIPPED[name]]
 
 
-def test_the_command_says_which_mutants_have_a_scenario() -> None:
+def test_the_command_lists_mutants_with_a_scenario() -> None:
     done = CliRunner().invoke(mutants, ["--real", "--only", "guard-off"])
     assert done.exit_code == 2 and "acknowledge-before-isr" in done.output
     both = CliRunner().invoke(mutants, ["--real", "--jobs", "2"])

@@ -197,7 +197,7 @@ def test_records_are_deleted_up_to_the_offset_requested_and_no_further() -> None
     assert "committed is everything below 10" in str(moved(starts, 10, 11))
 
 
-def test_retention_by_time_takes_what_is_old_enough_by_the_replicas_clock() -> None:
+def test_retention_by_time_uses_the_replicas_clock() -> None:
     starts = LogStarts()
     starts.retention.take({"retention.ms": "5000"})
     assert moved(starts, 0, 3, wall_ms=7_000) is None
@@ -237,7 +237,7 @@ def shadow_of(first: int, end: int) -> Shadow:
     return shadow
 
 
-def test_a_replica_whose_log_begins_later_lacks_nothing_below() -> None:
+def test_records_below_a_replicas_log_start_are_not_missing() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(shadow_of(0, 6), 6, "leader")
     assert ledger.missing(shadow_of(4, 6)) is None

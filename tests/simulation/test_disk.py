@@ -26,7 +26,7 @@ def put(target: Disk, path: str, data: bytes, *, sync: bool) -> None:
     file.close()
 
 
-def test_what_was_synced_survives_and_the_rest_is_lost_kept_or_torn() -> None:
+def test_synced_data_survives_and_the_rest_is_lost_kept_or_torn() -> None:
     outcomes = set()
     for seed in range(200):
         one = disk(seed)
@@ -77,7 +77,7 @@ def test_a_folder_is_a_name_too() -> None:
     assert 10 < gone < 40
 
 
-def test_power_goes_after_so_many_steps() -> None:
+def test_power_fails_after_the_given_steps() -> None:
     one = disk()
     file = one.open("/d/f", create=True)
     one.power(1)
@@ -182,7 +182,7 @@ def test_a_wiped_disk_is_empty_for_good() -> None:
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_renamed_folder_is_back_or_gone_with_all_that_was_in_it(synced: bool) -> None:
+def test_a_renamed_folder_is_restored_or_lost_with_its_content(synced: bool) -> None:
     """And what is in a new folder of the old name never mixes with what was in the old one."""
     outcomes = set()
     for seed in range(60):

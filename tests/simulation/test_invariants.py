@@ -402,7 +402,7 @@ def test_a_violation_is_reported_by_its_name(kind: str, deed: Deed) -> None:
 
 
 @pytest.mark.parametrize("deed", KEPT, ids=lambda deed: deed.__name__)
-def test_what_may_be_is_taken(deed: Deed) -> None:
+def test_legal_histories_pass(deed: Deed) -> None:
     deed(World())
 
 
@@ -481,7 +481,7 @@ def test_a_replica_with_a_lost_log_is_not_eligible_after_the_brokers_next_regist
     assert found.value.kind == "EligibleByALostLog"
 
 
-def test_who_has_all_again_is_eligible_by_its_new_log() -> None:
+def test_a_replica_with_all_records_again_is_eligible_with_its_new_log() -> None:
     world = World(elr=True)
     committed(world)
     world.commit(1, (1, 2))

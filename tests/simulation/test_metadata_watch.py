@@ -100,7 +100,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("after", KEPT.values(), ids=KEPT.keys())
-def test_what_may_be_is_taken(after: MetadataImage) -> None:
+def test_legal_histories_pass(after: MetadataImage) -> None:
     watched = watch()
     watched.seen("controller-1", BEFORE)
     watched.seen("controller-1", after)
@@ -136,7 +136,7 @@ def with_directories(offset: int, made: Partition, *online: Uuid, epoch: int = 1
         (with_directories(2, partition(isr=(1, 2), directories=(A, A, A)), B, epoch=9), None),
     ],
 )
-def test_who_lay_in_a_directory_that_failed_leaves_isr_and_leadership(after: MetadataImage, kind: str | None) -> None:
+def test_a_replica_in_a_failed_directory_leaves_isr_and_leadership(after: MetadataImage, kind: str | None) -> None:
     watched = watch()
     watched.seen("controller-1", with_directories(1, partition(partition_epoch=9), A, B))
     if kind is None:

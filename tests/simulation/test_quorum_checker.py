@@ -148,7 +148,7 @@ def test_a_violation_is_reported_by_its_name(kind: str, deed: Deed) -> None:
 
 
 @pytest.mark.parametrize("deed", [deed for _, deed in KEPT], ids=[what for what, _ in KEPT])
-def test_what_may_be_is_taken(deed: Deed) -> None:
+def test_legal_histories_pass(deed: Deed) -> None:
     deed(checker())
 
 
@@ -187,7 +187,7 @@ def load(voter: SimVoter, end_offset: int, state: bytes) -> None:
     voter.on_snapshot_loaded(cast(SnapshotView, View(end_offset, state)))
 
 
-def test_who_follows_may_load_a_snapshot_that_is_ahead_and_a_leader_none() -> None:
+def test_a_follower_may_load_a_newer_snapshot_and_a_leader_none() -> None:
     made, leader = world()
     made.loop.run_for(1.0)
     checked = made.checker
@@ -236,7 +236,7 @@ def test_a_state_that_is_not_the_replays_is_reported() -> None:
     assert found.value.kind == "StateIsReplay"
 
 
-def test_a_quorum_that_does_not_come_to_rest_is_reported() -> None:
+def test_a_quorum_that_does_not_settle_is_reported() -> None:
     made, _ = world()
     made.heal()
     made.is_at_rest = lambda: False  # type: ignore[method-assign]  # as if a voter stayed behind

@@ -69,7 +69,7 @@ def test_seeds_are_read_as_a_range_or_one(text: str, wanted: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("text", ["x", "9-1", "-3", "1-x"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_invalid_ranges_are_refused(text: str) -> None:
     done = CliRunner().invoke(sim, ["--seeds", text])
     assert done.exit_code == 2 and "A-B" in done.output
 
@@ -161,7 +161,7 @@ def test_a_quorum_seed_that_fails_with_any_exception_is_a_result_too(monkeypatch
     assert any("in fail" in line for line in result.story), "an exception is told with where it came from"
 
 
-def test_what_is_no_schedule_is_refused(tmp_path: Path) -> None:
+def test_invalid_schedules_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
     path.write_text('{"kind": "quorum", "seed": "x"}')
     done = CliRunner().invoke(sim, ["--schedule", str(path)])

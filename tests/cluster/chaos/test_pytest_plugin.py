@@ -196,7 +196,7 @@ def test_export_needs_a_name_and_starts_nothing_where_no_test_runs(pytester: pyt
     assert "@pytest.mark.kvorum" in plugged(pytester, "--kvorum-export", "A", "--markers").stdout
 
 
-def test_options_that_make_no_sense_are_said_so(pytester: pytest.Pytester) -> None:
+def test_invalid_options_are_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kvorum_session_cluster): pass")
     done = plugged(pytester, "--kvorum-config", "num.partitions")
     assert "is not of the form KEY=VALUE" in done.stdout

@@ -139,7 +139,7 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(
+def test_invalid_faults_are_refused_with_the_reason(
     play: Any, body: object, status: int, error: str, field: str | None, why: str
 ) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused_with_its_reason(
     play(scenario)
 
 
-def test_kinds_report_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
+def test_kinds_report_support_and_options(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         _, kinds = await api("GET", "/kinds")
         found = {each["fault"]: each for each in kinds}
@@ -179,7 +179,9 @@ def test_kinds_report_what_is_possible_here_and_how_to_say_it(play: Any) -> None
         ({"Origin": "http://evil.example"}, 403, "FORBIDDEN_ORIGIN"),
     ],
 )
-def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, str], status: int, error: str) -> None:
+def test_requests_without_permission_are_rejected_on_every_path(
+    play: Any, headers: dict[str, str], status: int, error: str
+) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         body = {"fault": "kill", "targets": ["node-1"]}
         for method, path in (("POST", "/faults"), ("GET", "/state"), ("GET", "/events"), ("POST", "/scenarios")):
@@ -595,7 +597,7 @@ def test_the_address_that_is_printed_is_one() -> None:
     assert url_of("::1", 9095) == "http://[::1]:9095" and url_of("127.0.0.1", 1) == "http://127.0.0.1:1"
 
 
-def test_an_address_that_is_taken_is_said_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server, _ = on_paper(tmp_path)
     with socket.socket(socket.AF_INET6) as taken:
         taken.bind(("::1", 0))
@@ -606,7 +608,7 @@ def test_an_address_that_is_taken_is_said_as_one(tmp_path: Path, capsys: pytest.
     assert f"[::1]:{port}: " in capsys.readouterr().err
 
 
-def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
+def test_the_command_reports_missing_requirements(tmp_path: Path) -> None:
     def said(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(serve, arguments)
         return done.exit_code, done.output

@@ -46,7 +46,7 @@ def test_a_topics_own_configs_are_reported_as_in_kafka(address: tuple[str, int])
     assert compared(found) == compared(FIXTURE["topic with retention.ms=1000, cleanup.policy=compact"])
 
 
-def test_what_a_new_cluster_sets_for_all_brokers_is_what_kafka_sets(address: tuple[str, int]) -> None:
+def test_a_new_clusters_dynamic_defaults_equal_kafkas(address: tuple[str, int]) -> None:
     """It begins with eligible leader replicas (KIP-966), and with them min.insync.replicas is set for the cluster."""
     world = World(*address)
     found = describe(world, BROKER, "")

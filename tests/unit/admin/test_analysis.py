@@ -143,7 +143,7 @@ def test_of_very_many_hours_the_newest_are_reported(monkeypatch: pytest.MonkeyPa
     with_fake(test)
 
 
-def test_what_cannot_be_analysed_is_refused_before_it_begins() -> None:
+def test_an_unsupported_analysis_is_refused_before_it_starts() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         assert (await call(client, "GET", "/v1/topics/none/analysis"))[0] == 404

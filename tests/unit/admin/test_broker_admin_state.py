@@ -84,7 +84,7 @@ def test_a_dry_run_and_a_refusal_change_nothing() -> None:
     assert cluster.asked.get(1, {}) == {}
 
 
-def test_only_who_is_decommissioned_and_stopped_is_unregistered() -> None:
+def test_only_a_decommissioned_and_stopped_broker_is_unregistered() -> None:
     cluster = AdminStateCluster((2, [2, 3], [2, 3]))
     assert refused(cluster, broker_admin_state_routes.unregister_broker) == ErrorCode.INVALID_REQUEST
     cluster.asked[1] = dict(LEAVING)

@@ -188,7 +188,7 @@ def test_an_answer_that_is_not_about_the_topic_ends_the_asking(answer: Answer) -
     assert len(asked) <= 2
 
 
-def test_a_cluster_that_does_not_know_the_request_says_nothing_of_them() -> None:
+def test_an_older_cluster_reports_no_eligible_replicas() -> None:
     def refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "not served")
 

@@ -16,7 +16,7 @@ from tests.unit.admin.operated import BROKER, CLUSTER, OWN_ANSWERS, OperatedClus
 KEY = "log.retention.ms"
 
 
-def test_a_broker_itself_says_what_it_speaks() -> None:
+def test_a_broker_reports_its_api_versions() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, found = await call(client, "GET", "/v1/brokers/3/api-versions")
         assert status == 200
@@ -36,7 +36,7 @@ def test_a_broker_itself_says_what_it_speaks() -> None:
     with_operated(test)
 
 
-def test_a_broker_that_does_not_say_what_it_speaks() -> None:
+def test_a_broker_without_api_versions() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, problem = await call(client, "GET", "/v1/brokers/9/api-versions")
         assert (status, problem["error"]) == (404, "BROKER_ID_NOT_REGISTERED")

@@ -62,7 +62,7 @@ def test_a_pending_commit_does_not_delay_reads() -> None:
     asyncio.run(main())
 
 
-def test_who_is_not_answered_in_time_fails_alone() -> None:
+def test_a_timeout_fails_only_its_own_request() -> None:
     async def main() -> None:
         parked = Parked(ProduceResponse(responses=[]))
         broker = TestBroker({ProduceRequest: parked})
@@ -136,7 +136,7 @@ def test_there_are_only_so_many_connections_and_few_are_kept(closed: list[Channe
     asyncio.run(main())
 
 
-def test_a_place_that_was_waited_for_in_vain_says_that_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_before_a_connection_is_free_reports_that_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "OWN_MAX", 1)
 
     async def main() -> None:
@@ -209,7 +209,7 @@ def test_a_dependent_request_continues_when_the_broker_dies_and_not_before(dies:
     asyncio.run(main())
 
 
-def test_what_changes_something_is_no_question() -> None:
+def test_requests_that_change_state_are_not_repeatable() -> None:
     names = {each.__name__ for each in READS}
     assert QUICK < READS and len(names) > 15
     assert all(

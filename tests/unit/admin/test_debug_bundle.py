@@ -37,7 +37,7 @@ async def bundle(client: Client) -> tuple[dict[str, bytes], dict[str, str]]:
     return found, {each["name"]: each["error"] for each in manifest["missing"]}
 
 
-def test_it_has_what_can_be_got_and_says_what_cannot() -> None:
+def test_it_has_all_available_data_and_lists_the_rest() -> None:
     async def run() -> None:
         broker, controller, cluster = FakeNode(), FakeNode(CONTROLLER, "controller"), ManagedCluster()
         async with running(broker, controller), serve(cluster) as client:

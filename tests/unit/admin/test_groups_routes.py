@@ -267,7 +267,7 @@ def test_a_refusal_of_the_cluster_has_its_name() -> None:
     with_fake(test)
 
 
-def test_what_is_said_twice_or_misspelt_is_refused() -> None:
+def test_duplicate_or_misspelt_parameters_are_refused() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         twice = [{"topic": "t", "partition": 0, "offset": offset} for offset in (1, 2)]

@@ -83,7 +83,7 @@ def test_records_of_several_partitions_come_by_time_and_in_pages() -> None:
         ("filter=partition==1%26%26offset<2", [1, 3]),
     ],
 )
-def test_where_it_begins_and_what_is_chosen(query: str, found: list[int]) -> None:
+def test_start_positions_and_filters(query: str, found: list[int]) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         status, page = await call(client, "GET", f"{PATH}?{query}")
@@ -162,7 +162,7 @@ def test_bytes_are_shown_as_requested() -> None:
     with_fake(test)
 
 
-def test_what_is_packed_tightly_counts_as_large_as_it_is() -> None:
+def test_compressed_records_count_with_their_uncompressed_size() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("z")
         for _ in range(3):
@@ -244,7 +244,7 @@ def test_a_log_whose_begin_moved_is_read_from_there() -> None:
     ],
 )
 @pytest.mark.parametrize("suffix", ["", "/stream", "/export"])
-def test_what_cannot_be_browsed_is_reported_before_anything_is_read(suffix: str, query: str, field: str) -> None:
+def test_an_unreadable_topic_is_reported_before_reading(suffix: str, query: str, field: str) -> None:
     if suffix and query in ("limit=10001", "bytes=99999999999"):
         return  # an export, and what follows, may be longer
 
@@ -285,7 +285,7 @@ async def events_of(content: Any, count: int) -> list[tuple[str, Any]]:
     return found
 
 
-def test_what_is_written_is_followed_until_the_limit() -> None:
+def test_new_records_are_streamed_up_to_the_limit() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         async with client.get(f"{PATH}/stream?limit=3&filter=value.number!=11") as answer:
@@ -325,7 +325,7 @@ def test_a_leader_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch
     with_fake(test)
 
 
-def test_a_partition_that_stays_without_a_leader_ends_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_without_a_leader_ends_its_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0.0)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -353,7 +353,7 @@ def test_an_export_that_fails_is_broken_off() -> None:
     with_fake(test)
 
 
-def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
+def test_a_stream_ends_with_its_reader_and_their_number_is_limited() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t")
         streams = [await client.get(f"{PATH}/stream") for _ in range(STREAMS_MAX)]
@@ -368,7 +368,7 @@ def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
     with_fake(test)
 
 
-def test_what_grows_when_it_is_decompressed_is_taken_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_decompressed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of a few megabytes may be gigabytes of records: no more of them are held than a limit and a piece."""
     monkeypatch.setattr(reading, "ANSWER_BYTES", 1_000)
     held: list[int] = []
@@ -429,7 +429,7 @@ def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.Mo
     with_fake(test)
 
 
-def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_whose_reader_stalls_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that keeps the connection and never reads would have one of the streams for ever."""
     monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.2)
 
@@ -463,7 +463,7 @@ def test_a_server_that_ends_ends_its_streams() -> None:
     asyncio.run(test())
 
 
-def test_a_failure_in_the_middle_is_the_last_word() -> None:
+def test_a_failure_in_the_middle_ends_the_stream_with_an_error() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t")
         async with client.get(f"{PATH}/stream") as answer:

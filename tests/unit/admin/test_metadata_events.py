@@ -47,7 +47,7 @@ def test_the_life_of_a_topic() -> None:
     assert (row.type, row.topic, row.topic_id, builder.partitions) == ("topic_deleted", "t", str(ID), {})
 
 
-def test_what_was_known_before_is_not_reported_again() -> None:
+def test_known_events_are_not_reported_again() -> None:
     builder = MetadataEventBuilder()
     told(builder, records.Topic(name="t", topic_id=ID), partition())
     assert told(builder, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []

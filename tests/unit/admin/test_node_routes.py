@@ -87,7 +87,7 @@ def test_a_broker_has_what_it_registered_with_and_what_its_process_reports() -> 
     with_node(test)
 
 
-def test_the_list_waits_for_no_process_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_does_not_wait_for_a_stopped_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_routes, "LIST_SECONDS", 0.2)
 
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
@@ -203,7 +203,7 @@ def test_a_process_of_another_cluster_is_neither_queried_nor_stopped() -> None:
     with_node(test)
 
 
-def test_a_token_goes_nowhere_that_a_dynamic_config_or_a_redirect_says() -> None:
+def test_a_token_is_not_sent_to_addresses_of_dynamic_configs_or_redirects() -> None:
     async def run() -> None:
         node, elsewhere, cluster = FakeNode(), FakeNode(), ManagedCluster()
         async with running(node, elsewhere), serve(cluster) as client:
@@ -258,7 +258,7 @@ def test_a_broker_is_shut_down_by_an_admin_and_the_trail_reports_it(written: lis
     with_node(test, FakeNode(access=guarded()), guarded())
 
 
-def test_a_process_with_other_tokens_refuses_by_its_own_word() -> None:
+def test_a_process_with_other_tokens_rejects_with_its_own_message() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         status, problem = await call(client, "GET", "/v1/brokers/1/log")
         assert (status, problem["error"]) == (403, "NODE_REFUSED") and "token" in problem["message"]
@@ -268,7 +268,7 @@ def test_a_process_with_other_tokens_refuses_by_its_own_word() -> None:
     with_node(test, FakeNode(access=guarded()))
 
 
-def test_a_change_whose_answer_did_not_come_may_have_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_without_a_response_may_have_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         node.hold.add("/v1/node/controlled-shutdown")
         monkeypatch.setattr(node_pages.NodePages.post, "__kwdefaults__", {"seconds": 0.2})

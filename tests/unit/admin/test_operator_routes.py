@@ -109,7 +109,7 @@ def configure(cluster: OperatedCluster) -> None:
         ("topic:plain,topic:plain:default", {}),
     ],
 )
-def test_configs_are_compared_by_what_they_mean(columns: str, found: dict[str, list[str | None]]) -> None:
+def test_configs_are_compared_by_meaning(columns: str, found: dict[str, list[str | None]]) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         configure(cluster)
         status, diff = await call(client, "GET", f"/v1/configs/diff?of={columns}")
@@ -153,7 +153,7 @@ def test_secrets_are_not_reported_and_own_configs_of_brokers_are_marked() -> Non
         "topic:mine:static,t:1",
     ],
 )
-def test_what_cannot_be_compared_is_refused(columns: str) -> None:
+def test_incomparable_configs_are_refused(columns: str) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, problem = await call(client, "GET", f"/v1/configs/diff?of={columns}")
         assert (status, problem["field"]) == (400, "of"), columns

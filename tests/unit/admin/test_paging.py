@@ -113,7 +113,7 @@ def test_a_page_has_a_size_that_can_be(limit: str) -> None:
     with_managed(test)
 
 
-def test_two_who_ask_for_a_brokers_duty_do_not_overwrite_each_other() -> None:
+def test_concurrent_changes_of_a_brokers_admin_state_do_not_overwrite_each_other() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2])
         maintenance, decommission = "/v1/brokers/2/maintenance", "/v1/brokers/2/decommission"

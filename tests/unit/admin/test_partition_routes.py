@@ -184,7 +184,7 @@ def test_replicas_are_held_against_the_leaders(logs: list[list[Seen]], begins: t
     assert checked(*logs, begins=begins) == found
 
 
-def test_what_is_compacted_is_not_compared_but_checked() -> None:
+def test_compacted_topics_are_checked_but_not_compared() -> None:
     logs = (GOOD, [GOOD[0], seen(5, 9, 77, valid=False)])
     assert checked(*logs, begins=(0, 0), compared=False) == [(2, Kind.DAMAGED, 5)]
 
@@ -278,7 +278,9 @@ def test_a_replica_that_cannot_be_read_is_reported_and_the_others_are_compared()
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_what_retention_takes_away_meanwhile_is_not_missing(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_deleted_by_retention_during_the_check_are_not_missing(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A follower's log begins later by the time it is read: what it no longer has is not held against it."""
     monkeypatch.setattr(verify_routes, "FETCH_BYTES", 200)
 

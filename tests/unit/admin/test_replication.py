@@ -32,7 +32,7 @@ LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replicat
     ],
     ids=["whole", "one short", "moving whole", "moving one short", "moved", "over meanwhile"],
 )
-def test_what_is_only_added_does_not_count(
+def test_replicas_that_are_being_added_do_not_count(
     replicas: list[int], isr: list[int], moving: UnderWay | None, factor: int, under: bool
 ) -> None:
     row = MetadataResponsePartition(partition_index=0, replica_nodes=replicas, isr_nodes=isr)

@@ -62,7 +62,7 @@ def test_moved_files_are_reported_with_their_new_location() -> None:
     with_managed(beside_nobody)
 
 
-def test_a_disk_that_cannot_be_read_is_said_to_be_so() -> None:
+def test_an_unreadable_disk_is_reported() -> None:
     files = Files()
     files.fault = OSError(5, "Input/output error")
 

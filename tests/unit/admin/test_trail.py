@@ -93,7 +93,7 @@ def test_a_token_without_a_label_is_known_by_its_hash() -> None:
     assert Access().who(None) == "this machine"
 
 
-def test_who_is_refused_is_written_and_many_at_once_are_counted(written: list[dict[str, Any]]) -> None:
+def test_rejected_requests_are_logged_and_bursts_counted(written: list[dict[str, Any]]) -> None:
     clock = FakeClock()
 
     async def main() -> None:

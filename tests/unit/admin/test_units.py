@@ -46,7 +46,7 @@ def test_a_shift_is_limited_to_the_log_with_a_message(by: int, after: int) -> No
     assert (move.after, move.wanted, move.is_above, move.is_below) == (after, 15 + by, by == 100, by == -100)
 
 
-def test_what_is_nowhere_cannot_be_shifted() -> None:
+def test_a_missing_offset_cannot_be_shifted() -> None:
     with pytest.raises(ResetError, match="partition t-1 since there is no current committed offset"):
         plan(Scenario(way=Way.SHIFT, number=1), ENDS, {A: 15})
 
@@ -78,7 +78,7 @@ def test_bytes_as_json(data: bytes | None, form: Format, value: object, said: Fo
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 5000 + b"]" * 5000, b"1 2"])
-def test_what_is_no_json_is_refused(data: bytes) -> None:
+def test_invalid_json_is_refused(data: bytes) -> None:
     with pytest.raises(NoJson):
         json_of(data)
 
@@ -146,7 +146,7 @@ def text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def test_what_consumers_say_of_themselves() -> None:
+def test_consumers_metadata_is_decoded() -> None:
     said = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
     given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
     found = read_assignment(given)
@@ -179,7 +179,7 @@ def ended(producer_id: int, is_commit: bool) -> bytearray:
     return marker(producer_id, 0, is_commit=is_commit, coordinator_epoch=0, timestamp=0)
 
 
-def test_read_committed_leaves_out_what_was_aborted_until_its_marker() -> None:
+def test_read_committed_omits_aborted_records_up_to_the_marker() -> None:
     piece = log_of(
         transactional(1, b"a0", b"a1"),
         transactional(2, b"c0"),
@@ -236,7 +236,7 @@ def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_exists() ->
         asked(broker="0").optional_number("broker", 1, 9)
 
 
-def test_a_patch_is_of_what_its_get_shows() -> None:
+def test_a_patch_applies_to_the_fields_of_its_get() -> None:
     async def show(call: Call[NoBody]) -> NoBody:
         return call.body
 

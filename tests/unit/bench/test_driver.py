@@ -83,7 +83,7 @@ def test_answers_are_distinguished_by_their_codes() -> None:
     assert not codes(answer(1))
 
 
-def test_a_window_keeps_so_many_on_their_way_and_counts_what_fails() -> None:
+def test_a_window_limits_requests_in_flight_and_counts_failures() -> None:
     async def work(link: Link, peer: Peer) -> None:
         window = Window(link, [BEAT], 4, good_heartbeats())
         assert link.in_flight == 4

@@ -28,7 +28,7 @@ def test_an_unknown_page_of_a_process_is_an_error() -> None:
     assert value_in('other 1.0\nname{a="b"} 2.5\n', "name") == 2.5
 
 
-def test_only_what_came_due_between_the_looks_counts() -> None:
+def test_only_callbacks_due_between_two_reads_count() -> None:
     before, after = seen([700.0] * 100), seen([700.0] * 100 + [0.0] * 98 + [25.0] * 2)
     lag = lag_between(before, after)
     assert lag is not None

@@ -47,7 +47,7 @@ def test_it_is_built_once(folder: Path) -> None:
     assert len((folder / "asked").read_text().splitlines()) == 1
 
 
-def test_what_keeps_it_from_being_built_is_said(folder: Path) -> None:
+def test_the_reason_of_a_failed_build_is_reported(folder: Path) -> None:
     with pytest.raises(peer.PeerUnavailableError, match="cargo is not on the PATH; it builds Tansu"):
         peer.build()
     cargo(folder, "echo no such crate >&2; exit 101")

@@ -95,7 +95,7 @@ def test_a_failed_system_gets_a_new_cluster_and_is_finally_skipped(said: list[st
     assert found.failures[0] == "case, round 0, b: StalledError: it stands still" and len(found.failures) == 2
 
 
-def test_what_needs_java_is_left_out_with_the_reason(said: list[str]) -> None:
+def test_measures_that_need_java_are_skipped_with_the_reason(said: list[str]) -> None:
     found = ran(said, without_java="there is none")
     assert not said and found.skipped == ["case: there is none"] and not found.failures
 

@@ -62,7 +62,7 @@ def test_a_ratio_is_of_medians(of: str, own: list[float], other: list[float], va
         (less("p50", "ms", 1.0), 0.1, "must"),
     ],
 )
-def test_what_is_reached_depends_on_which_way_is_better(row, value, verdict) -> None:  # type: ignore[no-untyped-def]
+def test_the_reached_target_depends_on_the_direction(row, value, verdict) -> None:  # type: ignore[no-untyped-def]
     assert reached(row, value) == verdict
 
 
@@ -111,7 +111,7 @@ def test_failures_are_reported_below_the_table() -> None:
     assert told.endswith("Failed: x, round 2, kafka: StalledError: no end")
 
 
-def test_the_table_says_which_commit_was_measured_and_what_of_it() -> None:
+def test_the_table_has_the_measured_commits_and_their_measures() -> None:
     found = results()
     found.measures[0].facts["commit"] = "abc"
     assert "Commits: abc. Machine: a machine." in section(found)
@@ -162,7 +162,7 @@ def test_the_page_has_the_figures_that_were_kept() -> None:
         ("start to the first", "start to first", ", s"),
     ],
 )
-def test_what_readme_sums_up_is_what_the_rows_say(what: str, begins: str, unit: str) -> None:
+def test_the_readme_summary_matches_the_rows(what: str, begins: str, unit: str) -> None:
     rows = [line.split("|") for line in table(read(ROOT / "docs" / "benchmark.json")).splitlines()[2:]]
     ratios = sorted({cells[4].strip() for cells in rows if cells[1].strip().startswith(begins) and unit in cells[1]})
     (line,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(f"| {what}")]
@@ -170,7 +170,7 @@ def test_what_readme_sums_up_is_what_the_rows_say(what: str, begins: str, unit: 
     assert told == list(dict.fromkeys((ratios[0], ratios[-1])))
 
 
-def test_only_what_stands_between_the_markers_is_replaced() -> None:
+def test_only_the_text_between_the_markers_is_replaced() -> None:
     assert put_between(f"a\n{BEGIN}\nold\n{END}\nz\n", "new") == f"a\n{BEGIN}\nnew\n{END}\nz\n"
     for text in ("a", BEGIN, END):
         with pytest.raises(ValueError, match="there is no"):

@@ -158,7 +158,7 @@ class TestGet:
 
 
 class TestPush:
-    def test_it_may_come_right_after_the_question_then_once_an_interval_and_at_the_end(self, world: World) -> None:
+    def test_pushes_are_allowed_after_the_subscription_once_per_interval_and_at_the_end(self, world: World) -> None:
         world.get()
         world.push()
         with refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED):
@@ -199,7 +199,7 @@ class TestPush:
             ({"metrics": b"\x0a\x05abc"}, ErrorCode.INVALID_RECORD),
         ],
     )
-    def test_what_cannot_be_taken_is_refused(self, world: World, fields: dict[str, object], code: ErrorCode) -> None:
+    def test_invalid_pushes_are_refused(self, world: World, fields: dict[str, object], code: ErrorCode) -> None:
         world.get()
         with refused(code):
             world.push(**fields)
@@ -212,7 +212,7 @@ class TestPush:
 
 
 class TestInstances:
-    def test_one_whose_connection_closes_is_forgotten_with_its_numbers(self, world: World) -> None:
+    def test_a_disconnected_client_and_its_metrics_are_removed(self, world: World) -> None:
         world.get()
         world.push()
         world.manager.connection_closed("another")

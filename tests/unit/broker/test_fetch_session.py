@@ -106,7 +106,7 @@ class TestFullRequests:
         assert told(response) == [("foo", 0), ("bar", 1)]
         assert len(sessions) == 1 and sessions.cached_partitions == 2
 
-    def test_one_that_wants_no_session_gets_none(self) -> None:
+    def test_a_client_without_sessions_gets_none(self) -> None:
         sessions = cache()
         response = answer(open_context(sessions, request({("foo", 0): 0}, epoch=-1)))
         assert response.session_id == 0 and told(response) == [("foo", 0)]
@@ -121,7 +121,7 @@ class TestFullRequests:
         with pytest.raises(KafkaError):
             open_context(sessions, request(session_id=session_id, epoch=1))
 
-    def test_of_a_partition_named_twice_the_last_word_counts(self) -> None:
+    def test_the_last_of_duplicate_partitions_counts(self) -> None:
         asked = request({("foo", 0): 1})
         asked.topics += request({("foo", 0): 9}).topics
         assert wanted(open_context(cache(), asked)) == [("foo", 0, 9)]
@@ -195,7 +195,7 @@ class TestIncrementalRequests:
         response = answer(context)
         assert (response.session_id, told(response), len(sessions)) == (0, [], 0)
 
-    def test_who_got_records_goes_to_the_end_of_the_line(self) -> None:
+    def test_partitions_with_returned_records_go_to_the_end_of_the_queue(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0, ("foo", 1): 0, ("foo", 2): 0})
         for epoch in (1, 2, 3):
@@ -268,7 +268,7 @@ class TestEpochs:
         assert (response.error_code, told(response)) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
         assert told(answer(later, 9)) == [("foo", 0)]
 
-    def test_after_the_greatest_epoch_comes_1(self) -> None:
+    def test_epoch_1_follows_the_largest_epoch(self) -> None:
         assert next_epoch(INT32_MAX) == 1
 
 
@@ -336,7 +336,7 @@ class TestEviction:
         max_size=8,
     )
 )
-def test_a_client_that_only_hears_of_changes_knows_what_one_that_hears_everything_does(
+def test_incremental_responses_are_equivalent_to_full_ones(
     rounds: list[tuple[dict[tuple[str, int], int], list[tuple[str, int]], dict[tuple[str, int], int]]],
 ) -> None:
     """Whatever is asked for, forgotten and changed: high watermarks put together from the answers are the true ones."""

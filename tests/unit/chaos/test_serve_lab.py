@@ -66,7 +66,7 @@ def play(tmp_path: Path, story: Story, server: ChaosServer | None = None, paper:
         ("restart", "all", "node-1,node-2,node-3", ["stop node-1 node-2 node-3", "start node-1 node-2 node-3"]),
     ],
 )
-def test_words_stand_for_nodes_and_one_target_for_several(
+def test_selectors_resolve_to_nodes_and_one_target_to_several(
     tmp_path: Path, fault: str, target: str, named: str, done: list[str]
 ) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_active_controller_is_killed_on_each_node(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_so_many_followers_stop_that_the_leader_is_below_its_minimum(tmp_path: Path) -> None:
+def test_enough_followers_stop_to_shrink_the_isr_below_its_minimum(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, found = await api("POST", "/faults", {"fault": "isr_below_min", "targets": ["orders-0"]})
         assert status == 201 and sorted(paper.done) == ["pause node-1 broker", "pause node-3 broker"]
@@ -235,9 +235,7 @@ def test_of_two_scenarios_at_once_one_is_begun(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_run_whose_verdict_cannot_be_had_is_over_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_a_verdict_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stayed "running" for ever, and what stopped it would have stopped the next one."""
 
     async def main() -> None:
@@ -262,7 +260,7 @@ def test_a_run_whose_verdict_cannot_be_had_is_over_all_the_same(
 @pytest.mark.parametrize(
     ("broken", "state", "exit_code"), [("histories", "held", 0), ("line_of", "could not run", None)]
 )
-def test_a_run_that_cannot_be_followed_is_over_and_says_why(
+def test_a_run_with_unreadable_output_ends_with_the_reason(
     broken: str, state: str, exit_code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the reason: threads that cannot be had are no OSError. What it found itself before stays true."""
@@ -299,7 +297,7 @@ def test_numbers_of_runs_continue_behind_those_of_a_server_before(tmp_path: Path
     asyncio.run(main())
 
 
-def test_the_report_of_a_run_is_served_and_made_where_the_run_did_not_come_to_it(tmp_path: Path) -> None:
+def test_the_report_of_a_run_is_served_and_created_if_missing(tmp_path: Path) -> None:
     server, paper = on_paper(tmp_path)
     server.command = pretender(tmp_path)
 

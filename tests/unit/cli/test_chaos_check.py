@@ -57,7 +57,7 @@ def test_a_broken_file_is_named_and_is_exit_code_2(tmp_path: Path, text: str) ->
     assert f"{path}: line 1" in result.stderr
 
 
-def test_what_was_left_out_is_reported(tmp_path: Path) -> None:
+def test_skipped_lines_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     history(path, *SOUND, {"kind": "weather", "t": 9})
     path.write_text(path.read_text() + '{"kind":"no')

@@ -71,7 +71,7 @@ def test_quotas_of_users_and_of_their_clients_are_distinguished(cluster: FakeClu
     ],
     ids=" ".join,
 )
-def test_what_has_no_such_configs_is_wrong_usage(cluster: FakeCluster, words: list[str]) -> None:
+def test_entities_without_such_configs_are_wrong_usage(cluster: FakeCluster, words: list[str]) -> None:
     printed = run(cluster, "configs", *words)
     assert (printed.code, "Error: " in printed.err) == (Exit.USAGE, True), printed.err
 
@@ -103,7 +103,7 @@ def test_rules_choose_partitions(rules: str, chosen: list[tuple[str, int]]) -> N
     assert [place for place in there if by_rules(rules)(place)] == chosen
 
 
-def test_what_is_no_rule_pattern_or_time_is_refused() -> None:
+def test_invalid_rules_patterns_and_times_are_refused() -> None:
     for text in ("a:b", "a:1:2", "(", "a:1--2"):
         with pytest.raises(FilterError):
             by_rules(text)

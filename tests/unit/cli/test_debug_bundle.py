@@ -37,7 +37,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command.debug_bundle, list(arguments))
 
 
-def test_a_bundle_is_written_and_what_is_not_in_it_is_named(cluster: ManagedCluster, tmp_path: Path) -> None:
+def test_a_bundle_is_written_and_lists_missing_parts(cluster: ManagedCluster, tmp_path: Path) -> None:
     file, token = tmp_path / "fault.zip", tmp_path / "token"
     token.write_text(f"{TOKENS['read']}\n")
     result = run("-f", str(file), "--token-file", str(token))

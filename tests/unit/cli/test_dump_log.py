@@ -86,7 +86,7 @@ def test_how_much_is_printed_is_chosen(log: Path) -> None:
     assert len(dumped("--max-bytes", "150", segment)[1]) == 3
 
 
-def test_a_folder_stands_for_its_files_and_right_indexes_are_right(log: Path) -> None:
+def test_a_folder_means_its_files_and_valid_indexes_pass(log: Path) -> None:
     code, lines, said = dumped(str(log))
     assert (code, said) == (Exit.DONE, "")
     size = int(lines[lines.index("offset: 6 position: 0") + 1].rsplit(" ", 1)[1])

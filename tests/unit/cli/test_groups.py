@@ -313,7 +313,7 @@ def test_new_offsets_are_not_padded_and_no_groups_are_an_empty_line(cluster: Fak
     assert run(cluster, *KAFKA, "--all-groups", *words).out == "\n"
 
 
-def test_kafkas_reset_and_delete_speak_kafkas_words(cluster: FakeCluster) -> None:
+def test_kafkas_reset_and_delete_have_kafkas_output(cluster: FakeCluster) -> None:
     words = [*KAFKA, "--group", "pay", "--topic", "orders:0", "--reset-offsets", "--to-earliest"]
     shown = run(cluster, *words)
     assert shown.err.startswith("WARN: No action will be performed") and columns(shown)[1] == [

@@ -71,7 +71,7 @@ def test_configs_of_missing_resources_are_no_error(cluster: FakeCluster, words: 
     assert (printed.code, printed.out.startswith(line)) == (Exit.DONE, True), printed
 
 
-def test_configs_are_described_without_what_alters_them(cluster: FakeCluster) -> None:
+def test_configs_are_described_without_alter_options(cluster: FakeCluster) -> None:
     for words, said in (
         (["--topic", "orders", "--add-config", "a=b"], '"[describe]" can\'t be used with option "[add-config]"'),
         (["--entity-type", "broker-loggers"], "An entity name must be specified with --describe of broker-loggers"),
@@ -102,7 +102,7 @@ def test_admin_config_is_the_old_name_of_command_config(cluster: FakeCluster, tm
     assert (both.code, "cannot be specified together" in both.err) == (Exit.FAILED, True)
 
 
-def test_a_transactional_id_is_terminated_by_kafkas_words() -> None:
+def test_a_transactional_id_is_terminated_with_kafkas_command() -> None:
     printed = run(FakeCluster(), "kafka-transactions", *HERE, "forceTerminateTransaction", "--transactionalId", "x")
     assert (printed.code, printed.out) == (Exit.DONE, "")
 
@@ -114,7 +114,7 @@ def test_consumer_groups_wait_as_long_as_kafkas(cluster: FakeCluster) -> None:
     assert defaults["timeout_ms"] == 30_000
 
 
-def test_durations_that_are_too_long_are_said() -> None:
+def test_too_long_durations_are_reported() -> None:
     with pytest.raises(ResetError, match="too long for a duration"):
         parse_duration("P9999999999D")
 
@@ -183,7 +183,7 @@ def test_names_in_lists_and_lines_of_scripts_do_nothing_to_a_terminal(monkeypatc
     assert terminal.text == "Topic: a\\x1b]0;owned\\x07\tnext\nline\n"
 
 
-def test_what_is_written_to_a_file_is_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_output_is_unescaped(capsys: pytest.CaptureFixture[str]) -> None:
     say("payload: \x1b[31mred\x1b[0m")
     assert capsys.readouterr().out == "payload: \x1b[31mred\x1b[0m\n"
 
@@ -278,7 +278,7 @@ def test_options_of_consumer_groups_that_do_not_go_together(cluster: FakeCluster
     assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 
 
-def test_a_pattern_that_is_none_is_said_and_is_no_failure(cluster: FakeCluster) -> None:
+def test_an_invalid_pattern_is_reported_without_failure(cluster: FakeCluster) -> None:
     printed = script(cluster, "kafka-consumer-groups", "--validate-regex", "a(")
     assert (printed.code, printed.out) == (Exit.DONE, "The regular expression `a(` is invalid: missing ): a(.\n")
 

@@ -72,7 +72,7 @@ def walked(*lines: str, width: int | None = None) -> list[str]:
         ([""], []),
     ],
 )
-def test_what_is_typed_is_answered_in_kafkas_words(lines: list[str], printed: list[str]) -> None:
+def test_commands_have_kafkas_output(lines: list[str], printed: list[str]) -> None:
     assert walked(*lines) == printed
 
 

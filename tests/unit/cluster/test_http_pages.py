@@ -110,7 +110,7 @@ def test_a_page_that_cannot_be_got_leaves_the_connection_open(request_bytes: byt
         (b"GET /hello HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n", 431),
     ],
 )
-def test_what_is_not_a_plain_request_is_refused_and_ends_the_connection(request_bytes: bytes, status: int) -> None:
+def test_an_unsupported_request_is_refused_and_closes_the_connection(request_bytes: bytes, status: int) -> None:
     async def go(connect: Open) -> None:
         streams = await connect()
         found, headers, _ = await ask(streams, request_bytes)

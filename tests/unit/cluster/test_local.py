@@ -92,7 +92,7 @@ def test_a_stop_reports_the_node_that_it_waits_for(cluster: LocalCluster, monkey
 
 
 @pytest.mark.parametrize(("code", "told"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
-def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_started_again(
+def test_the_foreground_process_exits_with_the_code_of_a_node_that_must_not_restart(
     cluster: LocalCluster, code: int, told: int
 ) -> None:
     cluster.wrap = lambda name, command: [sys.executable, "-c", f"raise SystemExit({int(code)})"]
@@ -101,7 +101,7 @@ def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_starte
     assert seen == [{NODE: "died"}]
 
 
-def test_who_did_not_start_it_sees_no_process_yet(cluster: LocalCluster) -> None:
+def test_another_process_sees_no_running_node_yet(cluster: LocalCluster) -> None:
     os.close(young(cluster))
     assert LocalCluster.open(cluster.paths.folder).processes(NODE) == {}
 

@@ -43,7 +43,7 @@ def test_segments_are_reported_with_their_indexes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["log", "timeindex", "folder"])
-def test_what_is_removed_meanwhile_is_left_out(gone: str, tmp_path: Path) -> None:
+def test_files_removed_meanwhile_are_omitted(gone: str, tmp_path: Path) -> None:
     """By retention, or as a whole: between the look into the folder and the look at the file."""
     home = tmp_path / "a" / "t-0"
     for offset in (0, 10):

@@ -100,7 +100,7 @@ def test_a_peer_that_knows_only_older_api_versions_gets_a_retry() -> None:
     run(main)
 
 
-def test_records_of_an_answer_are_views_of_the_frame_that_came() -> None:
+def test_records_of_a_response_are_views_of_its_frame() -> None:
     async def main() -> None:
         def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
             partition = PartitionData(partition_index=0, records=bytes(1_000_000))
@@ -205,7 +205,7 @@ def test_a_cancelled_request_leaves_the_connection_to_the_others() -> None:
     run(main)
 
 
-def test_closing_fails_who_waits_even_while_connecting() -> None:
+def test_closing_fails_waiters_even_while_connecting() -> None:
     async def main() -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()

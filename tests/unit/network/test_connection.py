@@ -126,7 +126,7 @@ def test_an_answer_without_an_order_waits_for_no_other() -> None:
 
 
 @pytest.mark.patches
-def test_answers_that_come_together_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_completed_together_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     flush = Outbox.flush
 
@@ -154,7 +154,7 @@ def test_answers_that_come_together_leave_together(monkeypatch: pytest.MonkeyPat
     run(main)
 
 
-def test_what_is_answered_leaves_before_an_answer_that_cannot_be_given_closes() -> None:
+def test_completed_responses_are_sent_before_a_failed_one_closes_the_connection() -> None:
     async def main() -> None:
         parked = Parked()
         listener = listener_of(parked.handler())

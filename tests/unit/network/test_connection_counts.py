@@ -23,7 +23,7 @@ def admitted(counts: ConnectionCounts, now_s: float, listener: str = "A", *, pro
     return found.reason if isinstance(found, Refusal) else found
 
 
-def test_a_burst_comes_at_once_and_then_one_at_a_time() -> None:
+def test_a_burst_is_accepted_at_once_and_then_one_at_a_time() -> None:
     counts = ConnectionCounts(creation_rate_max=4)
     delays = [admitted(counts, 100.0) for _ in range(7)]
     assert delays == pytest.approx([0, 0, 0, 0, 0.25, 0.5, 0.75])
@@ -92,7 +92,7 @@ def test_which_configs_are_about_connections() -> None:
         assert not concerns_connections(key)
 
 
-def test_a_connection_that_came_too_soon_is_served_when_its_turn_comes() -> None:
+def test_a_connection_over_the_rate_is_served_later() -> None:
     async def main() -> None:
         counts = ConnectionCounts(creation_rate_max=5)
         listener = listener_of(metadata_handler(), counts=counts)
@@ -115,7 +115,7 @@ def test_a_connection_that_came_too_soon_is_served_when_its_turn_comes() -> None
     run(main)
 
 
-def test_an_address_over_its_quota_is_left_alone_and_then_closed_and_takes_nobodys_place() -> None:
+def test_an_address_over_its_quota_is_delayed_and_closed_without_affecting_others() -> None:
     counts = ConnectionCounts()
     counts.ip_rates.update(None, [("10.0.0.1", 0.1)])
     assert counts.admit("10.0.0.1", 5.0, protected=True) == 0

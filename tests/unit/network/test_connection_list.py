@@ -55,7 +55,7 @@ def test_times_are_wall_clock_and_unnamed_callers_anonymous() -> None:
     assert describe(Idle(7.0), now_s=6.5, now_ms=NOW_MS).idle_ms == 0, "active since the moment was read"
 
 
-def test_what_a_client_says_of_itself_is_cut() -> None:
+def test_a_clients_software_name_is_truncated() -> None:
     one = Idle(1.0)
     one.peer.client_id = one.peer.software_name = one.peer.software_version = "x" * 30_000
     found = describe(one, now_s=2.0, now_ms=NOW_MS)

@@ -69,7 +69,7 @@ def test_other_listeners_get_all_other_data() -> None:
     assert not QuotaTable("other key", [(LEVELS[0][0], {"k": 1.0}), ((("ip", "::1"),), {"other key": 1.0})])
 
 
-def test_who_does_not_name_itself_has_no_quota_of_a_client_id() -> None:
+def test_a_client_without_a_client_id_has_no_client_id_quota() -> None:
     table = QuotaTable("k", [((("client-id", None),), {"k": 1.0})])
     assert table.bound(table.scope("ann", "")) is None
     table = QuotaTable("k", [((("client-id", None), ("user", "ann")), {"k": 1.0}), ((("user", None),), {"k": 2.0})])

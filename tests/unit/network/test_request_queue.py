@@ -126,7 +126,7 @@ def test_while_too_many_wait_a_connection_with_a_request_in_hand_is_not_read() -
     run(main)
 
 
-def test_a_connection_whose_request_is_answered_is_read_whatever_waits() -> None:
+def test_a_connection_without_pending_requests_is_always_read() -> None:
     async def main() -> None:
         world = World()
         (busy, _), (pipelining, wire) = world.connection(), world.connection()
@@ -185,7 +185,7 @@ def test_a_connection_that_ends_takes_its_requests_out(end: str) -> None:
     run(main)
 
 
-def test_who_waits_is_resumed_first_come_first_served_as_there_is_room() -> None:
+def test_waiting_connections_are_resumed_in_order() -> None:
     queue = RequestQueue(2)
     resumed: list[str] = []
     filling = QueueShare(queue, lambda: resumed.append("filling"))

@@ -102,7 +102,7 @@ class NoTransport(asyncio.WriteTransport):
         pass
 
 
-def test_what_an_outbox_still_holds_is_not_sent() -> None:
+def test_buffered_bytes_of_an_outbox_are_not_counted_as_sent() -> None:
     times, outbox = RequestTimes(Histogram((1.0,))), Outbox(NoTransport(), lambda: 1.1)
     first, second = outbox.reserve(), outbox.reserve()
     for slot in (first, second, None):

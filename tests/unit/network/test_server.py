@@ -123,7 +123,7 @@ def test_sockets_are_not_inherited_by_child_processes() -> None:
     run(main)
 
 
-def test_a_gate_stands_in_front_of_the_router() -> None:
+def test_a_gate_precedes_the_router() -> None:
     """What SASL will do: refuse other requests until the connection has a principal."""
 
     class OnlyApiVersions:

@@ -53,7 +53,7 @@ def test_unset_buffer_sizes_are_the_kernels() -> None:
 
 
 @pytest.mark.parametrize("backlog", [7, 50])
-def test_so_many_connections_may_wait_to_be_accepted(backlog: int) -> None:
+def test_the_accept_backlog_is_configured(backlog: int) -> None:
     async def main() -> None:
         limits = ConnectionLimits.of(Settings.of({"socket.listen.backlog.size": backlog}))
         listener = listener_of(metadata_handler(), limits=limits)

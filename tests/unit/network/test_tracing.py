@@ -37,7 +37,7 @@ STAGES = ("queue_ms", "decode_ms", "handle_ms", "wait_ms", "encode_ms")
         ("address=10.0.0.5,correlation-id=0,count=3", TraceWish(True, "10.0.0.5", 3, 0)),
     ],
 )
-def test_a_wish_is_read(text: str, wish: TraceWish | None) -> None:
+def test_a_trace_config_is_parsed(text: str, wish: TraceWish | None) -> None:
     assert parse_trace(text) == wish
     assert BROKER["kvorum.request.trace"].parse(text) == text
 
@@ -45,12 +45,12 @@ def test_a_wish_is_read(text: str, wish: TraceWish | None) -> None:
 @pytest.mark.parametrize(
     "text", ["orders-app", "client-id=", "client-id=a,count=0", "address=a,count=1001", "user=a", "correlation-id=x"]
 )
-def test_what_is_no_wish_is_refused_as_a_config(text: str) -> None:
+def test_an_invalid_trace_config_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="client-id=NAME or address"):
         BROKER["kvorum.request.trace"].parse(text)
 
 
-def test_a_wish_fits_by_client_id_or_by_address() -> None:
+def test_a_trace_matches_by_client_id_or_address() -> None:
     assert TraceWish(False, "a", 1).fits("a", "10.0.0.5:1", 7)
     assert not TraceWish(False, "a", 1).fits("b", "10.0.0.5:1", 7)
     assert TraceWish(False, "*", 1).fits(None, "10.0.0.5:1", 7) and not TraceWish(False, "a", 1).fits(None, "a:1", 7)
@@ -59,7 +59,7 @@ def test_a_wish_fits_by_client_id_or_by_address() -> None:
     assert not TraceWish(True, "10.0.0.5:1", 1).fits("10.0.0.5:1", "10.0.0.5:2", 7)
 
 
-def test_a_wish_fits_one_correlation_id_if_it_names_one() -> None:
+def test_a_trace_matches_one_correlation_id_if_given() -> None:
     assert TraceWish(False, "*", 1, 7).fits("a", "10.0.0.5:1", 7)
     assert not TraceWish(False, "*", 1, 7).fits("a", "10.0.0.5:1", 8)
     assert not TraceWish(False, "b", 1, 7).fits("a", "10.0.0.5:1", 7)
@@ -267,7 +267,7 @@ def test_a_traced_request_does_not_take_the_lane(log_lines: list[str]) -> None:
     run(main)
 
 
-def test_the_same_wish_again_begins_no_other_trace_and_another_one_does(log_lines: list[str]) -> None:
+def test_an_equal_config_starts_no_new_trace_and_a_different_one_does(log_lines: list[str]) -> None:
     tracing = Tracing()
     tracing.configure("client-id=a,count=1")
     assert tracing.armed is not None

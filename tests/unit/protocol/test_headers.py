@@ -91,7 +91,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
         (b"\x00\x00\xff\xff\xff\xff\xff\x0f", "varint"),
     ],
 )
-def test_a_refusal_says_what_is_wrong(tail: bytes, why: str) -> None:
+def test_errors_have_a_reason(tail: bytes, why: str) -> None:
     fixed = bytes.fromhex("0003000c00000007")
     with pytest.raises(ProtocolError, match=why):
         decode_request_header(memoryview(fixed + tail), 2)

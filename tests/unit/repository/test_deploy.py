@@ -45,7 +45,7 @@ def ids(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=ids)
-def test_a_unit_runs_what_there_is_and_gives_it_time_to_end(path: Path) -> None:
+def test_a_unit_runs_existing_commands_with_a_stop_timeout(path: Path) -> None:
     found = unit(path)
     service = found["Service"]
     for key in ("ExecStartPre", "ExecStart"):
@@ -83,7 +83,7 @@ def test_commands_and_options_that_are_written_down_exist(path: Path) -> None:
         ("kvorum kafka-features --bootstrap h:1 upgrade", "kvorum kafka-features has no option --bootstrap"),
     ],
 )
-def test_what_is_wrong_in_a_line_is_found(line: str, why: str) -> None:
+def test_errors_in_a_line_are_found(line: str, why: str) -> None:
     assert [complaint(words) for words in calls(line)] == [why]
 
 

@@ -107,7 +107,7 @@ def test_a_listener_has_its_own_values() -> None:
     assert settings.int("listener.name.internal.max.connections") == 3
 
 
-def test_settings_are_equal_by_what_is_written() -> None:
+def test_settings_are_compared_by_their_entries() -> None:
     assert Settings.of({"node.id": 1}) == Settings.of({"node.id": "1"})
     assert hash(Settings.of({"node.id": 1})) == hash(Settings.of({"node.id": "1"}))
     assert Settings.of({"node.id": 1}) != Settings.of({"node.id": 2})
@@ -139,7 +139,7 @@ def test_a_request_for_a_missing_page_is_a_programming_error(accessor: str, key:
         getattr(Settings.of(), accessor)(key)
 
 
-def test_a_wrong_value_is_named_with_its_place_and_what_was_meant() -> None:
+def test_an_invalid_value_is_reported_with_its_position_and_a_suggestion() -> None:
     where = Source(ConfigSource.STATIC_BROKER_CONFIG, "node.properties:12")
     with pytest.raises(ConfigError) as error:
         Settings({"num.partitions": Entry("many", where)})

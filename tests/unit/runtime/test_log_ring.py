@@ -55,7 +55,7 @@ def test_the_shipped_limits_are_the_largest_request_and_a_mebibyte() -> None:
     assert (len(found), dropped) == (LINES_MAX, 7)
 
 
-def test_what_is_written_is_kept_as_it_was_then_and_what_is_not_written_is_not(tmp_path: Path) -> None:
+def test_lines_are_kept_as_logged_and_suppressed_ones_are_not(tmp_path: Path) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     output = Output(fd, Level.INFO)
     log = Logger("broker", output)

@@ -79,13 +79,13 @@ def test_a_removed_child_is_no_longer_shown() -> None:
     assert b"gone" not in metrics.render()
 
 
-def test_label_values_of_any_kind_come_out_as_they_are() -> None:
+def test_label_values_are_exported_unchanged() -> None:
     metrics = Metrics()
     metrics.gauge("kvorum_test", "For this test", ("client",)).labels('a"b\\c\nd é').set(1)
     assert values(metrics)["kvorum_test", (("client", 'a"b\\c\nd é'),)] == 1
 
 
-def test_too_many_label_values_are_dropped_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excess_label_values_are_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHILDREN_MAX", 2)
     metrics = Metrics()
     for topic in ("a", "b", "c", "d"):

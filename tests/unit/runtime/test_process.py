@@ -32,7 +32,7 @@ def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
         child.kill()
 
 
-def test_a_process_lives_until_it_is_dead_even_before_it_is_waited_for(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_zombie_process_counts_as_ended(sleeper: "subprocess.Popen[bytes]") -> None:
     identity = process.identify(sleeper.pid)
     assert identity is not None and process.is_alive(identity)
     sleeper.kill()

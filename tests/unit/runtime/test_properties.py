@@ -66,7 +66,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 @given(st.dictionaries(texts.filter(bool), texts, max_size=8))
-def test_what_is_written_is_read_back(mapping: dict[str, str]) -> None:
+def test_written_properties_are_read_back(mapping: dict[str, str]) -> None:
     assert {item.key: item.text for item in parse_properties(format_properties(mapping))} == mapping
 
 

@@ -37,7 +37,7 @@ def test_nothing_is_nothing_and_stays_below_all_else() -> None:
     assert quantiles.collect(0)["0.95"] == pytest.approx(5.0, rel=NEAR)
 
 
-def test_a_value_that_stands_for_several_weighs_as_much() -> None:
+def test_a_value_with_a_count_has_that_weight() -> None:
     quantiles = Quantiles()
     quantiles.add(1.0, 0, 9)
     quantiles.add(100.0, 0)
@@ -46,7 +46,7 @@ def test_a_value_that_stands_for_several_weighs_as_much() -> None:
     assert quantiles.collect(0)["0.95"] == pytest.approx(100.0, rel=NEAR)
 
 
-def test_what_is_old_is_forgotten_and_counts_on() -> None:
+def test_old_values_leave_the_quantiles_and_stay_in_the_count() -> None:
     quantiles = Quantiles()
     assert quantiles.collect(0) == {}
     quantiles.add(1.0, 0)

@@ -50,7 +50,7 @@ def test_a_follower_must_sync_fetched_records() -> None:
     assert log.is_sync_due
 
 
-def test_the_high_watermark_may_not_pass_what_a_due_sync_has_not_reached() -> None:
+def test_the_high_watermark_stays_below_records_of_a_due_sync() -> None:
     log = open_test_log(new_disk(), small_config(flush_messages=3))
     log.append_as_leader(batch(b"a", b"b"), 0)
     assert log.committable_end_offset == 2, "no sync is due: as far as the log"

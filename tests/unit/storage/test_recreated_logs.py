@@ -68,7 +68,7 @@ def test_a_kill_between_the_renaming_and_the_checkpoints_costs_none_either() -> 
     run(work())
 
 
-def test_the_checkpoints_keep_what_they_say_of_the_other_logs() -> None:
+def test_checkpoints_keep_the_entries_of_other_logs() -> None:
     async def work() -> None:
         world = World(dirs=[A])
         manager = await with_an_old_log(world)

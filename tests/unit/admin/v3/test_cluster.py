@@ -33,7 +33,7 @@ def test_there_is_one_cluster_and_it_leads_to_all_the_rest() -> None:
     with_cluster(test)
 
 
-def test_links_lead_back_the_way_the_caller_came() -> None:
+def test_links_use_the_callers_host() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         body = (await call(client, "GET", f"/kafka{BASE}"))[1]
         assert body["topics"]["related"] == str(client.make_url(f"/kafka{BASE}/topics"))
@@ -162,7 +162,7 @@ def test_reassignments_are_reported_for_all_for_a_topic_and_for_a_partition() ->
         (f"{BASE}/acls", (400, 40002, "No Authorizer is configured.")),
     ],
 )
-def test_what_does_not_exist_is_reported_in_confluents_words(path: str, refusal: tuple[int, int, str]) -> None:
+def test_missing_resources_have_confluents_error_format(path: str, refusal: tuple[int, int, str]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         status, told = await call(client, "GET", path)

@@ -38,7 +38,7 @@ def compacted(source: str, *more: dict[str, str]) -> dict[str, Any]:
     return {"value": "compact", "is_default": False, "source": source, "synonyms": [own, *more]}
 
 
-def test_a_topics_configs_are_reported_with_where_they_come_from() -> None:
+def test_a_topics_configs_are_reported_with_their_source() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         me = url(client, "/topics/t/configs")
@@ -148,7 +148,7 @@ def test_all_topics_and_all_brokers_are_listed_at_once() -> None:
     with_cluster(test)
 
 
-def test_what_holds_for_all_brokers_is_what_was_set_for_them() -> None:
+def test_cluster_wide_configs_are_the_dynamic_defaults() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         assert (await call(client, "GET", ALL))[1]["data"] == []
         one = f"{ALL}/cleanup.policy"

@@ -104,7 +104,7 @@ def test_members_lead_to_their_partitions() -> None:
     with_cluster(test)
 
 
-def test_lags_name_who_has_the_partition_and_the_summary_the_worst() -> None:
+def test_lags_name_the_partitions_owner_and_the_summary_the_largest_lag() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         fill(cluster)
         cluster.consumers["c"].members[0].assignment = cgd.Assignment(
@@ -188,7 +188,7 @@ def test_an_offset_beyond_the_end_is_no_lag_and_a_partial_sum_is_not_reported() 
         ("k/lag-summary", "Consumer group offsets could not be found."),
     ],
 )
-def test_what_does_not_exist_is_reported(path: str, message: str) -> None:
+def test_missing_resources_are_reported(path: str, message: str) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         assert await call(client, "GET", f"{GROUPS}/{path}") == (404, {"error_code": 404, "message": message})

@@ -28,7 +28,7 @@ def cut(splitter: Splitter, pieces: list[bytes]) -> list[bytes]:
 
 
 @given(OBJECTS, st.sampled_from([b"", b"\n", b" \r\n\t "]), st.booleans(), st.integers(1, 40))
-def test_objects_come_out_as_they_went_in_however_they_are_cut(
+def test_objects_are_parsed_for_any_division_into_chunks(
     objects: list[object], between: bytes, plain: bool, size: int
 ) -> None:
     data = between.join(json.dumps(each, ensure_ascii=plain).encode() for each in objects) + between
@@ -37,7 +37,7 @@ def test_objects_come_out_as_they_went_in_however_they_are_cut(
 
 
 @pytest.mark.parametrize("data", [b"[1]", b"1", b'"a"', b"}", b"x", b'{"a": 1}, {"b": 2}'])
-def test_what_is_no_object_breaks_it(data: bytes) -> None:
+def test_a_value_that_is_no_object_is_an_error(data: bytes) -> None:
     with pytest.raises(Broken, match="a JSON object was expected"):
         cut(Splitter(100), [data])
 

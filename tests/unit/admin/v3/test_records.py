@@ -129,7 +129,7 @@ def test_a_record_is_refused_by_itself() -> None:
     with_cluster(test)
 
 
-def test_what_cannot_be_read_ends_the_body_and_what_came_before_is_written() -> None:
+def test_an_unreadable_record_ends_the_body_and_earlier_ones_are_written() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         (log,) = cluster.add("t")
         good = json.dumps(value("v")).encode()
@@ -206,7 +206,7 @@ def test_records_too_large_together_are_written_one_by_one() -> None:
         (ErrorCode.INVALID_RECORD, 40002),
     ],
 )
-def test_what_the_leader_refuses_is_reported_and_not_tried_again(code: ErrorCode, error_code: int) -> None:
+def test_an_error_of_the_leader_is_reported_without_a_retry(code: ErrorCode, error_code: int) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         counts = refuse_large(cluster, code)
@@ -289,7 +289,7 @@ def entry(id_: str, **fields: Any) -> dict[str, Any]:
     return {"id": id_, **value("v"), **fields}
 
 
-def test_a_batch_reports_by_id_what_became_of_each() -> None:
+def test_a_batch_reports_the_result_of_each_id() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         (log,) = cluster.add("t")
         body = {"entries": [entry("a"), entry("b", partition_id=7), entry("c")]}

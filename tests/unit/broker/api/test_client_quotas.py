@@ -66,7 +66,7 @@ def describe(*components: tuple[str, int, str | None], strict: bool = False, ver
     ],
     ids=str,
 )
-def test_entities_are_found_by_what_is_requested(version: int, components: Any, loose: Any, strict: Any) -> None:
+def test_entities_are_found_by_the_filter(version: int, components: Any, loose: Any, strict: Any) -> None:
     for is_strict, expected in ((False, loose), (True, strict)):
         answer = describe(*components, strict=is_strict, version=version)
         assert answer.error_code == 0
@@ -187,7 +187,7 @@ def test_a_consumer_over_its_quota_gets_an_empty_answer_and_everything_later() -
     assert len(rows_of(ask(broker, again, 12))) == 2, "nothing was told before, all of it is now"
 
 
-def test_a_consumer_never_reads_more_than_its_quota_lets_through_and_a_follower_has_none() -> None:
+def test_a_consumer_is_limited_by_its_quota_and_a_follower_is_not() -> None:
     replicas = Replicas()
     broker = a_fetching_broker(replicas, quotas=Held(0, bytes_max=300))
     ask(broker, request(0), 12)

@@ -258,7 +258,7 @@ def test_a_refused_change_of_log_levels_changes_none(
     assert word in told.error_message
 
 
-def test_log_levels_are_changed_by_those_who_may() -> None:
+def test_log_levels_require_permission() -> None:
     rules = Rules({(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
     sent = incremental((LOGGER, "1", []))
     (told,) = ask(a_broker(authorizer=rules), sent, 1).responses

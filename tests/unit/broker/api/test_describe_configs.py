@@ -81,7 +81,7 @@ def test_every_config_of_kafka_is_described_as_kafka_describes_it() -> None:
     assert [row for row in rows if told.get((row.pop("resource"), row["name"])) != row] == []
 
 
-def test_where_a_topics_value_comes_from() -> None:
+def test_sources_of_a_topics_config() -> None:
     configs = [
         set_config(TOPIC, "orders", "retention.bytes", "7"),
         set_config(BROKER, "1", "log.retention.bytes", "6"),
@@ -187,14 +187,14 @@ def test_a_brokers_id_is_reported_under_both_of_its_names() -> None:
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described_is_refused(kind: int, name: str, code: ErrorCode) -> None:
+def test_invalid_resources_are_refused(kind: int, name: str, code: ErrorCode) -> None:
     rules = Rules({(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "secret")})
     result = describe(a_broker(*orders(), authorizer=rules), kind, name)
     assert (result.error_code, result.resource_type, result.resource_name, result.configs) == (code, kind, name, [])
 
 
 @pytest.mark.parametrize("kind", [BROKER, LOGGER, METRICS])
-def test_a_broker_is_described_to_those_who_may(kind: int) -> None:
+def test_describing_a_broker_requires_permission(kind: int) -> None:
     rules = Rules({(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
     result = describe(a_broker(*orders(), authorizer=rules), kind, "1")
     assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

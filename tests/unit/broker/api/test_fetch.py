@@ -160,7 +160,7 @@ def test_a_session_reports_only_what_changed_and_bad_epochs_are_refused() -> Non
 
 @pytest.mark.parametrize(("version", "hinted"), [(15, False), (16, True)])
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
-def test_the_wrong_broker_says_who_leads(code: ErrorCode, version: int, hinted: bool) -> None:
+def test_a_broker_that_does_not_lead_returns_the_leader(code: ErrorCode, version: int, hinted: bool) -> None:
     answer = ask(a_fetching_broker(Replicas(code=code)), request(1), version)
     row = rows_of(answer)[1]
     assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == ((2, 5) if hinted else (-1, -1))
@@ -246,7 +246,7 @@ def test_a_fetch_of_the_metadata_log_is_answered_when_its_patience_is_over() -> 
     assert (row.error_code, bytes(row.records)) == (0, b"")
 
 
-def test_a_copy_that_cannot_be_read_now_is_a_reason_to_come_again() -> None:
+def test_an_unreadable_copy_is_a_retriable_error() -> None:
     """Java's consumer fails on LEADER_NOT_AVAILABLE in a Fetch; OFFSET_NOT_AVAILABLE has it come again."""
     broker = a_fetching_broker(Replicas(), metadata_log=MetadataLogReader(lambda: None))
     assert rows_of(ask(broker, metadata_request(14), 12))[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE

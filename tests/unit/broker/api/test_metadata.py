@@ -71,7 +71,7 @@ def test_every_version_answers_brokers_and_topics(version: int) -> None:
         assert told.topic_id == TOPIC_ID
 
 
-def test_endpoints_are_those_of_the_listener_the_request_came_in_on() -> None:
+def test_endpoints_are_those_of_the_requests_listener() -> None:
     broker = a_broker(*three_brokers())
     assert [each.port for each in ask(broker, MetadataRequest(topics=None), 9, listener="INTERNAL").brokers] == [
         9501,
@@ -143,7 +143,7 @@ def test_a_topic_that_may_not_be_described_is_hidden_from_all_and_refused_by_nam
     assert (by_id.error_code, by_id.name, by_id.partitions) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, [])
 
 
-def test_missing_topics_are_reported_by_what_is_wrong_with_them() -> None:
+def test_missing_topics_have_the_error_of_their_cause() -> None:
     broker = a_broker(*orders(), settings={"auto.create.topics.enable": False})
     answers = ask(broker, MetadataRequest(topics=named("nowhere", "not a name", "..", "x" * 250)), 9).topics
     assert [each.error_code for each in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] + [

@@ -41,7 +41,7 @@ def called(name: str, version: int) -> str | Uuid:
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_every_version_commits_what_every_version_fetches(version: int) -> None:
+def test_commits_of_every_version_are_fetched_by_every_version(version: int) -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -72,7 +72,7 @@ def test_commits_of_one_turn_of_the_loop_are_one_batch() -> None:
     running(work())
 
 
-def test_what_is_refused_comes_beside_what_is_committed_and_the_answer_is_throttled() -> None:
+def test_rejected_and_committed_offsets_are_in_one_throttled_response() -> None:
     async def work() -> None:
         groups = Groups()
         groups.broker.quotas = Held(120)
@@ -102,7 +102,7 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
     running(work())
 
 
-def test_a_commit_that_is_not_replicated_in_time_may_yet_be() -> None:
+def test_a_commit_that_timed_out_may_still_succeed() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -180,7 +180,7 @@ def test_offsets_are_kept_with_the_topics_id() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_who_may_see_offsets(version: int) -> None:
+def test_offset_fetch_permissions(version: int) -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.DESCRIBE, ResourceType.TOPIC, "other")}))
         await groups.world.lead()
@@ -263,7 +263,7 @@ def test_an_unknown_topic_id_is_reported_by_itself() -> None:
 
 
 @pytest.mark.parametrize("version", range(7, 11))
-def test_what_a_transaction_may_still_change_is_unstable(version: int) -> None:
+def test_offsets_pending_in_a_transaction_are_unstable(version: int) -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()

@@ -45,7 +45,7 @@ def test_a_client_gets_its_subscriptions_and_pushes() -> None:
     assert broker.telemetry.count(clock.now_ms) == 1
 
 
-def test_a_client_is_chosen_by_what_its_connection_and_request_say() -> None:
+def test_a_client_is_selected_by_connection_and_request_data() -> None:
     ctx = RequestContext(
         client_id="orders",
         client_address="10.0.0.9",

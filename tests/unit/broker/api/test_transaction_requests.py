@@ -96,7 +96,7 @@ def broker_of(coordinator: Coordinator, *refused: Any, **parts: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_gets_what_its_coordinator_says(version: int) -> None:
+def test_a_transactional_id_gets_its_coordinators_result(version: int) -> None:
     coordinator = Coordinator(Answer(ErrorCode.NONE, 70, 3))
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout=60_000, producer_id=7, producer_epoch=2)
     answer = ask(broker_of(coordinator), request, version)
@@ -429,7 +429,7 @@ def test_a_transaction_is_described_without_the_topics_that_one_may_not_see() ->
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_list_has_what_passes_the_filters_and_may_be_seen(version: int) -> None:
+def test_a_list_has_filtered_and_permitted_transactions(version: int) -> None:
     coordinator = Coordinator()
     broker = broker_of(coordinator, (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "theirs"))
     request = listed.ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[5])
@@ -445,7 +445,7 @@ def test_a_list_has_what_passes_the_filters_and_may_be_seen(version: int) -> Non
     assert wanted.matches is None if version < 2 else (wanted.matches("their") and not wanted.matches("a t"))
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     request = listed.ListTransactionsRequest(transactional_id_pattern="(")
     assert ask(broker_of(Coordinator()), request, 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     empty = listed.ListTransactionsRequest(transactional_id_pattern="")

@@ -39,7 +39,7 @@ def an_end(is_commit: bool) -> EndedTransaction:
 
 
 @pytest.mark.parametrize(("is_commit", "offset"), [(True, 42), (False, -1)])
-def test_a_marker_ends_what_a_transaction_would_commit(run: Run, is_commit: bool, offset: int) -> None:
+def test_a_marker_completes_pending_offset_commits(run: Run, is_commit: bool, offset: int) -> None:
     async def work() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()

@@ -268,7 +268,7 @@ def wall_ms() -> int:
     return 1
 
 
-def test_a_generation_in_the_log_is_the_group_as_it_was() -> None:
+def test_a_group_is_restored_from_its_generation_record() -> None:
     row = MemberMetadata(
         member_id="m", client_id="c", client_host="/h", session_timeout=10, subscription=subscription("t", "u")
     )

@@ -82,7 +82,7 @@ def test_a_commit_of_a_generation_of_no_group_is_refused(run: Run, version: int,
     run(scenario())
 
 
-def test_who_is_no_member_cannot_commit_while_there_are_some(run: Run) -> None:
+def test_a_non_member_cannot_commit_to_a_group_with_members(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         partition = await world.lead()
@@ -145,7 +145,7 @@ def test_offsets_of_a_transaction_are_pending_until_it_ends(run: Run) -> None:
     run(scenario())
 
 
-def test_an_aborted_transaction_leaves_the_offset_as_it_was(run: Run) -> None:
+def test_an_aborted_transaction_does_not_change_the_offset(run: Run) -> None:
     async def scenario() -> None:
         partition = await World().lead()
         await commit(partition, 1)
@@ -417,7 +417,7 @@ def test_a_consumer_group_takes_commits_of_partitions_a_member_had_in_that_epoch
         assert decide(consumer_group(), is_transactional=True) is None
 
 
-def test_a_consumer_groups_topics_are_those_it_names_and_those_its_patterns_stand_for() -> None:
+def test_a_consumer_groups_topics_are_named_ones_and_pattern_matches() -> None:
     assert [is_subscribed(consumer_group(), topic) for topic in ("t", "xy", "z")] == [True, True, False]
 
 

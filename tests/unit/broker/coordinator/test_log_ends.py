@@ -149,7 +149,7 @@ def test_an_end_that_is_not_reported_any_more_is_soon_not_known(run: Run, how: s
     run(work())
 
 
-def test_who_leads_nothing_any_more_is_left(run: Run) -> None:
+def test_former_leaders_are_removed(run: Run) -> None:
     async def work() -> None:
         world = Brokers({A: 1, B: 2}, {A: 10, B: 20})
         ends = ends_on(world)

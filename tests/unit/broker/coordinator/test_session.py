@@ -34,7 +34,7 @@ class Desk:
         return Session(self, timeout_ms, lambda: self.ended.append(self.now))
 
 
-def test_it_ends_when_nothing_was_heard_for_its_time() -> None:
+def test_it_expires_without_requests() -> None:
     desk = Desk()
     desk.session(500)
     desk.until(1_499)

@@ -266,7 +266,7 @@ def test_a_broker_whose_epoch_is_not_known_any_more_registers_again(code: ErrorC
     run(story)
 
 
-def test_a_controlled_shutdown_waits_for_the_controllers_word() -> None:
+def test_a_controlled_shutdown_waits_for_the_controllers_response() -> None:
     async def story() -> None:
         setting = await Setting().started()
         setting.controller.shutdown_allowed = False

@@ -81,7 +81,7 @@ class Story:
         return self.told
 
 
-def test_new_logs_come_first_then_the_cache_replicas_followers_configs_and_quotas() -> None:
+def test_publishing_order_is_logs_cache_replicas_followers_configs_quotas() -> None:
     story = Story()
     made = [*a_topic("a", A_ID), set_config(ResourceType.TOPIC, "a", "retention.ms", "5")]
     assert story.publish(*made) == [

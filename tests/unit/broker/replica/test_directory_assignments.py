@@ -136,7 +136,7 @@ def test_a_request_holds_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "answer", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 )
-def test_what_was_refused_is_reported_again(answer: KafkaError | ErrorCode) -> None:
+def test_rejected_assignments_are_sent_again(answer: KafkaError | ErrorCode) -> None:
     async def test(world: World) -> None:
         world.controller.answers.append(answer)
         world.submit(0, A)

@@ -97,7 +97,7 @@ def test_a_follower_gets_the_records_and_the_high_watermark(tmp_path: Path) -> N
     run(test)
 
 
-def test_requests_say_only_what_changed(tmp_path: Path) -> None:
+def test_requests_contain_only_changes(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)
         leader, _ = await pair.start(*topic(replicas=(1, 2), partitions=3))
@@ -128,7 +128,7 @@ def test_a_partition_added_during_a_long_poll_does_not_wait_for_its_end(tmp_path
     run(test)
 
 
-def test_a_throttle_does_not_hold_back_who_is_in_the_isr_though_its_new_leader_has_said_nothing_yet(
+def test_a_throttle_does_not_delay_an_isr_member_before_its_new_leaders_first_response(
     tmp_path: Path,
 ) -> None:
     """It would fall out of the ISR by the election: the leader waits for its first fetch."""

@@ -99,7 +99,7 @@ def test_divergence(name: str) -> None:
     assert all(offset >= common for offset in log.truncations), "never cut below what was shared"
 
 
-def test_a_follower_is_in_sync_by_what_its_leader_said_to_be_committed_and_before_that_by_the_isr() -> None:
+def test_a_followers_sync_state_follows_the_leaders_high_watermark_and_before_that_the_isr() -> None:
     leader, follower = leading(log_of([(0, 3)]), 1), following(log_of([(0, 1)]), 1)
     assert not follower.is_in_sync, "the ISR is its leader alone"
     one_fetch(follower, leader, max_bytes=1)
@@ -291,7 +291,7 @@ def emptied(end_offset: int, epoch: int | None) -> ModelLog:
 
 @settings(max_examples=400, deadline=None)
 @given(histories(), st.integers(0, 8), st.integers(0, 8), st.booleans())
-def test_whatever_was_deleted_a_follower_comes_to_have_all_that_the_leader_wrote_after_the_shared_prefix(
+def test_a_follower_gets_all_records_after_the_common_prefix_despite_deletions(
     made: tuple[History, History, History], leader_start: int, start: int, forgets: bool
 ) -> None:
     """Both logs may begin anywhere, the follower's where the leader's is another history (an unclean election), too."""
@@ -348,7 +348,7 @@ class TestAnswers:
         assert follower.on_fetched(2, PartitionData(error_code=ErrorCode.FENCED_LEADER_EPOCH), 0) is Outcome.FENCED
         assert not follower.is_ready(FollowerPhase.FETCHING, 10**9)
 
-    def test_its_lag_is_what_is_committed_and_not_here(self) -> None:
+    def test_its_lag_is_the_number_of_missing_committed_records(self) -> None:
         follower = following(log_of([(0, 2)]), 1)
         assert follower.lag is None, "no answer yet"
         for high_watermark, lag in ((1, 0), (2, 0), (5, 3)):

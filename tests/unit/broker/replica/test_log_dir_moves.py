@@ -176,7 +176,7 @@ def test_a_failed_directory_affects_only_its_own_replicas(tmp_path: Path, failed
     run(test, tmp_path)
 
 
-def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
+def test_a_copy_of_a_lost_log_is_no_replica(tmp_path: Path) -> None:
     """Its directory is offline after a restart, and the metadata name the copy's: the controller hears of the loss."""
 
     async def test(broker: Broker) -> None:
@@ -200,7 +200,7 @@ def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_a_replica_whose_move_was_given_up_is_lost_with_its_directory(tmp_path: Path) -> None:
+def test_a_replica_with_a_cancelled_move_is_lost_with_its_directory(tmp_path: Path) -> None:
     """The metadata still name the directory that it was to lie in, which works: nothing of the replica is there."""
 
     async def test(broker: Broker) -> None:
@@ -346,7 +346,7 @@ def test_a_move_that_met_an_error_counts_as_failed(
     run(test, tmp_path)
 
 
-def test_a_copy_whose_logs_directory_was_taken_away_is_the_log(tmp_path: Path) -> None:
+def test_a_copy_becomes_the_log_if_the_logs_directory_was_removed(tmp_path: Path) -> None:
     """As in Kafka: the metadata name the copy's directory, and all directories that are configured work."""
 
     async def test(broker: Broker) -> None:

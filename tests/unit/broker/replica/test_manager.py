@@ -50,7 +50,7 @@ def run(test: Callable[[], Coroutine[None, None, None]]) -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_what_is_produced_is_read_back(tmp_path: Path, acks: int) -> None:
+def test_produced_records_are_read_back(tmp_path: Path, acks: int) -> None:
     async def test() -> None:
         async with a_world(tmp_path, *topic()) as world:
             row = produce(world, b"a", b"b", acks=acks).result()
@@ -196,7 +196,7 @@ class Silent:
 
 
 class TestWaitingFetches:
-    def test_a_consumer_is_woken_by_what_is_committed(self, tmp_path: Path) -> None:
+    def test_committed_records_wake_a_consumer(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic(replicas=(1, 2))) as world:
                 done = fetch(world, params=FetchParams(max_wait_ms=1000))
@@ -287,7 +287,7 @@ class TestWaitingFetches:
 
 
 class TestSizes:
-    def test_the_first_batch_goes_out_whatever_its_size_and_the_rest_by_the_limit(self, tmp_path: Path) -> None:
+    def test_the_first_batch_is_returned_at_any_size_and_others_up_to_the_limit(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic(partitions=2)) as world:
                 for index in (0, 1):

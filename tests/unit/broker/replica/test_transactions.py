@@ -384,7 +384,7 @@ def test_a_coordinators_own_records_need_a_guard_too(tmp_path: Path) -> None:
     run(test)
 
 
-def test_versions_say_what_a_client_knows_of() -> None:
+def test_errors_depend_on_the_clients_version() -> None:
     assert [produce_support(version) for version in (3, 10, 11, 12, 13)] == [
         Support.DEFAULT_ERROR,
         Support.DEFAULT_ERROR,
@@ -418,7 +418,7 @@ def test_a_transaction_open_for_longer_than_any_may_be_is_counted(tmp_path: Path
     run(story)
 
 
-def test_what_a_producer_sends_while_it_is_verified_comes_behind_in_order(tmp_path: Path) -> None:
+def test_records_sent_during_verification_are_appended_in_order(tmp_path: Path) -> None:
     """Its requests are pipelined: the second must not overtake the first, nor end its question."""
 
     async def story() -> None:

@@ -42,7 +42,7 @@ def test_without_operations_there_is_nothing_to_judge(tmp_path: Path, events: li
         assert "no operation" in result.output and "Verdict" not in result.output
 
 
-def test_what_a_history_lacks_is_reported(tmp_path: Path) -> None:
+def test_missing_parts_of_a_history_are_reported(tmp_path: Path) -> None:
     unfinished = check(tmp_path, *sound())
     assert unfinished.exit_code == 0 and "it has no finish" in unfinished.output
     headless = check(tmp_path, *sound()[1:], Finish(t=9.0))

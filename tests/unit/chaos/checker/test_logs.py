@@ -86,7 +86,7 @@ def test_a_transaction_that_ended_by_its_own_abort_must_not_be_seen() -> None:
     assert history.anomalies() == ["aborted-read"]
 
 
-def test_aborted_records_are_holes_to_who_reads_committed() -> None:
+def test_aborted_records_are_gaps_at_read_committed() -> None:
     history = (
         History().process(8, isolation="read_uncommitted").send(1, 0).txn([["send", P, 4, 1]], kind=Fail).send(2, 3)
     )

@@ -78,7 +78,7 @@ def test_with_acks_0_a_record_that_was_polled_is_like_all_others() -> None:
     assert led_by_two(history).final((0, 1)).anomalies() == ["unseen"]
 
 
-def test_an_unknown_outcome_that_was_polled_and_is_gone_from_the_tail_is_lost() -> None:
+def test_a_polled_unknown_outcome_missing_in_the_tail_is_lost() -> None:
     def run(*, unclean: bool) -> History:
         history = History(unclean=True, min_isr=1).created(isr=(1,)).send(1, 0).send_info(2)
         history.poll((0, 1), (1, 2)).wait(1).change(leader=-1)
@@ -98,7 +98,7 @@ def without_start(history: History) -> History:
     return history.replica(1, start=2, end=3).replica(2, start=2, end=3)
 
 
-def test_the_start_of_a_log_is_gone_although_nothing_deletes() -> None:
+def test_a_log_start_moves_without_deletion() -> None:
     assert "lost-write" in without_start(History()).anomalies()
 
 
@@ -203,7 +203,7 @@ def test_a_node_that_caught_up_has_not_lost_a_copy() -> None:
     assert last_standing(caught_up=False).excused() == ["unseen"]
 
 
-def test_a_member_that_was_struck_before_loses_what_came_between_too() -> None:
+def test_a_second_loss_of_a_member_also_loses_records_in_between() -> None:
     """Node 1 lost its data once, as all did, and stayed in the ISR: what it got then goes with its second loss."""
 
     def run(second: str) -> list[str]:

@@ -84,7 +84,7 @@ def test_images_of_different_offsets_are_not_compared() -> None:
     assert verdict.valid and verdict.figures.images_compared == 2
 
 
-def test_a_member_of_the_isr_has_what_is_below_the_leaders_high_watermark() -> None:
+def test_a_member_of_the_isr_has_all_records_below_the_leaders_high_watermark() -> None:
     other = [(0, 0, "00000000"), (1, 1, "bad"), (2, 2, "00000002")]
     inside = three().replica(1, end=3).replica(2, end=3).replica(3, end=3, high_watermark=0, batches=other)
     assert inside.anomalies() == ["replica-divergence"]
@@ -92,7 +92,7 @@ def test_a_member_of_the_isr_has_what_is_below_the_leaders_high_watermark() -> N
     assert outside.replica(3, end=3, high_watermark=0, batches=other).anomalies() == []
 
 
-def test_a_member_of_the_isr_that_has_not_heard_of_the_high_watermark() -> None:
+def test_a_member_of_the_isr_with_an_old_high_watermark() -> None:
     assert three().replica(1, end=3).replica(2, end=3, high_watermark=0).anomalies() == []
 
 

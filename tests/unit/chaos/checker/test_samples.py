@@ -52,7 +52,7 @@ def test_the_story_has_the_isr_of_the_nearest_samples() -> None:
     assert any("value 2 is acknowledged at offset 1; the ISR was [1]" in sentence for sentence in found.story)
 
 
-def test_what_a_history_does_not_report_is_not_judged_and_said() -> None:
+def test_missing_data_of_a_history_is_reported_as_not_judged() -> None:
     told = sample(sampled(unclean=False), 3, 2, 3).final((0, 1), (1, 2)).check().figures.not_judged
     assert any("sampled, not followed and without eligible leader replicas" in each for each in told)
     assert any("replicas were not compared" in each for each in told)

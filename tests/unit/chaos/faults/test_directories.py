@@ -81,7 +81,7 @@ def test_one_that_is_replaced_is_empty_and_another_one(lab: Lab, events: Events)
     assert (begun.fault, begun.lossy, begun.partitions) == ("replace_directory", True, ["orders-0"])
 
 
-def test_one_that_is_taken_out_is_in_log_dirs_no_more_and_keeps_what_it_had(lab: Lab, events: Events) -> None:
+def test_a_removed_directory_leaves_log_dirs_and_keeps_its_content(lab: Lab, events: Events) -> None:
     path = directory(lab, 2)
     (path / "orders-0").mkdir()
     lab.directories.drop("node-1", 2)

@@ -98,7 +98,7 @@ def test_a_shape_that_cannot_be_is_refused(shape: LabShape) -> None:
         shape.nodes()
 
 
-def test_configs_reach_all_nodes_or_one_but_not_what_the_lab_decides() -> None:
+def test_configs_apply_to_all_nodes_or_one_except_the_labs_own() -> None:
     shape = LabShape(configs={"num.partitions": "7"}, node_configs={"node-2": {"broker.rack": "b"}})
     plan = plan_of_lab(shape)
     assert settings_of(plan, "node-1").int("num.partitions") == 7
@@ -111,7 +111,7 @@ def parties() -> Parties:
     return THREE.parties()
 
 
-def test_names_stand_for_parties() -> None:
+def test_names_resolve_to_parties() -> None:
     assert parties().named("node-1") == ["node-1/broker", "node-1/controller"]
     assert parties().named("node-1/broker") == ["node-1/broker"]
     assert parties().named("clients-b") == ["clients-b"]

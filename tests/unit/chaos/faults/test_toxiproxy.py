@@ -47,7 +47,7 @@ def test_it_is_built_once_into_the_cache(tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text().splitlines() == [f"install {MODULE}"]
 
 
-def test_a_build_that_fails_says_what_it_said_and_what_to_do(tmp_path: Path) -> None:
+def test_a_failed_build_reports_its_output_and_a_remedy(tmp_path: Path) -> None:
     program(tmp_path / "bin/go", "echo module lookup disabled >&2; exit 1")
     env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with pytest.raises(NoToxiproxy, match=r"(?s)ended with 1: module lookup disabled.*Install it.*KVORUM_TOXIPROXY"):

@@ -119,7 +119,7 @@ def test_a_listener_refuses_and_accepts_and_failpoints_are_armed_until_all_is_cl
         ({"do": "withdraw"}, "id"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_reason(play: Play, command: dict[str, object], why: str) -> None:
+def test_invalid_requests_are_refused_with_the_reason(play: Play, command: dict[str, object], why: str) -> None:
     async def scenario(served: Any, door: Door) -> None:
         with pytest.raises(InsideError, match=why):
             await ask(door, **command)
@@ -255,7 +255,7 @@ def test_no_configuration_for_production_opens_it(path: Path) -> None:
         assert [chaos_listener(settings, role) for role in ("broker", "controller")] == [None, None]
 
 
-def test_a_cluster_made_without_has_no_doors_and_the_token_is_ours_alone(tmp_path: Path) -> None:
+def test_without_the_config_there_are_no_control_listeners_and_the_token_is_private(tmp_path: Path) -> None:
     from kvorum.cluster.plan import ClusterPlan, NodePlan
 
     closed = Inside.of(ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker"})]), FaultRegister())

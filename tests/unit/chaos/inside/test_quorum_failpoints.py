@@ -81,7 +81,9 @@ def test_a_format_that_died_is_done_or_can_be_done_again(place: str, victims: Vi
 
 
 @pytest.mark.parametrize("place", PLACES["open"])
-def test_a_torn_end_is_cut_though_the_cut_dies(place: str, victims: Victims, tmp_path: Path) -> None:
+def test_a_torn_end_is_truncated_despite_a_kill_during_the_truncation(
+    place: str, victims: Victims, tmp_path: Path
+) -> None:
     dies(victims, "open", place, tmp_path)
     journal = open_journal(OsDisk(), str(tmp_path), segment_bytes=SEGMENT_BYTES)
     commands = [b"entry %d" % index for index in range(1, ENTRIES + 1)]

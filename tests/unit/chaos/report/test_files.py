@@ -50,7 +50,7 @@ def test_the_command_writes_both_and_reports_the_outcome(lost: int, told: str, t
     assert len(ElementTree.parse(junit).getroot().findall(".//failure")) == (lost > 0)
 
 
-def test_the_command_refuses_what_is_no_history(tmp_path: Path) -> None:
+def test_the_command_refuses_an_invalid_history(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text("this is no history\n")
     result = CliRunner().invoke(chaos, ["report", str(path), "-o", str(tmp_path / "out.html")])

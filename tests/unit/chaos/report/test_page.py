@@ -301,7 +301,7 @@ def test_there_are_never_more_buckets_than_a_screen_shows() -> None:
     assert aggregate([], 0.0, 0).buckets == 1
 
 
-def test_what_is_out_of_order_after_a_legal_loss_is_said_to_be_legal(tmp_path: Path) -> None:
+def test_disorder_after_a_legal_loss_is_reported_as_legal(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
     figures = check(events).figures
     found = Violation(
@@ -316,7 +316,7 @@ def test_what_is_out_of_order_after_a_legal_loss_is_said_to_be_legal(tmp_path: P
     assert "reordered" in bad
 
 
-def test_a_gap_is_reported_with_the_fault_it_began_with_and_what_came_next(tmp_path: Path) -> None:
+def test_a_gap_is_reported_with_its_first_fault_and_later_events(tmp_path: Path) -> None:
     faults = [("kill", ("node-2",), 20.0, 10.0), ("pause", ("node-3",), 23.0, 2.0), ("kill", ("node-1",), 26.0, 2.0)]
     verdict = check(made(Plan(faults=[("kill", ("node-1",), 2.0, 1.0)])))
     verdict.figures.faults = [

@@ -120,7 +120,7 @@ matrix:
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],
 )
-def test_a_slip_is_reported_with_its_place_and_what_was_meant(tmp_path: Path, text: str, told: str) -> None:
+def test_an_error_is_reported_with_its_position_and_a_suggestion(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ScenarioError, match=told) as raised:
         load(written(tmp_path, text))
     assert "mine.yaml" in str(raised.value)
@@ -144,7 +144,7 @@ def test_configs_may_be_numbers_and_booleans(tmp_path: Path) -> None:
     assert list(found.every_topic()) == ["orders", "s-1", "s-2"]
 
 
-def test_a_step_is_done_as_often_as_it_says(tmp_path: Path) -> None:
+def test_a_step_is_repeated_the_given_number_of_times(tmp_path: Path) -> None:
     text = WHOLE + "steps: [{at: 1, do: cut, target: a, to: b, times: 3, every: 2}, {at: 2, do: heal}]"
     (found,) = load(written(tmp_path, text))
     assert [(step.do, step.at) for step in found.every_step()] == [("cut", 1), ("heal", 2), ("cut", 3), ("cut", 5)]

@@ -52,7 +52,7 @@ def test_retriable_errors_are_retried() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(operating.FINAL))
-def test_what_no_other_time_changes_is_refused_at_once(code: ErrorCode) -> None:
+def test_non_retriable_errors_fail_at_once(code: ErrorCode) -> None:
     left, ask = answers(refused(code), "never")
     with pytest.raises(Refused, match=code.name):
         _operate(NOWHERE, ask)
@@ -126,7 +126,7 @@ def test_replicas_are_targets_in_their_order(asked: list[object]) -> None:
     ]
 
 
-def test_what_is_waited_for_is_said(asked: list[object]) -> None:
+def test_the_unmet_condition_is_reported(asked: list[object]) -> None:
     found = steps([])
     assert found.missing(Condition(reassigned=("orders-1",), empty="node-3")) == ""
     assert found.missing(Condition(reassigned=("orders-0",))) == "orders-0 not being reassigned"

@@ -134,7 +134,7 @@ def test_a_target_resolves_to_its_nodes(targets: Targets, target: str | tuple[st
     assert targets.resolve(target) == expected
 
 
-def test_a_name_stands_for_the_same_node_whatever_becomes_of_it(targets: Targets) -> None:
+def test_a_name_keeps_its_node(targets: Targets) -> None:
     targets.remember("old", targets.resolve("leader orders-0/broker"))
     assert targets.resolve("old") == ["node-2"] and targets.resolve("not old") == ["node-1", "node-3"]
 

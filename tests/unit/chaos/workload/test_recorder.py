@@ -26,7 +26,7 @@ def recorder(writer: HistoryWriter) -> Recorder:
     return Recorder(writer, lambda: next(clock))
 
 
-def test_an_operation_stands_in_the_history_with_its_completion(recorder: Recorder, writer: HistoryWriter) -> None:
+def test_an_operation_is_in_the_history_with_its_completion(recorder: Recorder, writer: HistoryWriter) -> None:
     process = recorder.process("client", acks="1", idempotent=False)
     op = recorder.invoke(process, "send", [["send", "orders-0", 7]])
     recorder.complete(op, Ok, [["send", "orders-0", 7, 41]])
@@ -46,7 +46,7 @@ def test_an_error_keeps_the_requested_value(recorder: Recorder, writer: HistoryW
     assert not recorder.acked and recorder.counts.errors == {"MESSAGE_TOO_LARGE": 1}
 
 
-def test_a_crash_leaves_everything_open_unknown_and_what_comes_late_is_left_out(
+def test_a_crash_makes_open_operations_unknown_and_late_completions_are_omitted(
     recorder: Recorder, writer: HistoryWriter
 ) -> None:
     process, other = recorder.process("a"), recorder.process("b")
@@ -65,7 +65,7 @@ def test_polls_report_how_far_a_partition_goes(recorder: Recorder) -> None:
     assert recorder.ends == {"orders-0": 10} and recorder.counts.records_read == 2
 
 
-def test_lines_of_many_threads_stand_in_the_order_of_their_times() -> None:
+def test_lines_of_many_threads_are_ordered_by_time() -> None:
     writer = HistoryWriter()
     recorder = Recorder(writer)
 

@@ -193,7 +193,7 @@ def test_one_request_changes_a_partition_once(world: World) -> None:
     assert world.partition("a").partition_epoch == 2
 
 
-def test_a_recovering_leader_says_when_it_is_done_and_only_then_the_isr_grows() -> None:
+def test_the_isr_grows_only_after_a_recovering_leader_reports_its_end() -> None:
     world = World()
     world.start(1, 2)
     world.topic("a", (1, 2), unclean_leader_election_enable="true")

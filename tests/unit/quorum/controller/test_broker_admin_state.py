@@ -106,7 +106,7 @@ def world(request: pytest.FixtureRequest) -> World:
 # Maintenance.
 
 
-def test_in_maintenance_a_broker_leads_what_no_other_can_lead_and_nothing_else(world: World) -> None:
+def test_in_maintenance_a_broker_leads_only_partitions_that_no_other_can_lead(world: World) -> None:
     world.topic("a", (1, 2), (2, 1), (1, 3))
     world.topic("alone", (1,))
     begin(world, 1, BrokerAdminState.MAINTENANCE)
@@ -227,7 +227,7 @@ def test_those_with_fewest_replicas_get_them() -> None:
     assert sorted(each[0] for each in replicas(world, "a")) == [3] + [4] * 5
 
 
-def test_so_many_at_a_time_are_on_their_way() -> None:
+def test_concurrent_moves_are_limited() -> None:
     world = World(decommission_partitions_max=4)
     world.start(1, 2, 3)
     world.topic("a", *[(1, 2)] * 7)
@@ -277,7 +277,7 @@ def test_the_last_broker_is_not_decommissioned() -> None:
     assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and "no broker would remain" in str(row.error_message)
 
 
-def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world: World) -> None:
+def test_a_reverted_decommission_cancels_pending_moves_and_keeps_completed_ones(world: World) -> None:
     world.topic("a", (1, 2), (1, 2))
     begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
@@ -400,7 +400,7 @@ def throttled(world: World, broker_id: int, rate: str) -> None:
     assert row.error_code == ErrorCode.NONE, row.error_message
 
 
-def test_what_moves_is_throttled_and_no_more_when_it_has_moved() -> None:
+def test_moving_replicas_are_throttled_until_their_move_completes() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2), (2, 3))
@@ -527,7 +527,7 @@ def test_a_throttle_set_ahead_outlives_the_departure_of_another_broker() -> None
     assert rates(world) == ["9000", "9000"]
 
 
-def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
+def test_the_rate_is_the_smallest_throttle_of_decommissioned_brokers() -> None:
     world = World()
     world.start(1, 2, 3, 4, 5)
     world.topic("a", (1, 3))
@@ -560,7 +560,7 @@ def test_a_throttle_set_while_its_broker_stays_applies_to_the_next_decommission(
     assert configs(world, 4, "1") == {THROTTLE: "6000"} and rates(world) == [None, None]
 
 
-def test_the_marks_of_what_has_moved_go_with_the_next_step(world: World) -> None:
+def test_marks_of_completed_moves_are_removed_with_the_next_step(world: World) -> None:
     """Else each of a large topic's many steps writes all marks of all before it once more."""
     world.topic("a", *(((1, 2),) * 6))
     world.settings = replace(world.settings, decommission_partitions_max=2)

@@ -95,7 +95,7 @@ def test_an_address_combined_with_a_user() -> None:
     )
 
 
-def test_an_unknown_topic_config_with_what_was_meant_where_something_is_near() -> None:
+def test_an_unknown_topic_config_is_reported_with_a_similar_one() -> None:
     with pytest.raises(InvalidValue, match=r"^Unknown topic config name: nonsense$"):
         validate_topic_configs({"nonsense": "1"})
     with pytest.raises(

@@ -119,7 +119,7 @@ def test_fencing_takes_the_next_leader_from_the_isr_in_the_order_of_the_replicas
 
 
 @pytest.mark.parametrize("elr", [0, 1])
-def test_when_all_of_the_isr_is_gone_only_its_last_member_brings_the_partition_back(elr: int) -> None:
+def test_after_all_isr_members_fail_only_the_last_one_restores_the_partition(elr: int) -> None:
     world = World(elr=elr)
     world.start(1, 2, 3)
     world.topic("a", (1, 2, 3))

@@ -154,7 +154,7 @@ def test_a_broker_that_was_unregistered_does_not_lead_with_another_log() -> None
     assert of.state("t") == (-1, (), (), ())
 
 
-def test_a_replica_that_says_it_is_lost_is_eligible_by_nothing() -> None:
+def test_a_replica_reported_as_lost_is_not_eligible() -> None:
     """It found no log in the directory that the metadata name, though that one works."""
     of = world(min_isr=1)
     die(of, 1, 2, 3)
@@ -175,14 +175,14 @@ def test_a_lost_replica_leaves_isr_and_leadership() -> None:
     assert of.state("t") == (1, (1,), (2,), ())
 
 
-def test_a_lost_replica_that_was_alone_is_not_eligible_for_what_it_had() -> None:
+def test_a_lost_last_replica_is_not_eligible() -> None:
     of = world()
     die(of, 1, 2)
     assign(of, LOST_DIRECTORY)
     assert of.state("t") == (-1, (), (2,), ())
 
 
-def test_who_came_into_the_isr_with_its_new_log_leads_once_its_directory_is_known() -> None:
+def test_a_replica_that_joined_with_a_new_log_leads_once_its_directory_is_known() -> None:
     """What it says of its directory is late: by then the others have gone, and its new log has all."""
     of = world()
     die(of, 3)
@@ -194,7 +194,7 @@ def test_who_came_into_the_isr_with_its_new_log_leads_once_its_directory_is_know
     assert of.state("t")[:2] == (3, (3,))
 
 
-def test_who_left_the_isr_again_before_its_directory_is_known_stays_eligible() -> None:
+def test_a_replica_that_left_before_its_directory_is_known_stays_eligible() -> None:
     of = world()
     die(of, 3)
     come_back(of, B)
@@ -245,7 +245,7 @@ def test_a_replica_in_an_unknown_directory_may_have_been_in_any(told: bool, clea
     assert of.state("t") == (-1, (), (2,), ())
 
 
-def test_what_has_failed_is_known_from_a_snapshot_and_of_a_broker_that_registers_again() -> None:
+def test_failed_directories_are_restored_from_a_snapshot_and_a_registration() -> None:
     of = unassigned()
     of.beat(3, offline_log_dirs=[A])
     broker = of.image.cluster.broker(3)
@@ -271,7 +271,7 @@ def unassigned() -> World:
     return of
 
 
-def test_without_eligible_replicas_the_last_of_the_isr_leads_with_what_it_has_as_in_kafka() -> None:
+def test_without_eligible_replicas_the_last_isr_member_leads_with_its_remaining_log() -> None:
     of = world(elr=0)
     die(of, 1, 2, 3)
     come_back(of, B)
@@ -280,7 +280,7 @@ def test_without_eligible_replicas_the_last_of_the_isr_leads_with_what_it_has_as
     assert of.state("t") == (3, (3,), (), ())
 
 
-def test_switched_off_who_has_its_log_is_in_sync_again_before_who_has_not() -> None:
+def test_without_elr_a_replica_with_its_log_is_preferred() -> None:
     of = world()
     die(of, 1, 2)
     of.beat(3, offline_log_dirs=[A])

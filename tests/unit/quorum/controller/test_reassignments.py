@@ -152,7 +152,7 @@ def test_replicas_that_cannot_be_are_refused(world: World, replicas: list[int], 
     assert shape(world) == ((1, 2), (), ())
 
 
-def test_what_does_not_exist_is_refused_and_the_rest_is_done(world: World) -> None:
+def test_missing_partitions_are_refused_and_the_others_applied(world: World) -> None:
     request = AlterPartitionReassignmentsRequest(
         topics=[
             ReassignableTopic(name="nothing", partitions=[ReassignablePartition(partition_index=0, replicas=[3])]),
@@ -192,7 +192,7 @@ def test_the_number_of_replicas_changes_only_where_that_is_allowed(world: World)
     assert ask(world, None, resize=False).error_code == ErrorCode.NONE
 
 
-def test_a_change_under_way_lets_go_of_who_is_not_wanted_any_more(world: World) -> None:
+def test_a_changed_reassignment_drops_superseded_replicas(world: World) -> None:
     begin(world, 3, 4)
     assert in_sync(world, 1, 2, 3) == ErrorCode.NONE
     begin(world, 4, 5)
@@ -263,7 +263,7 @@ def test_a_cancel_is_refused_where_only_added_replicas_are_in_sync(unclean: bool
 
 
 @pytest.mark.parametrize(("eligible", "code"), [(2, ErrorCode.NONE), (3, ErrorCode.INVALID_REPLICA_ASSIGNMENT)])
-def test_without_a_leader_a_cancel_keeps_who_is_eligible(eligible: int, code: ErrorCode) -> None:
+def test_without_a_leader_a_cancel_keeps_eligible_replicas(eligible: int, code: ErrorCode) -> None:
     world = World()
     world.start(1, 2, 3, 4)
     world.topic("a", (1, 2), unclean_leader_election_enable="true")

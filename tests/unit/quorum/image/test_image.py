@@ -36,7 +36,7 @@ def config(name: str, value: str | None, resource: str = "a", kind: ResourceType
     return Config(resource_type=kind, resource_name=resource, name=name, value=value)
 
 
-def test_a_change_leaves_the_image_it_was_made_from_as_it_was() -> None:
+def test_a_change_does_not_modify_its_base_image() -> None:
     before = image_of(topic("a", 1, 2))
     after = apply(before, [PartitionChange(topic_id=A, partition_id=1, isr=(1,))])
     assert before.topics.by_name["a"].partitions[1].isr == (1, 2, 3)
@@ -57,7 +57,7 @@ def test_a_partition_epoch_grows_with_every_change_a_leader_epoch_with_the_leade
     assert image.topics.by_id[A].partitions[0].leader_epoch == 2, "the same leader again is a new epoch"
 
 
-def test_the_index_knows_who_is_in_sync_and_who_leads() -> None:
+def test_the_index_has_leaders_and_in_sync_replicas() -> None:
     image = image_of(topic("a", 1, 2), topic("b", 2, 1, (2, 3)))
     index = image.topics.index
     assert list(finish(index.partitions_with_in_isr(3))) == [(A, 0), (A, 1), (B, 0)]
@@ -128,7 +128,7 @@ def test_a_broker_that_registers_again_replaces_itself() -> None:
     assert apply(image, [UnregisterBroker(broker_id=1, broker_epoch=9)]).cluster.broker(1) is None
 
 
-def test_local_changes_say_what_a_broker_has_to_do() -> None:
+def test_local_changes_are_the_brokers_own_work() -> None:
     image = image_of(topic("a", 1, 3), topic("b", 2, 1, (2, 3)))
     delta = MetadataDelta(image)
     for record in (

@@ -274,7 +274,7 @@ def with_dynamic(story: Callable[[Dynamic, Dynamic, dict[int, int]], Awaitable[N
     asyncio.run(run())
 
 
-def test_a_guest_is_answered_where_it_listens_for_as_long_as_it_exists() -> None:
+def test_an_observer_is_reached_at_its_address_while_it_is_connected() -> None:
     async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
         two.transport.introduce(1, ("127.0.0.1", ports[1]))
         await until(lambda: ("connected", 2) in one.owner.events)
@@ -288,7 +288,7 @@ def test_a_guest_is_answered_where_it_listens_for_as_long_as_it_exists() -> None
     with_dynamic(story)
 
 
-def test_members_are_reached_at_their_endpoints_and_given_up_when_they_are_none() -> None:
+def test_members_are_reached_at_their_endpoints_until_their_removal() -> None:
     async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
         one.transport.reach([2], {2: [("CONTROLLER", "127.0.0.1", ports[2])]})
         await until(lambda: ("connected", 2) in one.owner.events and ("connected", 1) in two.owner.events)

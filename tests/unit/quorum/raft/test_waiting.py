@@ -27,7 +27,7 @@ CONNECTING_MS = 5
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first start", "restart"])
-def test_a_lone_voter_stands_at_once(again: bool) -> None:
+def test_a_single_voter_becomes_candidate_at_once(again: bool) -> None:
     """Its shortest election timeout is a hundred times as long as this takes."""
     settings = RaftSettings(
         election_timeout_min_s=30.0, election_timeout_max_s=60.0, heartbeat_s=9.0, check_quorum_timeout_s=20.0

@@ -65,7 +65,7 @@ def begun(world: World, partitions_count: int = 4) -> dict[int, int]:
     return world.run(go())
 
 
-def test_leaderships_leave_soon_after_maintenance_is_requested_and_come_back_when_it_is_over(active: World) -> None:
+def test_maintenance_moves_leaderships_away_and_its_end_returns_them(active: World) -> None:
     begun(active)
     assert led_by(active, 11) == 2
     active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))

@@ -99,7 +99,7 @@ def test_a_new_active_controller_gives_all_a_fresh_session(active: World) -> Non
     assert broker(active, 11).fenced
 
 
-def test_a_process_that_stood_still_fences_no_broker_for_its_own_deafness(active: World) -> None:
+def test_a_paused_controller_fences_no_broker_for_its_own_pause(active: World) -> None:
     async def go() -> None:
         epochs = await active.join(11)
         # The clock has moved on by two sessions, and no callback ran meanwhile: SIGSTOP, SIGCONT.

@@ -72,7 +72,7 @@ def test_an_inconsistent_fetch_gets_the_reason(active: World, changes: dict[str,
     assert row(active, request(0, **changes)).error_code == code
 
 
-def test_who_does_not_lead_names_the_leader_and_where_it_is(active: World) -> None:
+def test_a_follower_returns_the_leader_and_its_address(active: World) -> None:
     active.act(lambda: active.log.depose(leader_id=2))
     answer = active.run(active.ask(request(0)))
     found = answer.responses[0].partitions[0]

@@ -40,7 +40,7 @@ async def followed(loader: MetadataLoader, *followers: Follower) -> MetadataLoad
     return loader
 
 
-def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> None:
+def test_publishers_get_the_full_image_first_and_then_each_change(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path) as net:
             (controller,) = net.controllers
@@ -158,7 +158,7 @@ def test_publishers_are_called_in_the_order_of_installation_one_at_a_time(tmp_pa
 
 
 @pytest.mark.parametrize("error", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "x"), ChannelError("x"), ValueError("x")])
-def test_a_publisher_that_fails_ends_the_node_whatever_it_raises(tmp_path: Path, error: Exception) -> None:
+def test_any_exception_of_a_publisher_ends_the_node(tmp_path: Path, error: Exception) -> None:
     """Also what a failed fetch raises, which would be tried again: the change would be gone for this publisher."""
 
     class Failing(Follower):
@@ -218,7 +218,7 @@ def test_a_restarted_loader_continues_from_its_own_copy(tmp_path: Path) -> None:
     within_limit(go())
 
 
-def test_nothing_is_published_before_a_controller_said_how_far_the_log_is(tmp_path: Path) -> None:
+def test_nothing_is_published_before_a_controller_reported_the_log_end(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path) as net:
             (controller,) = net.controllers

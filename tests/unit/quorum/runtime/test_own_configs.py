@@ -88,7 +88,7 @@ def test_a_controller_that_does_not_lead_describes_itself() -> None:
         (77, "x", "Unsupported resource type: 77"),
     ],
 )
-def test_what_is_not_its_own_is_refused(world: World, kind: int, name: str, message: str) -> None:
+def test_configs_of_other_nodes_are_refused(world: World, kind: int, name: str, message: str) -> None:
     refused = describe(world, kind, name)
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
 

@@ -90,7 +90,7 @@ def test_the_stored_log_holds_the_committed_bytes(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 5])
-def test_after_a_start_what_is_stored_already_is_not_stored_again(bench: Bench, kept: int) -> None:
+def test_a_restart_does_not_store_existing_records_again(bench: Bench, kept: int) -> None:
     """The stored log lost its tail, or nothing: Raft applies everything once more."""
     filled(bench)
     bench.stored.truncate_to(kept)
@@ -102,7 +102,7 @@ def test_after_a_start_what_is_stored_already_is_not_stored_again(bench: Bench, 
     assert len(names(bench.store.image)) == 5
 
 
-def test_a_stored_log_that_is_ahead_serves_only_what_is_applied(bench: Bench) -> None:
+def test_a_stored_log_serves_only_applied_records(bench: Bench) -> None:
     filled(bench)
     bench.reopen()
     for batch in bench.history[:3]:

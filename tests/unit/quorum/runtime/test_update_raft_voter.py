@@ -20,9 +20,7 @@ from tests.unit.quorum.runtime.runtime_kit import CLUSTER_ID, World
         (CLUSTER_ID, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_who_does_not_lead_compares_the_epochs_first(
-    world: World, cluster_id: str, behind: int, code: ErrorCode
-) -> None:
+def test_a_follower_compares_the_epochs_first(world: World, cluster_id: str, behind: int, code: ErrorCode) -> None:
     """A voter that asks with an older epoch is to learn of the newer one, whoever it asks."""
     request = UpdateRaftVoterRequest(cluster_id=cluster_id, current_leader_epoch=world.log.epoch - behind)
     assert world.run(world.ask(request)).error_code == code

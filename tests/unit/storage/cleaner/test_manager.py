@@ -114,7 +114,7 @@ def test_both_policies_clean_and_delete() -> None:
     assert broker.log.log_start_offset > 0
 
 
-def test_what_is_being_cleaned_is_left_alone_by_retention() -> None:
+def test_retention_skips_logs_that_are_being_cleaned() -> None:
     broker = Broker(compacted(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000))
     filled(broker)
     later = broker.clock.now_ms = NOW_MS + 2000
@@ -152,7 +152,7 @@ def test_a_checkpoint_that_cannot_be_makes_the_whole_log_dirty(content: bytes) -
     assert offsets_of(broker.log) == list(range(55, 60))
 
 
-def test_a_cut_below_what_is_clean_takes_the_checkpoint_along() -> None:
+def test_a_truncation_below_the_clean_part_lowers_the_checkpoint() -> None:
     """Else what is appended then would pass for clean, and its tombstones go before what they delete."""
     broker = Broker(compacted(delete_retention_ms=0))
     filled(broker)
@@ -174,7 +174,7 @@ def test_a_cut_below_what_is_clean_takes_the_checkpoint_along() -> None:
 
 
 @pytest.mark.parametrize("at_step", range(1, 12))
-def test_a_cut_stops_the_cleaning_and_nothing_comes_back(at_step: int) -> None:
+def test_a_truncation_stops_the_cleaning_without_restoring_records(at_step: int) -> None:
     broker = Broker()
     filled(broker)
     assert not meanwhile(broker, lambda: broker.log.truncate_to(30), at_step)
@@ -188,7 +188,7 @@ def test_a_cut_stops_the_cleaning_and_nothing_comes_back(at_step: int) -> None:
     assert offsets_of(broker.log) == left
 
 
-def test_a_cut_takes_back_what_is_offered() -> None:
+def test_a_truncation_withdraws_the_offered_segments() -> None:
     """A cleaned segment that is durable as the coming one holds what the cut takes away."""
     broker = Broker()
     filled(broker)
@@ -370,7 +370,7 @@ def test_two_cleaners_clean_two_logs() -> None:
     assert offsets_of(broker.log) == offsets_of(other) == list(range(55, 60))
 
 
-def test_a_step_is_short_whatever_a_batch_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_short_for_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two steps everybody else has their turn; a large batch must not be one step."""
     broker = Broker(compacted(segment_bytes=1 << 20, max_message_bytes=1 << 20))
     put(broker.log, *[(b"k%d" % number, b"v") for number in range(5000)])

@@ -69,7 +69,7 @@ def test_a_machine_without_room_for_a_worker_costs_no_directory(
 
 
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE])
-def test_a_worker_without_memory_or_files_says_nothing_of_the_disk(
+def test_a_worker_without_memory_or_descriptors_does_not_fail_the_disk(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def advance(self: Work, task: object, limit: Slice) -> None:

@@ -130,7 +130,7 @@ def test_an_open_transaction_is_aborted_first(version: int, last_epoch: int, req
     assert again.answer == (ErrorCode.NONE, 7, 7)
 
 
-def test_a_stranger_does_not_abort_an_open_transaction() -> None:
+def test_a_foreign_producer_does_not_abort_an_open_transaction() -> None:
     verdict = init_producer_id(metadata(State.ONGOING), expecting(8, 5), TERMS)
     assert (verdict.next, verdict.answer.code) == (None, FENCED)
 
@@ -154,7 +154,7 @@ def test_epochs_that_are_used_up_make_a_new_id(state: State, epoch: int) -> None
     assert (after.previous_producer_id, after.last_producer_epoch) == (7, -1)
 
 
-def test_a_new_id_whose_answer_was_lost_is_given_again() -> None:
+def test_a_new_id_with_a_lost_response_is_returned_again() -> None:
     last = expecting(7, EPOCH_MAX - 1)
     terms = TERMS._replace(new_producer_id=99)
     after = init_producer_id(metadata(State.EMPTY, EPOCH_MAX - 1), last, terms).next
@@ -225,5 +225,5 @@ def test_a_wrong_epoch_is_reported_before_the_end_of_a_transaction_when_verifyin
     assert verify_partitions(metadata(state), adding(A0)) == {A0: CONCURRENT}
 
 
-def test_offsets_are_where_the_group_lives() -> None:
+def test_offsets_are_in_the_groups_partition() -> None:
     assert offsets_partition("group", 50) == TopicPartition("__consumer_offsets", partition_for("group", 50))

@@ -75,7 +75,7 @@ def test_an_end_is_answered_and_markers_are_sent_when_it_is_committed_and_not_be
     run(story())
 
 
-def test_an_end_that_cannot_be_written_is_none(run: Run) -> None:
+def test_an_end_that_cannot_be_written_has_no_effect(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -134,7 +134,7 @@ def test_all_requests_wait_for_pending_markers(run: Run) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_new_instance_aborts_what_the_old_one_left_and_fences_it(run: Run, version: int) -> None:
+def test_a_new_instance_aborts_the_old_ones_transaction_and_fences_it(run: Run, version: int) -> None:
     async def story() -> None:
         at = await node(version)
         old = await at.producer()
@@ -374,7 +374,7 @@ def test_failover_after_the_decision_finishes_it_with_half_the_markers_written_o
     run(story())
 
 
-def test_a_successor_sends_no_markers_for_what_may_still_be_lost(run: Run) -> None:
+def test_a_new_coordinator_sends_no_markers_for_uncommitted_decisions(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -396,7 +396,7 @@ def test_a_successor_sends_no_markers_for_what_may_still_be_lost(run: Run) -> No
     run(story())
 
 
-def test_a_decision_that_was_lost_with_its_leader_is_none(run: Run) -> None:
+def test_a_decision_lost_with_its_leader_has_no_effect(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
