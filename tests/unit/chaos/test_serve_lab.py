@@ -115,7 +115,7 @@ def test_enough_followers_stop_to_shrink_the_isr_below_its_minimum(tmp_path: Pat
         assert len(first["targets"]) == 1, "one less than three is enough"
         again = [(await api("POST", "/faults", killing))[1]["targets"] for _ in range(3)]
         assert again == [first["targets"]] * 3, "the seed chooses"
-        for minimum, why in ((1, "is 1"), (4, "3 in sync of 4 already")):
+        for minimum, why in ((1, "is 1"), (4, "3 in-sync replicas, already fewer than 4")):
             Seen.min_isr = minimum
             status, problem = await api("POST", "/faults", {"fault": "isr_below_min", "targets": ["orders-0"]})
             assert status == 422 and why in problem["message"]

@@ -63,7 +63,7 @@ def test_skipped_lines_are_reported(tmp_path: Path) -> None:
     path.write_text(path.read_text() + '{"kind":"no')
     result = CliRunner().invoke(main, ["chaos", "check", str(path)])
     assert result.exit_code == 0
-    assert "unknown kinds were left out: weather (1)" in result.stderr
+    assert "unknown kinds were ignored: weather (1)" in result.stderr
     assert "the last line is incomplete" in result.stderr
 
 

@@ -77,7 +77,7 @@ def test_a_folder_with_another_cluster_is_started_as_it_is_with_a_warning(
     os.unlink(cluster.paths.unstarted)
     assert len(folders.make(place, dev_cluster(1, 0, place), detached=False, rebuild=False).plan.nodes) == 3
     first, second, *_ = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"warning: {place} already holds cluster {CLUSTER_ID} with 3 nodes, which is started as")
+    assert first.startswith(f"warning: {place} already holds cluster {CLUSTER_ID} with 3 nodes, which keeps its")
     assert second == "warning: the cluster keeps its nodes node-1, node-2, node-3; requested: node-1"
 
 

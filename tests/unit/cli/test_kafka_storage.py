@@ -77,7 +77,7 @@ def test_unsupported_format_options_are_refused(node: Path, tmp_path: Path) -> N
         (("--release-version", "4.0"), "metadata.version=25 is not the level of this release (30)"),
         (("--release-version", "9.9"), "Unknown metadata.version '9.9'"),
         (("--feature", "nope.version=1"), "Unsupported feature: nope.version"),
-        (("--feature", "transaction.version=0"), "transaction.version=0 is not what this release"),
+        (("--feature", "transaction.version=0"), "transaction.version=0 is not the level of this release"),
     ):
         (line,) = storage(*words, *more, code=Exit.FAILED)
         assert said in line

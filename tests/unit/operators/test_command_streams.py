@@ -283,7 +283,7 @@ def test_the_console_producer_reports_unsent_records_at_sigterm(capsys: pytest.C
         ("raise SystemExit('text')", 1, "kvorum: text"),
         ("raise SystemExit(3)", 3, ""),
         ("raise OSError(28, 'No space')", 1, "No space"),
-        ("'\\udcff'.encode()", 1, "not UTF-8"),
+        ("'\\udcff'.encode()", 1, "invalid UTF-8"),
         ("raise KeyboardInterrupt", 1, ""),
         ("raise MemoryError", 1, "too large"),
         ("print(chr(0xdcff))", 0, ""),

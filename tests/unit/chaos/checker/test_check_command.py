@@ -39,7 +39,7 @@ def test_without_operations_there_is_nothing_to_judge(tmp_path: Path, events: li
     for more in ("", '{"kind":"weather","t":1.0}\n'):
         result = check(tmp_path, *events, more=more)
         assert result.exit_code == 2
-        assert "no operation" in result.output and "Verdict" not in result.output
+        assert "no completed operation" in result.output and "Verdict" not in result.output
 
 
 def test_missing_parts_of_a_history_are_reported(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_one_value_polled_by_many_at_one_offset_is_no_duplicate() -> None:
 def test_a_refused_value_that_is_polled() -> None:
     verdict = History().send(1, 0).send_fail(2).poll((0, 1), (1, 2)).check()
     assert [v.anomaly for v in verdict.violations] == ["aborted-read"]
-    assert any("refused for certain: NOT_ENOUGH_REPLICAS" in sentence for sentence in verdict.violations[0].story)
+    assert any("failed: NOT_ENOUGH_REPLICAS" in sentence for sentence in verdict.violations[0].story)
 
 
 def test_a_refused_value_that_only_a_failed_poll_returned_is_no_aborted_read() -> None:
