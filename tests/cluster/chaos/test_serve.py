@@ -233,7 +233,7 @@ def test_on_all_addresses_it_is_called_by_any_name(tmp_path: Path, listening: st
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null"])
-def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: Any, origin: str) -> None:
+def test_a_cross_origin_page_can_neither_request_nor_read(play: Any, origin: str) -> None:
     """What a browser sends for it: the question before, without a token; a form's POST; and a GET with the token."""
 
     async def scenario(api: Api, paper: Paper, client: Any) -> None:

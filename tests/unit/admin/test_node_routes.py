@@ -155,7 +155,7 @@ def test_connections_and_the_log_are_those_the_process_reports() -> None:
         ("/v1/node/log", answer(302, error="", message=""), 503, "NODE_FAILED"),
     ],
 )
-def test_what_a_process_answers_instead_is_reported_by_name(path: str, said: Any, status: int, error: str) -> None:
+def test_an_unexpected_response_of_a_process_is_reported(path: str, said: Any, status: int, error: str) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         node.answers[path] = said
         found = await call(client, "GET", "/v1/brokers/1/log")
@@ -332,7 +332,7 @@ COMBINED = "controller, broker"
         (Who(CONTROLLER, 1), {"process.roles": "controller", "metrics.listener": "a:7"}, "http://a:7"),
     ],
 )
-def test_where_a_process_serves_its_pages(who: Who, configs: dict[str, str], url: str) -> None:
+def test_address_of_a_processs_pages(who: Who, configs: dict[str, str], url: str) -> None:
     assert endpoint_in({"process.roles": COMBINED, **configs}, who, "there").url == url
 
 

@@ -157,7 +157,7 @@ def test_a_throttled_move_off_a_broker_that_is_down_begins_and_its_throttle_goes
     with_operated(test)
 
 
-def test_where_no_controller_is_reached_a_broker_that_is_down_is_not_waited_for() -> None:
+def test_without_a_controller_a_stopped_broker_is_not_waited_for() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 3])
         cluster.silent, cluster.fenced = {3, CONTROLLER}, {3}

@@ -35,7 +35,7 @@ ENDS = {A: Ends(10, 20, of_time=17), B: Ends(0, 5)}
     ],
     ids=lambda value: value.way.value if isinstance(value, Scenario) else "",
 )
-def test_where_a_reset_leads(scenario: Scenario, after: list[int]) -> None:
+def test_targets_of_a_reset(scenario: Scenario, after: list[int]) -> None:
     moves = plan(scenario, ENDS, {A: 15})
     assert [(move.place, move.before, move.after) for move in moves] == [(A, 15, after[0]), (B, None, after[1])]
 

@@ -106,7 +106,7 @@ def test_the_pace_is_kept_and_each_answer_is_timed() -> None:
     against(work)
 
 
-def test_a_request_is_answered_or_the_peer_is_said_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_gets_a_response_or_the_peer_is_reported_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def asked(link: Link, peer: Peer) -> None:
         found = await link.ask(BEATING, VERSION)
         assert isinstance(found, HeartbeatResponse) and found.error_code == 0

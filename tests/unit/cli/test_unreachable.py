@@ -47,7 +47,7 @@ def test_another_protocol_is_recognized(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"\0\0\0\x0a\0\0\0\x01", b""])
-def test_where_the_address_is_no_reason_the_clients_own_is_given(answer: bytes) -> None:
+def test_without_an_address_error_the_clients_error_is_reported(answer: bytes) -> None:
     with answering(answer) as address:
         assert unreachable(address, "timed out") == "no broker could be reached: timed out"
 

@@ -182,7 +182,7 @@ def test_targets_in_kubernetes_have_the_labels_that_strimzis_dashboards_choose_b
     assert found == {"kafka": None, "metrics": pod, "metrics-quorum": pod}
 
 
-def test_pods_and_claims_have_names_that_strimzis_alerts_ask_for() -> None:
+def test_pods_and_claims_have_the_names_in_strimzis_alerts() -> None:
     """A pod of another name counts as missing for ever, and a claim of another name is never found full."""
     (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
     pod = f"{found['metadata']['name']}-0"

@@ -56,7 +56,7 @@ def unknown_in(expression: Expression) -> list[str]:
     return found + [f"{expression.where}: {label} is no label" for label in expression.asked.groupings - known]
 
 
-def test_expressions_ask_for_metrics_and_labels_that_exist() -> None:
+def test_expressions_use_existing_metrics_and_labels() -> None:
     assert len(EXPRESSIONS) > 100 and all(each.asked.selectors for each in EXPRESSIONS)
     assert [line for each in EXPRESSIONS for line in unknown_in(each)] == []
 

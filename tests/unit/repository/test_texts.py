@@ -67,6 +67,10 @@ PROSE_BANNED = {
 }
 """Shapes that are in no docstring and no comment, except in diagrams and quoted names."""
 NAMES_BANNED = r"(^|_)(told|asked)(_|$)|^Narrator$"
+TEST_NAMES_BANNED = (
+    r"def test_(\w*_)?(told|tells?|asked|asks?|who(so|m)?ever|nobody|somebody|everybody|anybody|anew|heeds?|heeded"
+    r"|mended|lies|goes_on|go_on|lets?_go|says_so|said)(_\w*)?\(|def test_(who|whom|whose|what)_"
+)
 PROSE_PACKAGES = tuple(each for each in PACKAGES if each != "pipelines")
 NOT_PROSE = ("chaos/report/script.py",)
 """JavaScript."""
@@ -258,6 +262,17 @@ def test_docstrings_and_comments_are_plain() -> None:
 def test_names_are_those_of_the_field() -> None:
     hits = sorted({f"{place} {name}" for place, name in names() if re.search(NAMES_BANNED, name)})
     assert not hits, "\n".join(hits)
+
+
+def test_names_of_tests_are_those_of_the_field() -> None:
+    hits = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if not {"pipelines", "spark"} & {*path.parts}
+        for found in re.finditer(TEST_NAMES_BANNED, path.read_text())
+    ]
+    assert not hits, "\n".join(hits)
+    assert re.search(TEST_NAMES_BANNED, "def test_who_leads_is_" + "told() -> None:")
 
 
 def test_each_shape_of_prose_is_found() -> None:

@@ -56,7 +56,7 @@ nodes:
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (4, 3, 2)])
-def test_internal_topics_ask_for_no_more_replicas_than_there_are_brokers(
+def test_internal_topics_have_no_more_replicas_than_brokers(
     tmp_path: Path, brokers: int, replicas: int, min_isr: int
 ) -> None:
     nodes = "".join(f"  - {{id: {number}, roles: broker}}\n" for number in range(1, brokers + 1))

@@ -201,7 +201,7 @@ def test_a_fenced_client_gets_the_error_of_its_version(version: int, code: Error
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_brokers_ask_for_several_transactions_at_once(version: int) -> None:
+def test_brokers_send_several_transactions_at_once(version: int) -> None:
     """Added for producers of version 2, or only verified; topics are not authorised again."""
     coordinator = Coordinator()
     broker = broker_of(coordinator, (Operation.WRITE, ResourceType.TOPIC, "orders"), WRITE_ID)
@@ -217,7 +217,7 @@ def test_brokers_ask_for_several_transactions_at_once(version: int) -> None:
     assert [each[1].transactional_id for each in coordinator.asked if isinstance(each, tuple)] == ["u"]
 
 
-def test_only_brokers_ask_for_several_transactions() -> None:
+def test_only_brokers_send_several_transactions() -> None:
     refused = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     request = AddPartitionsToTxnRequest(transactions=[of_broker(ORDERS)])
     answer = ask(broker_of(Coordinator(), refused), request, 4)

@@ -66,7 +66,7 @@ class TestJoining:
         follower_fetch(partition, 2, 3)
         assert members(proposal_of(partition)) == [1, 2, 3]
 
-    def test_what_it_reported_in_an_earlier_epoch_does_not_count(self) -> None:
+    def test_positions_of_an_earlier_epoch_do_not_count(self) -> None:
         """Removed and added again in one change of the metadata, with an empty disk: the leader epoch has grown."""
         partition, log = leader_alone()
         follower_fetch(partition, 2, 3)

@@ -418,7 +418,7 @@ def test_an_unclean_election_may_be_allowed_by_a_config_record(name: str) -> Non
     assert unclean(history).final((0, 1)).anomalies() == []
 
 
-def test_an_operator_may_ask_for_an_unclean_election() -> None:
+def test_an_operator_may_request_an_unclean_election() -> None:
     history = History().created(isr=(1,)).send(1, 0)
     history.end(history.begin(7, "admin", ["elect-leaders-unclean", P]), Ok, ["elect-leaders-unclean", P])
     assert unclean(history).final((0, 1)).anomalies() == []

@@ -34,7 +34,7 @@ def test_a_leader_from_outside_the_sampled_isr_excuses_a_loss_where_the_config_a
     assert "node 3 was elected uncleanly" in legal.reason
 
 
-def test_where_the_config_allows_none_a_sample_neither_excuses_nor_blames() -> None:
+def test_without_permission_a_sample_neither_explains_nor_accuses() -> None:
     verdict = sample(sampled(unclean=False), 3, 2, 3).final((0, 1)).check()
     assert [found.anomaly for found in verdict.violations] == ["unseen"]
     verdict = sample(sampled(unclean=False), 3, 2, 3).final((0, 1), (1, 2)).check()

@@ -177,7 +177,7 @@ def test_a_fault_that_is_not_taken_leaves_nothing_behind(link: Link) -> None:
     assert not any("freeze" in name for name in link.links.api.proxies()[link.name].toxics)
 
 
-def test_what_the_server_lost_is_noticed(link: Link) -> None:
+def test_toxics_that_the_server_lost_are_detected(link: Link) -> None:
     placed = place(link, "latency", 1, latency=1)
     link.links.api.add(link.name, toxics_of("freeze", 3, ("upstream",), {}, 1.0)[0])
     with pytest.raises(LinkFaultError, match="freeze-3"):

@@ -90,7 +90,7 @@ def test_a_request_to_a_server_that_does_not_answer_times_out(ports: PortBlock) 
         ToxiproxyApi(silent.getsockname()[1]).proxies()
 
 
-def test_what_the_server_refuses_is_reported_with_the_request(server: ToxiproxyServer) -> None:
+def test_errors_of_the_server_are_reported_with_the_request(server: ToxiproxyServer) -> None:
     with pytest.raises(ToxiproxyError, match=r"POST /proxies/absent/toxics: .*proxy not found"):
         server.api.add("absent", Toxic("t", "latency", "upstream", {"latency": 1}))
     server.api.remove("absent", "t")

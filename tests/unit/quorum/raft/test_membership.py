@@ -220,7 +220,7 @@ def test_the_last_voter_stays_and_there_are_no_more_than_the_limit(monkeypatch: 
     assert VOTERS_MAX == 9
 
 
-def test_where_a_voter_listens_is_in_the_log_of_all() -> None:
+def test_a_voters_endpoints_are_in_every_log() -> None:
     made = world()
     leader = made.leader()
     rest(made)

@@ -284,7 +284,7 @@ def test_one_voter_alone_is_upgraded_and_gets_others() -> None:
     add(made, made.leader(), one)
 
 
-def test_a_directory_that_has_the_upgrade_does_not_ask_the_configuration_for_voters() -> None:
+def test_a_directory_with_the_upgrade_does_not_use_the_configured_voters() -> None:
     made = world()
     upgrade(made, made.leader())
     for node_id in (1, 4):

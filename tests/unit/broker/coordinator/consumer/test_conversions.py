@@ -167,7 +167,7 @@ def test_a_group_of_no_consumers_is_not_upgraded(run: Run) -> None:
     run(scenario())
 
 
-def test_where_downgrades_are_off_the_old_stay_in_a_consumer_group(run: Run) -> None:
+def test_without_downgrades_classic_members_stay_in_a_consumer_group(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of(migration_policy=MigrationPolicy.UPGRADE)
         (old,) = await classic_group(world, "old")
