@@ -14,7 +14,7 @@ import { loadLog, logCard, logTools } from "./process-log.js";
 const REPLICAS_OPEN = 50;
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
-/** `read`: it is read as it was asked for, and stays so whatever happens meanwhile. */
+/** `read`: loaded once on request, and not updated by events. */
 const TABS = {
   configs: { title: "Configs",
     load: (path, query, signal) => getTagged(url([...path, "configs"], { all: query.has("all") && "true" }), { signal }),
@@ -39,7 +39,7 @@ export function open({ broker: id, tab = "configs" }, query) {
     tools: [tabs("Parts of the broker", links, shown === TABS.configs ? root : `${root}/${tab}`), shown.tools?.(query, () => view)],
     async load(signal) {
       const broker = await get(url(path), { signal });
-      // Who is fenced may not answer; what the cluster knows of it is shown all the same.
+      // A fenced broker may not respond; the cluster's data on it is shown nevertheless.
       const silent = (error) => {
         if (error.name === "AbortError" || !broker.fenced) throw error;
         return error;
@@ -64,7 +64,7 @@ export function open({ broker: id, tab = "configs" }, query) {
   return view;
 }
 
-/** Directories with what lies in them; one that failed is told first. */
+/** Directories with their content; failed ones first. */
 function logDirs(dirs, { query, view }) {
   const sorted = [...dirs].sort((one, other) => Boolean(other.error) - Boolean(one.error) || one.log_dir.localeCompare(other.log_dir));
   return sorted.map((dir, at) => {
