@@ -2,7 +2,7 @@
 
 import { get, getTagged, guard, patch, url } from "./api.js";
 import { touches } from "./brokers.js";
-import { duty, dutyCard } from "./broker-duty.js";
+import { adminState, adminStateCard } from "./broker-admin-state.js";
 import { configTable, configTools } from "./configs.js";
 import { connectionCard, connectionTools, loadConnections } from "./connections.js";
 import { ask, badge, button, card, check, field, figure, figures, h, link, note, nothing, select, table, tabs } from "./dom.js";
@@ -44,7 +44,7 @@ export function open({ broker: id, tab = "configs" }, query) {
         if (error.name === "AbortError" || !broker.fenced) throw error;
         return error;
       };
-      const [found, brokerState] = await Promise.all([shown.load(path, query, signal).catch(silent), shown === TABS.configs ? duty(id, signal) : null]);
+      const [found, brokerState] = await Promise.all([shown.load(path, query, signal).catch(silent), shown === TABS.configs ? adminState(id, signal) : null]);
       tag = found.tag ?? null;
       return { broker, found, brokerState };
     },
@@ -56,7 +56,7 @@ export function open({ broker: id, tab = "configs" }, query) {
       found instanceof Error && !shown.read
         ? card(shown.title, nothing(`The broker is fenced and does not respond: ${found.message}`))
         : shown.draw(found, { path, query, view, page }),
-      brokerState && dutyCard(id, brokerState, view),
+      brokerState && adminStateCard(id, brokerState, view),
       shown === TABS.configs && registrationCard(broker),
     ],
     cares: (event) => (shown.read ? event.kind === "reconnected" : touches(event) || event.kind === "config_changed" || (shown === TABS.features && event.kind === "feature_changed")),

@@ -44,7 +44,7 @@ def partitions(world: World, name: str = "t") -> list[PartitionRegistration]:
     return [partition for _, partition in topic.sorted_partitions()]
 
 
-def duties(world: World) -> BrokerAdminStates:
+def admin_states(world: World) -> BrokerAdminStates:
     found = world.server._broker_admin_states
     assert found is not None
     return found
@@ -69,10 +69,10 @@ def test_maintenance_moves_leaderships_away_and_its_end_returns_them(active: Wor
     begun(active)
     assert led_by(active, 11) == 2
     active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
-    assert duties(active).leaders_left() == {11: 2}
+    assert admin_states(active).leaders_left() == {11: 2}
     assert f'{MAINTENANCE_LEADERS_LEFT}{{broker="11"}} 2' in active.metrics.render().decode()
     active.advance(SOON_MS)
-    assert led_by(active, 11) == 0 and duties(active).leaders_left() == {11: 0}
+    assert led_by(active, 11) == 0 and admin_states(active).leaders_left() == {11: 0}
     active.run(ask(active, 11, BrokerAdminState.ACTIVE))
     active.advance(3 * STEP_GAP_MS)
     assert led_by(active, 11) == 2
@@ -149,12 +149,12 @@ def test_a_broker_that_leaves_has_nothing_left_when_others_are_in_sync(active: W
     epochs |= active.run(active.join(13))
     active.run(ask(active, 11, BrokerAdminState.DECOMMISSIONED))
     active.advance(SOON_MS)
-    assert duties(active).partitions_left() == {11: 4}
+    assert admin_states(active).partitions_left() == {11: 4}
     assert f'{DECOMMISSION_PARTITIONS_LEFT}{{broker="11"}} 4' in active.metrics.render().decode()
     assert all(partition.adding_replicas == (13,) for partition in partitions(active))
     active.run(in_sync(epochs))
     active.advance(SOON_MS + STEP_GAP_MS)
-    assert duties(active).partitions_left() == {11: 0}
+    assert admin_states(active).partitions_left() == {11: 0}
     assert all({*partition.replicas} == {12, 13} for partition in partitions(active))
     active.act(active.log.resign)
-    assert duties(active).partitions_left() == {}
+    assert admin_states(active).partitions_left() == {}
